@@ -1,0 +1,108 @@
+"""One family of errors. Each says what, where (the user's own file and line), what came, what was expected, what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import sys
+from collections.abc import Iterator
+
+_PACKAGES = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) + os.sep
+    for name in ("scanjit", "lasagne_like")
+)
+_inherited: contextvars.ContextVar[str | None] = contextvars.ContextVar("inherited", default=None)
+
+
+def user_location() -> str:
+    """`file:line` of the innermost frame outside this package: the line that the user wrote.
+
+    Inside `located(...)` it is the location given there: nodes made by a rewrite belong to the line of the node that
+    they replace.
+    """
+    given = _inherited.get()
+    if given is not None:
+        return given
+    frame = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(_PACKAGES):
+            return f"{filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "<unknown>"
+
+
+@contextlib.contextmanager
+def located(where: str | None) -> Iterator[None]:
+    """Everything made inside belongs to the location `where`."""
+    token = _inherited.set(where)
+    try:
+        yield
+    finally:
+        _inherited.reset(token)
+
+
+class ScanjitError(Exception):
+    """The base of all errors of this package.
+
+    Parameters
+    ----------
+    what : what is wrong.
+    where : `file:line` of the user's code; found by itself if not given.
+    got, expected : what came, and what should have.
+    fix : what to do.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        got: object = None,
+        expected: object = None,
+        fix: str | None = None,
+    ) -> None:
+        self.what, self.got, self.expected, self.fix = what, got, expected, fix
+        self.where = where if where is not None else user_location()
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        lines += [f"  got:      {self.got}"] if self.got is not None else []
+        lines += [f"  expected: {self.expected}"] if self.expected is not None else []
+        lines += [f"  to do:    {self.fix}"] if self.fix is not None else []
+        lines += [f"  at:       {self.where}"] if self.where else []
+        return "\n".join(lines)
+
+
+class ArgumentError(ScanjitError, TypeError):
+    """An argument is missing, superfluous, or of the wrong kind."""
+
+
+class DtypeError(ScanjitError, TypeError):
+    """A dtype is unsupported or does not fit."""
+
+
+class ShapeError(ScanjitError, ValueError):
+    """A rank or a size does not fit."""
+
+
+class ScanError(ScanjitError, ValueError):
+    """A scan is given something that it cannot run."""
+
+
+class GradientError(ScanjitError, ValueError):
+    """A derivative that does not exist, or is asked for wrongly."""
+
+
+class OutOfBoundsError(ScanjitError, IndexError):
+    """An index outside an array."""
+
+
+class NotSupportedError(ScanjitError, NotImplementedError):
+    """Valid, but not something that this backend does."""
+
+
+class InternalError(ScanjitError, AssertionError):
+    """A fault of this package: a pass broke a rule that the verifier checks."""

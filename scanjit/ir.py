@@ -1,0 +1,601 @@
+"""The intermediate representation: `Op`, `Node`, `Graph`.
+
+A node is an op applied to nodes, with static parameters. Nodes are immutable and interned: applying the same op to the
+same arguments gives the same object, so common subexpressions are free and `is` means equal. A node is also its own
+tracer: its operators build nodes.
+
+Ops are defined in `scanjit.ops`, each whole and in one place, and found by name in `OPS`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.types import Atom, Dim, Dimension, Type
+
+OPS: dict[str, Op] = {}
+"""The op table: every primitive by its name."""
+
+
+class Op:
+    """A primitive, whole: type rule, derivatives, batching, reference, lowering, and the domain of its tests.
+
+    Parameters
+    ----------
+    name : its name in the table and in prints.
+    infer : `infer(*types, **params) -> Type` (a tuple of types for an op with several results). Raises the error that
+        the user sees, and calls `types.equate` for sizes that must agree.
+    reference : `reference(*arrays, **params) -> array` (or a tuple of them), in plain NumPy. Dimensions in
+        `params` arrive as ints.
+    vjp : `vjp(g, y, *args, **params) -> tuple of (Node | None)`, one cotangent an argument, None where there is none.
+        `g` is the cotangent of the result `y` (for several results: tuples, with None in `g`). None for ops
+        without a derivative (their results count as constants).
+    jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero.
+    batch : `batch(args, batched, size, **params) -> (Node, bool)`. Batched arguments have their batch axis first;
+        so has the result if it is batched.
+    samples : `samples(rng, dtype) -> iterable of (args, params)`: concrete arrays inside the op's domain, from which
+        the tests are generated.
+    dtypes : the dtypes that tests sample.
+    doc : one line, for the generated documentation.
+    """
+
+    kind: ClassVar[str] = "op"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        infer: Callable[..., Any],
+        reference: Callable[..., Any],
+        vjp: Callable[..., tuple[Node | None, ...]] | None = None,
+        jvp: Callable[..., Any] | None = None,
+        batch: Callable[..., tuple[Node, bool]] | None = None,
+        samples: Callable[..., Iterable[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None,
+        dtypes: Sequence[str] = ("float64", "float32"),
+        doc: str = "",
+    ) -> None:
+        if name in OPS:
+            raise ValueError(f"two ops are named {name}")
+        self.name, self.infer, self.reference = name, infer, reference
+        self.vjp, self.jvp, self.batch, self.samples, self.dtypes, self.doc = vjp, jvp, batch, samples, dtypes, doc
+        OPS[name] = self
+
+    def __call__(self, *args: Node, **params: Any) -> Node:
+        """The node that applies this op to nodes. Dimensions in `params` may depend on values of nodes."""
+        return _intern(self, args, params)
+
+    def prepare(self, values: Sequence[Any]) -> Sequence[Node]:
+        """The values that a user gave, as nodes."""
+        return [as_node(value) for value in values]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _op_by_name, (self.name,)
+
+
+def _op_by_name(name: str) -> Op:
+    return OPS[name]
+
+
+class Node:
+    """An op applied to arguments. `args[:arity]` are the op's own; after them come the nodes whose values its
+    dimensions use (see `dim_nodes`), so that a walk over `args` meets everything a node depends on."""
+
+    __slots__ = ("__weakref__", "args", "arity", "dim_atom", "op", "params", "serial", "type", "where")
+
+    op: Op
+    args: tuple[Node, ...]
+    arity: int
+    params: dict[str, Any]
+    type: Any
+    where: str
+    serial: int
+    dim_atom: Atom | None
+
+    __array_priority__ = 1000
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        """The op's own arguments."""
+        return self.args[: self.arity]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the value."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def name(self) -> str | None:
+        """The name of an input or a shared variable."""
+        return self.params.get("name")
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        label = self.name or self.op.name
+        return f"<{label}: {self.type}>"
+
+    def __bool__(self) -> bool:
+        raise errors.ArgumentError(
+            "the truth value of a symbol is not known while a function is built",
+            got=repr(self),
+            fix="use sj.where(condition, a, b), or sj.until(condition) to end a scan",
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a single node does not pickle; pickle a compiled function")
+
+    # The rest of what users write with (methods, indexing, NumPy's functions) is installed by `scanjit.tensor`.
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Node: ...
+
+    def __add__(self, other: Any) -> Node:
+        return apply("add", self, other)
+
+    def __radd__(self, other: Any) -> Node:
+        return apply("add", other, self)
+
+    def __sub__(self, other: Any) -> Node:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Node:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Any) -> Node:
+        return apply("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Node:
+        return apply("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Node:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return apply("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Node:
+        return apply("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Node:
+        return apply("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Node:
+        return apply("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Node:
+        return apply("mod", other, self)
+
+    def __pow__(self, other: Any) -> Node:
+        return apply("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Node:
+        return apply("pow", other, self)
+
+    def __neg__(self) -> Node:
+        return apply("neg", self)
+
+    def __pos__(self) -> Node:
+        return self
+
+    def __abs__(self) -> Node:
+        return apply("abs", self)
+
+    def __invert__(self) -> Node:
+        return apply("invert", self)
+
+    def __and__(self, other: Any) -> Node:
+        return apply("and", self, other)
+
+    def __rand__(self, other: Any) -> Node:
+        return apply("and", other, self)
+
+    def __or__(self, other: Any) -> Node:
+        return apply("or", self, other)
+
+    def __ror__(self, other: Any) -> Node:
+        return apply("or", other, self)
+
+    def __xor__(self, other: Any) -> Node:
+        return apply("xor", self, other)
+
+    def __rxor__(self, other: Any) -> Node:
+        return apply("xor", other, self)
+
+    def __lt__(self, other: Any) -> Node:
+        return apply("less", self, other)
+
+    def __le__(self, other: Any) -> Node:
+        return apply("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Node:
+        return apply("greater", self, other)
+
+    def __ge__(self, other: Any) -> Node:
+        return apply("greater_equal", self, other)
+
+    def __eq__(self, other: Any) -> Node:  # type: ignore[override]
+        return apply("equal", self, other)
+
+    def __ne__(self, other: Any) -> Node:  # type: ignore[override]
+        return apply("not_equal", self, other)
+
+
+def apply(name: str, *values: Any) -> Node:
+    """Apply an op to nodes, arrays and Python scalars, promoted as the op's `prepare` says."""
+    op = OPS[name]
+    return op(*op.prepare(values))
+
+
+def as_node(value: Any) -> Node:
+    """A node from a node, a shared variable, an array or a number."""
+    if isinstance(value, Node):
+        return value
+    if hasattr(value, "__scanjit_node__"):
+        return value.__scanjit_node__()
+    try:
+        array = np.asarray(value)
+    except Exception:
+        array = np.asarray(None)
+    if array.dtype == object:
+        raise errors.ArgumentError(
+            "this is neither a symbol nor something to make an array of", got=f"{value!r} ({type(value).__name__})"
+        )
+    return constant(array)
+
+
+_serial = itertools.count()
+_nodes: weakref.WeakValueDictionary[Any, Node] = weakref.WeakValueDictionary()
+
+
+def _freeze(value: Any) -> Any:
+    """A hashable key of a parameter."""
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, *map(_freeze, value))
+    if isinstance(value, dict):
+        return tuple((k, _freeze(v)) for k, v in value.items())
+    if isinstance(value, float | int | bool):
+        return (type(value).__name__, value)
+    return value
+
+
+def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
+    arity = len(args)
+    args = args + dim_nodes(params, args)
+    key = (op.name, arity, *map(id, args), *((k, _freeze(v)) for k, v in params.items()))
+    found = _nodes.get(key)
+    if found is not None:
+        return found
+    node = Node.__new__(Node)
+    node.op, node.args, node.arity, node.params = op, args, arity, params
+    node.where = errors.user_location()
+    node.type = op.infer(*(a.type for a in args[:arity]), **params)
+    node.serial, node.dim_atom = next(_serial), None
+    return _nodes.setdefault(key, node)
+
+
+def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, ...]:
+    """The nodes whose values the dimensions in `params` use, without those in `args`."""
+    found: dict[Node, None] = {}
+
+    def visit(value: Any) -> None:
+        if isinstance(value, Dim):
+            for atom in types.atoms(value):
+                if atom.kind == "value":
+                    found[atom.args[0]()] = None
+        elif isinstance(value, tuple | list):
+            for item in value:
+                visit(item)
+        elif isinstance(value, Type):
+            visit(value.shape)
+
+    for value in params.values():
+        visit(value)
+    for arg in args:
+        found.pop(arg, None)
+    return tuple(found)
+
+
+def map_dims(value: Any, change: Callable[[Dimension], Dimension]) -> Any:
+    """A parameter with every dimension in it changed."""
+    if isinstance(value, Dim):
+        return change(value)
+    if isinstance(value, Type):
+        return Type(value.dtype, tuple(map_dims(d, change) for d in value.shape))
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(map_dims(item, change) for item in value)
+    if isinstance(value, Graph):
+        return value.map_dims(change)
+    return value
+
+
+# ---- leaves ----------------------------------------------------------------------------------------------------------
+
+
+def _leaf(name: str, infer: Callable[..., Type], doc: str) -> Op:
+    def reference(**params: Any) -> Any:
+        raise errors.InternalError(f"{name} has no value of its own")
+
+    return Op(name, infer=infer, reference=reference, doc=doc)
+
+
+INPUT = _leaf("input", lambda *, type, **_: type, "a value that a function is called with")
+SHARED = _leaf("shared", lambda *, variable, name: variable.type, "the value of a shared variable")
+BOUND = _leaf("bound", lambda *, type, **_: type, "an input of the graph inside a scan, known by its position")
+LEAVES = (INPUT, SHARED, BOUND)
+CONSTANT = Op(
+    "constant",
+    infer=lambda *, data: Type(data.array.dtype, data.array.shape),
+    reference=lambda *, data: data.array,
+    doc="an array that is known",
+)
+PART = Op(
+    "part",
+    infer=lambda whole, *, index: whole[index],
+    reference=lambda whole, *, index: whole[index],
+    doc="one result of an op that has several",
+)
+
+
+class Data:
+    """An array as a parameter: compared by dtype, shape and bytes if small, else by identity."""
+
+    __slots__ = ("array", "key")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = np.array(array, order="C")
+        self.array.setflags(write=False)
+        small = self.array.nbytes <= 4096
+        self.key = (str(self.array.dtype), self.array.shape, self.array.tobytes() if small else id(self))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Data) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return str(self.array.tolist()) if self.array.size <= 8 else f"array of shape {self.array.shape}"
+
+
+def constant(value: Any, dtype: Any = None) -> Node:
+    """A node that holds an array."""
+    array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
+    types.dtype_of(array.dtype)
+    return CONSTANT(data=Data(array))
+
+
+def new_input(type_: Type, name: str | None = None) -> Node:
+    """A new input, different from all others."""
+    return INPUT(type=type_, name=name, serial=next(_serial))
+
+
+def constant_value(node: Node) -> np.ndarray | None:
+    """The array of a constant (seen through broadcasts of it), or None."""
+    while node.op.name == "broadcast_to":
+        node = node.args[0]
+    return node.params["data"].array if node.op is CONSTANT else None
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """The results of an op that has several."""
+    return tuple(PART(node, index=i) for i in range(len(node.type)))
+
+
+# ---- dimensions from and to nodes ---------------------------------------------------------------------------------------
+
+SIZE = Op(
+    "size",
+    infer=lambda *, dim: Type(np.dtype("int64")),
+    reference=lambda *, dim: np.int64(dim),
+    doc="the value of a dimension",
+)
+
+
+def as_dim(value: Any) -> Dimension:
+    """The dimension that an int or a scalar integer node stands for."""
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, Dim):
+        return value
+    if not isinstance(value, Node) or value.ndim or value.dtype.kind not in "iu":
+        raise errors.ArgumentError("a size must be an integer or an integer scalar", got=repr(value))
+    known = constant_value(value)
+    if known is not None:
+        return int(known)
+    if value.op is SIZE:
+        return value.params["dim"]
+    rule = _DIM_RULES.get(value.op.name)
+    if rule is not None:
+        return rule(*map(as_dim, value.operands))
+    return types.value_dim(value, value.name or f"{value.op.name}{value.serial}")
+
+
+_DIM_RULES: dict[str, Callable[..., Dimension]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: 0 - a,
+    "minimum": types.minimum,
+    "maximum": types.maximum,
+    "cast": lambda a: a,
+}
+
+
+def dim_node(dim: Dimension) -> Node:
+    """The int64 scalar node of a dimension."""
+    if isinstance(dim, int):
+        return constant(np.int64(dim))
+    atom = types.as_atom(dim)
+    if atom is not None and atom.kind == "value" and atom.args[0]().dtype == np.int64:
+        return atom.args[0]()
+    return SIZE(dim=dim)
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def walk(roots: Iterable[Node], stop: Any = ()) -> list[Node]:
+    """Every node that `roots` depend on, arguments first; `stop` nodes are listed, what is behind them is not."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            if node not in stop:
+                stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
+    return order
+
+
+def replace(
+    roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
+) -> list[Node]:
+    """`roots` with nodes replaced. Types are inferred anew; where a replacement has other dimensions than what it
+    replaces, they are substituted everywhere (also in the graphs of scans)."""
+    known: dict[Atom, Dimension] = dict(dims or {})
+    for old, new in mapping.items():
+        if not isinstance(old.type, tuple):
+            for before, after in zip(old.type.shape, new.type.shape, strict=True):
+                atom = types.as_atom(before)
+                if atom is not None and before is not after:
+                    known.setdefault(atom, after)
+    done: dict[Node, Node] = dict(mapping)
+    for node in walk(roots, mapping):
+        if node not in done:
+            done[node] = rebuild(node, tuple(done[a] for a in node.args), known)
+    return [done[root] for root in roots]
+
+
+def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
+    """The node's op on other arguments (one for each of `node.args`), at the same location."""
+    changed = dict(dims or {})
+    for old, new in zip(node.args[node.arity :], args[node.arity :], strict=True):
+        if old is not new:
+            atom = types.as_atom(as_dim(old))
+            if atom is not None:
+                changed[atom] = as_dim(new)
+    if not changed and all(a is b for a, b in zip(node.args, args, strict=True)):
+        return node
+    params = node.params
+    if changed:
+        params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
+    with errors.located(node.where):
+        return node.op(*args[: node.arity], **params)
+
+
+class Graph:
+    """A closed graph: its outputs depend on its inputs alone. Inputs are `bound` nodes, known by position, so that
+    equal functions are the same object. Make one with `Graph.of`."""
+
+    __slots__ = ("__weakref__", "inputs", "outputs")
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    _interned: ClassVar[weakref.WeakValueDictionary[Any, Graph]] = weakref.WeakValueDictionary()
+
+    @classmethod
+    def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+        """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other leaves are an error."""
+        bound = tuple(BOUND(index=i, type=node.type) for i, node in enumerate(inputs))
+        new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True))))
+        allowed = set(bound)
+        for node in walk(new):
+            if node.op in LEAVES and node not in allowed:
+                raise errors.InternalError(f"the graph is not closed: {node!r} is no input of it", where=node.where)
+        key = (tuple(map(id, bound)), tuple(map(id, new)))
+        found = cls._interned.get(key)
+        if found is None:
+            made = object.__new__(cls)
+            made.inputs, made.outputs = bound, new
+            found = cls._interned.setdefault(key, made)
+        return found
+
+    def __call__(self, *args: Node) -> list[Node]:
+        """The outputs with the inputs replaced by `args`: the graph inlined."""
+        return replace(self.outputs, dict(zip(self.inputs, args, strict=True)))
+
+    def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
+        """The graph with every dimension changed."""
+        found = {a for n in walk([*self.inputs, *self.outputs]) for a in _atoms_of(n)}
+        dims = {}
+        for atom in found:
+            before = types._polynomial({(atom,): 1})
+            after = change(before)
+            if after is not before:
+                dims[atom] = after
+        if not dims:
+            return self
+        inputs = [new_input(map_dims(n.type, lambda d: types.substitute(d, dims)), n.name) for n in self.inputs]
+        return Graph.of(inputs, replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), dims))
+
+    def nodes(self) -> list[Node]:
+        """Every node, arguments first."""
+        return walk([*self.inputs, *self.outputs])
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
+
+
+def _atoms_of(node: Node) -> Iterator[Atom]:
+    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+    for kind in kinds:
+        for dim in kind.shape:
+            yield from types.atoms(dim)
+    for value in node.params.values():
+        yield from _param_atoms(value)
+
+
+def _param_atoms(value: Any) -> Iterator[Atom]:
+    if isinstance(value, Dim):
+        yield from types.atoms(value)
+    elif isinstance(value, Type):
+        yield from _param_atoms(value.shape)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _param_atoms(item)
+    elif isinstance(value, Graph):
+        for node in value.nodes():
+            yield from _atoms_of(node)
+
+
+def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
+    """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
+
+    What is made of constants and dimensions alone is not listed: it belongs to the graph."""
+    inputs, outputs = set(inputs), list(outputs)
+    order = walk(outputs, inputs)
+    depends: set[Node] = set()
+    known: set[Node] = set()
+    for node in order:
+        if node in inputs or any(arg in depends for arg in node.args):
+            depends.add(node)
+        elif node.op not in LEAVES and all(arg in known for arg in node.args):
+            known.add(node)
+    free: dict[Node, None] = {}
+    for node in order:
+        for arg in node.args if node in depends and node not in inputs else ():
+            if arg not in depends and arg not in known:
+                free[arg] = None
+    for node in outputs:
+        if node not in depends and node not in known:
+            free[node] = None
+    return list(free)

@@ -1,0 +1,8 @@
+"""The op table. Each op is defined whole, in one place: see `scanjit.ir.Op` for what that takes."""
+
+from scanjit.ops import elementwise, index, linalg, reduce, scan, shape
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.reduce import Reduction
+from scanjit.ops.shape import View
+
+__all__ = ["Elementwise", "Reduction", "View", "elementwise", "index", "linalg", "reduce", "scan", "shape"]

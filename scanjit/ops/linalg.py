@@ -1,0 +1,83 @@
+"""`contract`: the one product of tensors. `dot`, `matmul`, `outer`, `tensordot` and `einsum` are spellings of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, Op
+from scanjit.types import Dimension, Type
+
+Labels = tuple[int, ...]
+
+
+def _infer(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) -> Type:
+    if a.dtype != b.dtype:
+        raise errors.InternalError("a contraction takes operands of one dtype", got=f"{a} and {b}")
+    sizes: dict[int, Dimension] = {}
+    for labels, type_ in ((left, a), (right, b)):
+        if len(labels) != type_.ndim or len(set(labels)) != len(labels):
+            raise errors.InternalError("labels must be distinct, one an axis", got=f"{labels} for {type_}")
+        for label, dim in zip(labels, type_.shape, strict=True):
+            if label in sizes:
+                try:
+                    dim = types.equate(sizes[label], dim, "the sizes that a product sums over or pairs")
+                except errors.ShapeError as error:
+                    raise errors.ShapeError(
+                        "the operands of a product do not fit",
+                        got=f"shapes ({', '.join(map(str, a.shape))}) and ({', '.join(map(str, b.shape))})",
+                        expected=f"{error.what} ({error.got})",
+                    ) from None
+            sizes[label] = dim
+    alone = set(left).symmetric_difference(right) - set(out)
+    if alone or not set(out) <= set(sizes):
+        raise errors.InternalError("a label of one operand must be in the result", got=f"{left}, {right} -> {out}")
+    return Type(a.dtype, tuple(sizes[label] for label in out))
+
+
+def _letters(labels: Labels) -> str:
+    return "".join(chr(97 + label) for label in labels)
+
+
+def _reference(a: np.ndarray, b: np.ndarray, *, left: Labels, right: Labels, out: Labels) -> np.ndarray:
+    if a.dtype == bool:
+        return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a.astype(int), b.astype(int)) > 0
+    return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a, b)
+
+
+def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: Labels) -> Node | None:
+    da, db = tangents
+    terms = [CONTRACT(x, z, **labels) for x, z in ((da, b), (a, db)) if x is not None and z is not None]
+    return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, left: Labels, right: Labels, out: Labels):
+    new = max((*left, *right), default=-1) + 1
+    lead = [(new,) if b else () for b in batched]
+    return contract(args[0], args[1], lead[0] + left, lead[1] + right, (new, *out)), True
+
+
+CONTRACT = Op(
+    "contract",
+    infer=_infer,
+    reference=_reference,
+    vjp=lambda g, y, a, b, *, left, right, out: (contract(g, b, out, right, left), contract(g, a, out, left, right)),
+    jvp=_jvp,
+    batch=_batch,
+    doc="sum of products: `out[i, j] = sum_k left[i, k] * right[k, j]`, with axes named by labels",
+)
+
+
+def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: Sequence[int]) -> Node:
+    """A contraction with its labels numbered in the order of their appearance, so that equal ones are the same node."""
+    number: dict[int, int] = {}
+    for label in (*left, *right):
+        number.setdefault(label, len(number))
+    canonical: dict[str, Any] = {
+        name: tuple(number[label] for label in labels)
+        for name, labels in (("left", left), ("right", right), ("out", out))
+    }
+    return CONTRACT(a, b, **canonical)

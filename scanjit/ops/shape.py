@@ -1,0 +1,336 @@
+"""Shapes: views (no value is computed or moved), `reshape`, `concatenate`, `set_slice`, `iota`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, Op, apply, as_node, constant
+from scanjit.types import Dimension, Type
+
+Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
+"""Where an axis of a view's operand is read: an offset, and for some axes of the view, the stride."""
+
+
+class View(Op):
+    """An op whose result is its operand, read at an affine index.
+
+    `access(shape, **params)` says, for each axis of the operand (of that shape), at which index it is read:
+    `offset + sum(stride * index of the view's axis)`.
+    """
+
+    kind: ClassVar[str] = "view"
+
+    def __init__(self, name: str, *, access: Callable[..., list[Access]], **rest: Any) -> None:
+        super().__init__(name, **rest)
+        self.access = access
+
+
+def _linear(op_name: str) -> Callable[..., Node | None]:
+    """The jvp of a linear op with one operand: the op itself, on the tangent."""
+
+    def jvp(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
+        return None if tangents[0] is None else y.op(tangents[0], **params)
+
+    return jvp
+
+
+# ---- dimshuffle: transposes, new axes of size 1, axes of size 1 dropped ------------------------------------------------
+
+
+def _dimshuffle_infer(x: Type, *, order: tuple[int | None, ...]) -> Type:
+    used = [axis for axis in order if axis is not None]
+    if len(set(used)) != len(used) or any(not 0 <= axis < x.ndim for axis in used):
+        raise errors.ShapeError("axes must be distinct and exist", got=order, expected=f"axes of a {x.ndim}-d tensor")
+    for axis in set(range(x.ndim)) - set(used):
+        types.equate(x.shape[axis], 1, f"the size of axis {axis}, which is dropped, and 1")
+    return x.with_shape([1 if axis is None else x.shape[axis] for axis in order])
+
+
+def _dimshuffle_vjp(g: Node, y: Node, x: Node, *, order: tuple[int | None, ...]) -> tuple[Node]:
+    back = tuple(order.index(axis) if axis in order else None for axis in range(x.ndim))
+    return (DIMSHUFFLE(g, order=back),)
+
+
+def _dimshuffle_reference(x: np.ndarray, *, order: tuple[int | None, ...]) -> np.ndarray:
+    dropped = tuple(axis for axis in range(x.ndim) if axis not in order)
+    kept = [axis for axis in range(x.ndim) if axis in order]
+    moved = np.squeeze(x, dropped).transpose([kept.index(axis) for axis in order if axis is not None])
+    return np.expand_dims(moved, tuple(i for i, axis in enumerate(order) if axis is None))
+
+
+def _dimshuffle_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, order: tuple[int | None, ...]):
+    return DIMSHUFFLE(args[0], order=(0, *(None if axis is None else axis + 1 for axis in order))), True
+
+
+DIMSHUFFLE = View(
+    "dimshuffle",
+    infer=_dimshuffle_infer,
+    reference=_dimshuffle_reference,
+    access=lambda shape, *, order: [
+        (0, ((order.index(axis), 1),)) if axis in order else (0, ()) for axis in range(len(shape))
+    ],
+    vjp=_dimshuffle_vjp,
+    jvp=_linear("dimshuffle"),
+    batch=_dimshuffle_batch,
+    doc="axes in another order; `None` makes a new axis of size 1; axes of size 1 may be left out",
+)
+
+
+# ---- broadcast_to --------------------------------------------------------------------------------------------------------
+
+
+def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
+    if x.ndim > len(shape):
+        raise errors.ShapeError("a broadcast cannot drop axes", got=f"{x} to {shape}")
+    for axis, dim in enumerate(x.shape, start=len(shape) - x.ndim):
+        if dim != 1:
+            types.equate(dim, shape[axis], f"dimension {axis} of a broadcast")
+    return x.with_shape(shape)
+
+
+def _broadcast_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...]):
+    (x,) = args
+    ones = [None] * (len(shape) - (x.ndim - 1))
+    x = DIMSHUFFLE(x, order=(0, *ones, *range(1, x.ndim)))
+    return BROADCAST_TO(x, shape=(size, *shape)), True
+
+
+BROADCAST_TO = View(
+    "broadcast_to",
+    infer=_broadcast_infer,
+    reference=lambda x, *, shape: np.broadcast_to(x, shape),
+    access=lambda given, *, shape: [
+        (0, ()) if dim == 1 else (0, ((axis, 1),)) for axis, dim in enumerate(given, start=len(shape) - len(given))
+    ],
+    vjp=lambda g, y, x, *, shape: (sum_to(g, x.type.shape),),
+    jvp=_linear("broadcast_to"),
+    batch=_broadcast_batch,
+    doc="a tensor stretched to a shape, by NumPy's rule",
+)
+
+
+def broadcast_to(x: Node, shape: Sequence[Dimension]) -> Node:
+    """`x` stretched to `shape`; `x` itself where it has that shape."""
+    shape = tuple(shape)
+    return x if x.type.shape == shape else BROADCAST_TO(x, shape=shape)
+
+
+def sum_to(x: Node, shape: Sequence[Dimension]) -> Node:
+    """The transpose of broadcasting: sum `x` over the axes along which something of `shape` was stretched."""
+    lead = x.ndim - len(shape)
+    stretched = [a for a, dim in enumerate(shape, start=lead) if dim == 1 and x.type.shape[a] != 1]
+    axes = (*range(lead), *stretched)
+    if not axes:
+        return x
+    from scanjit.ir import OPS
+
+    total = OPS["sum"](x, axes=axes)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    return (
+        total
+        if not stretched
+        else DIMSHUFFLE(total, order=tuple(kept.index(a) if a in kept else None for a in range(lead, x.ndim)))
+    )
+
+
+def full(value: Any, shape: Sequence[Dimension], dtype: Any = None) -> Node:
+    """A tensor of one value."""
+    scalar = value if isinstance(value, Node) else constant(value, dtype)
+    return broadcast_to(scalar, shape)
+
+
+def zeros_like(x: Node) -> Node:
+    """Zeros of the same type."""
+    return full(0, x.type.shape, x.dtype)
+
+
+# ---- slice: a window of every axis, with a step ------------------------------------------------------------------------------
+
+
+def _slice_infer(x: Type, *, start: tuple, length: tuple, step: tuple) -> Type:
+    return x.with_shape(length)
+
+
+def _slice_reference(x: np.ndarray, *, start: tuple, length: tuple, step: tuple) -> np.ndarray:
+    for axis, (a, n, s) in enumerate(zip(start, length, step, strict=True)):
+        last = a + s * (n - 1)
+        if n < 0 or (n and not (0 <= a < x.shape[axis] and 0 <= last < x.shape[axis])):
+            raise errors.OutOfBoundsError(f"slice {a}:{last}:{s} of axis {axis} leaves its size {x.shape[axis]}")
+        x = np.take(x, a + s * np.arange(n), axis)
+    return x
+
+
+def _slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start, length, step):
+    return SLICE(args[0], start=(0, *start), length=(size, *length), step=(1, *step)), True
+
+
+SLICE = View(
+    "slice",
+    infer=_slice_infer,
+    reference=_slice_reference,
+    access=lambda shape, *, start, length, step: [
+        (a, ((axis, s),)) for axis, (a, s) in enumerate(zip(start, step, strict=True))
+    ],
+    vjp=lambda g, y, x, *, start, length, step: (SET_SLICE(zeros_like(x), g, start=start, step=step),),
+    jvp=_linear("slice"),
+    batch=_slice_batch,
+    doc="`length[k]` entries of each axis k, from `start[k]`, `step[k]` apart; never outside the tensor",
+)
+
+
+def window(x: Node, axis: int, start: Dimension, length: Dimension, step: int = 1) -> Node:
+    """A slice of one axis. The caller knows that it lies inside."""
+    if start == 0 and step == 1 and length is x.type.shape[axis]:
+        return x
+    starts, lengths, steps = [0] * x.ndim, list(x.type.shape), [1] * x.ndim
+    starts[axis], lengths[axis], steps[axis] = start, length, step
+    return SLICE(x, start=tuple(starts), length=tuple(lengths), step=tuple(steps))
+
+
+def flip(x: Node, axis: int) -> Node:
+    """`x` with one axis reversed."""
+    n = x.type.shape[axis]
+    return window(x, axis, n - 1, n, -1)
+
+
+# ---- set_slice: a tensor with a window of it replaced ---------------------------------------------------------------------------
+
+
+def _set_slice_infer(x: Type, v: Type, *, start: tuple, step: tuple) -> Type:
+    if x.dtype != v.dtype or x.ndim != v.ndim:
+        raise errors.InternalError("set_slice takes a value of the tensor's dtype and rank", got=f"{x} and {v}")
+    return x
+
+
+def _set_slice_reference(x: np.ndarray, v: np.ndarray, *, start: tuple, step: tuple) -> np.ndarray:
+    x = x.copy()
+    x[np.ix_(*(a + s * np.arange(n) for a, s, n in zip(start, step, v.shape, strict=True)))] = v
+    return x
+
+
+def _set_slice_vjp(g: Node, y: Node, x: Node, v: Node, *, start: tuple, step: tuple) -> tuple[Node, Node]:
+    return (
+        SET_SLICE(g, zeros_like(v), start=start, step=step),
+        SLICE(g, start=start, length=v.type.shape, step=step),
+    )
+
+
+def _set_slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: tuple, step: tuple):
+    x, v = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True))
+    return SET_SLICE(x, v, start=(0, *start), step=(1, *step)), True
+
+
+def _set_slice_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, **params: Any) -> Node | None:
+    if tangents == (None, None):
+        return None
+    dx, dv = (zeros_like(a) if t is None else t for a, t in zip((x, v), tangents, strict=True))
+    return SET_SLICE(dx, dv, **params)
+
+
+SET_SLICE = Op(
+    "set_slice",
+    infer=_set_slice_infer,
+    reference=_set_slice_reference,
+    vjp=_set_slice_vjp,
+    jvp=_set_slice_jvp,
+    batch=_set_slice_batch,
+    doc="a tensor with the window at `start`, `step` replaced by a value (its shape is the window's)",
+)
+
+
+# ---- reshape -------------------------------------------------------------------------------------------------------------
+
+
+def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
+    types.equate(types.product(x.shape), types.product(shape), "the number of elements before and after a reshape")
+    return x.with_shape(shape)
+
+
+RESHAPE = Op(
+    "reshape",
+    infer=_reshape_infer,
+    reference=lambda x, *, shape: x.reshape(shape),
+    vjp=lambda g, y, x, *, shape: (RESHAPE(g, shape=x.type.shape),),
+    jvp=_linear("reshape"),
+    batch=lambda args, batched, size, *, shape: (RESHAPE(args[0], shape=(size, *shape)), True),
+    doc="the same elements, in row-major order, in another shape",
+)
+
+
+# ---- concatenate -----------------------------------------------------------------------------------------------------------
+
+
+def _concatenate_infer(*xs: Type, axis: int) -> Type:
+    first = xs[0]
+    shape = list(first.shape)
+    for x in xs[1:]:
+        if x.ndim != first.ndim or x.dtype != first.dtype:
+            raise errors.ShapeError("tensors to concatenate must agree in rank and dtype", got=f"{first} and {x}")
+        for k in range(first.ndim):
+            if k != axis:
+                shape[k] = types.equate(shape[k], x.shape[k], f"dimension {k} of tensors to concatenate")
+        shape[axis] = shape[axis] + x.shape[axis]
+    return first.with_shape(shape)
+
+
+def _concatenate_vjp(g: Node, y: Node, *xs: Node, axis: int) -> tuple[Node, ...]:
+    result, at = [], 0
+    for x in xs:
+        result.append(window(g, axis, at, x.type.shape[axis]))
+        at = at + x.type.shape[axis]
+    return tuple(result)
+
+
+def _concatenate_jvp(tangents: Sequence[Node | None], y: Node, *xs: Node, axis: int) -> Node | None:
+    if all(t is None for t in tangents):
+        return None
+    return CONCATENATE(*(zeros_like(x) if t is None else t for x, t in zip(xs, tangents, strict=True)), axis=axis)
+
+
+def _concatenate_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int):
+    xs = [a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True)]
+    return CONCATENATE(*xs, axis=axis + 1), True
+
+
+CONCATENATE = Op(
+    "concatenate",
+    infer=_concatenate_infer,
+    reference=lambda *xs, axis: np.concatenate(xs, axis),
+    vjp=_concatenate_vjp,
+    jvp=_concatenate_jvp,
+    batch=_concatenate_batch,
+    doc="tensors one after the other along an axis",
+)
+
+
+# ---- iota ----------------------------------------------------------------------------------------------------------------
+
+IOTA = Op(
+    "iota",
+    infer=lambda *, length: Type(np.dtype("int64"), (length,)),
+    reference=lambda *, length: np.arange(length),
+    doc="0, 1, ... length - 1",
+)
+
+__all__ = [
+    "BROADCAST_TO",
+    "CONCATENATE",
+    "DIMSHUFFLE",
+    "IOTA",
+    "RESHAPE",
+    "SET_SLICE",
+    "SLICE",
+    "View",
+    "apply",
+    "as_node",
+    "broadcast_to",
+    "flip",
+    "full",
+    "sum_to",
+    "window",
+    "zeros_like",
+]

@@ -1,0 +1,375 @@
+"""Types of values: a dtype and a symbolic shape.
+
+A *dimension* is a Python int or a `Dim`: a polynomial with integer coefficients over *atoms*. An atom is a named or
+anonymous size ("T"), the value of a scalar integer node, or an integer function (`//`, `%`, `min`, `max`) of other
+dimensions. Polynomials are kept in a normal form and interned, so `T + 1 - 1 is T` and equality is identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+
+Dimension = Any
+"""An int or a `Dim`."""
+
+_serial = itertools.count()
+
+
+class Atom:
+    """What a dimension is a polynomial of; compared by identity."""
+
+    __slots__ = ("args", "kind", "name", "serial")
+
+    def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
+        self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
+
+    def __repr__(self) -> str:
+        if self.kind in ("size", "value"):
+            return self.name
+        if self.kind in ("min", "max"):
+            return f"{self.kind}({self.args[0]}, {self.args[1]})"
+        return "(" + f" {self.kind} ".join(f"({a})" if isinstance(a, Dim) else str(a) for a in self.args) + ")"
+
+
+Monomial = tuple[Atom, ...]
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+_named: dict[str, Atom] = {}
+_calls: dict[tuple[Any, ...], Atom] = {}
+_dims: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
+
+
+class Dim:
+    """A symbolic dimension in normal form. Made by arithmetic on `size` and `value_dim`; never constant."""
+
+    __slots__ = ("__weakref__", "terms")
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dimension) -> Dimension:
+        return _combine(self, other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Dimension) -> Dimension:
+        return _combine(self, other, -1)
+
+    def __rsub__(self, other: Dimension) -> Dimension:
+        return _combine(self * -1, other, 1)
+
+    def __neg__(self) -> Dimension:
+        return self * -1
+
+    def __mul__(self, other: Dimension) -> Dimension:
+        total: dict[Monomial, int] = {}
+        for left, a in _terms(self):
+            for right, b in _terms(other):
+                key = tuple(sorted(left + right, key=lambda atom: atom.serial))
+                total[key] = total.get(key, 0) + a * b
+        return _polynomial(total)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dimension) -> Dimension:
+        if isinstance(other, int) and other > 0 and all(c % other == 0 for _, c in self.terms):
+            return _polynomial({m: c // other for m, c in self.terms})
+        return 1 if other is self else _call("//", self, other)
+
+    def __rfloordiv__(self, other: Dimension) -> Dimension:
+        return _call("//", other, self)
+
+    def __mod__(self, other: Dimension) -> Dimension:
+        if isinstance(other, int) and other > 0 and all(c % other == 0 for _, c in self.terms):
+            return 0
+        return _call("%", self, other)
+
+    def __rmod__(self, other: Dimension) -> Dimension:
+        return _call("%", other, self)
+
+    def __repr__(self) -> str:
+        text = ""
+        for monomial, factor in sorted(self.terms, key=lambda term: (not term[0], -term[1])):
+            body = "*".join(map(repr, monomial))
+            number = "" if abs(factor) == 1 and body else str(abs(factor)) + ("*" if body else "")
+            sign = "-" if factor < 0 else "+"
+            text += f" {sign} {number}{body}" if text else ("-" if factor < 0 else "") + number + body
+        return text
+
+
+def _terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
+    return dim.terms if isinstance(dim, Dim) else (((), int(dim)),)
+
+
+def _polynomial(terms: dict[Monomial, int]) -> Dimension:
+    kept = {m: c for m, c in terms.items() if c}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    key = tuple(sorted(kept.items(), key=lambda term: [atom.serial for atom in term[0]]))
+    found = _dims.get(key)
+    if found is None:
+        made = Dim.__new__(Dim)
+        made.terms = key
+        found = _dims.setdefault(key, made)
+    return found
+
+
+def _combine(left: Dimension, right: Dimension, factor: int) -> Dimension:
+    total = dict(_terms(left))
+    for monomial, c in _terms(right):
+        total[monomial] = total.get(monomial, 0) + factor * c
+    return _polynomial(total)
+
+
+def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
+    if isinstance(left, int) and isinstance(right, int):
+        return _FUNCTIONS[kind](left, right)
+    key = (kind, left, right)
+    atom = _calls.get(key)
+    if atom is None:
+        atom = _calls.setdefault(key, Atom(kind, kind, (left, right)))
+    return _polynomial({(atom,): 1})
+
+
+def minimum(left: Dimension, right: Dimension) -> Dimension:
+    """The smaller of two dimensions; decided now where their difference is a known number."""
+    difference = left - right
+    if isinstance(difference, int):
+        return left if difference <= 0 else right
+    return _call("min", left, right)
+
+
+def maximum(left: Dimension, right: Dimension) -> Dimension:
+    """The larger of two dimensions; decided now where that is possible (sizes are never negative)."""
+    difference = left - right
+    if isinstance(difference, int):
+        return left if difference >= 0 else right
+    if right == 0 and not_negative(left):
+        return left
+    if left == 0 and not_negative(right):
+        return right
+    return _call("max", left, right)
+
+
+def not_negative(dim: Dimension) -> bool:
+    """Whether the dimension is certainly >= 0, from sizes being >= 0."""
+    if isinstance(dim, int):
+        return dim >= 0
+
+    def certain(atom: Atom) -> bool:
+        if atom.kind == "size":
+            return True
+        if atom.kind == "max":
+            return any(map(not_negative, atom.args))
+        return atom.kind in ("min", "//") and all(map(not_negative, atom.args))
+
+    return all(c > 0 and all(certain(atom) for atom in monomial) for monomial, c in dim.terms)
+
+
+def size(name: str | None = None) -> Dim:
+    """The dimension of a name (the same for equal names), or a new anonymous one."""
+    if name is None:
+        atom = Atom("size", "")
+        atom.name = f"n{atom.serial}"
+    else:
+        atom = _named.setdefault(name, _named.get(name) or Atom("size", name))
+    return _polynomial({(atom,): 1})
+
+
+def value_dim(node: Any, name: str) -> Dim:
+    """The dimension that a scalar integer node has for its value."""
+    if node.dim_atom is None:
+        node.dim_atom = Atom("value", name, (weakref.ref(node),))
+    return _polynomial({(node.dim_atom,): 1})
+
+
+def atoms(dim: Dimension) -> Iterator[Atom]:
+    """All size and value atoms of a dimension, those inside functions too."""
+    for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
+        for atom in monomial:
+            if atom.kind in ("size", "value"):
+                yield atom
+            else:
+                for arg in atom.args:
+                    yield from atoms(arg)
+
+
+def as_atom(dim: Dimension) -> Atom | None:
+    """The atom that a dimension consists of, if it is just one."""
+    if isinstance(dim, Dim) and len(dim.terms) == 1:
+        ((monomial, factor),) = dim.terms
+        if factor == 1 and len(monomial) == 1:
+            return monomial[0]
+    return None
+
+
+def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
+    """The dimension with atoms replaced."""
+    if isinstance(dim, int) or not mapping or not any(atom in mapping for atom in atoms(dim)):
+        return dim
+    total: Dimension = 0
+    for monomial, factor in dim.terms:
+        product: Dimension = factor
+        for atom in monomial:
+            product = product * _substitute_atom(atom, mapping)
+        total = total + product
+    return total
+
+
+def _substitute_atom(atom: Atom, mapping: Mapping[Atom, Dimension]) -> Dimension:
+    if atom in mapping:
+        return mapping[atom]
+    if atom.kind in ("size", "value"):
+        return _polynomial({(atom,): 1})
+    left, right = (substitute(arg, mapping) for arg in atom.args)
+    if atom.kind in ("min", "max"):
+        return (minimum if atom.kind == "min" else maximum)(left, right)
+    return left // right if atom.kind == "//" else left % right
+
+
+def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
+    """The number that a dimension stands for, given the numbers of its atoms."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, factor in dim.terms:
+        for atom in monomial:
+            if atom.kind in ("size", "value"):
+                factor *= env[atom]
+            else:
+                factor *= _FUNCTIONS[atom.kind](evaluate(atom.args[0], env), evaluate(atom.args[1], env))
+        total += factor
+    return total
+
+
+# ---- equalities between dimensions -----------------------------------------------------------------------------------
+
+_collector: contextvars.ContextVar[list[tuple[Dimension, Dimension, str]] | None] = contextvars.ContextVar(
+    "collector", default=None
+)
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[tuple[Dimension, Dimension, str]]]:
+    """Collect the equalities `(a, b, what)` that inference relies on without being able to decide them."""
+    found: list[tuple[Dimension, Dimension, str]] = []
+    token = _collector.set(found)
+    try:
+        yield found
+    finally:
+        _collector.reset(token)
+
+
+def equate(left: Dimension, right: Dimension, what: str) -> Dimension:
+    """Both dimensions must be equal: an error if they cannot be, a condition to check at run time if they may be.
+
+    Returns the more specific of the two.
+    """
+    if left is right or (isinstance(left, int) and left == right):
+        return left
+    if isinstance(left - right, int):  # the same symbols, another constant: never equal
+        raise errors.ShapeError(f"{what} must be equal", got=f"{left} and {right}")
+    found = _collector.get()
+    if found is not None:
+        found.append((left, right, what))
+    if isinstance(left, int) or isinstance(right, int):
+        return left if isinstance(left, int) else right
+    return min(left, right, key=lambda d: (len(d.terms), [[a.serial for a in m] for m, _ in d.terms]))
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Type:
+    """A dtype and a shape (a tuple of dimensions)."""
+
+    dtype: np.dtype
+    shape: tuple[Dimension, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def with_dtype(self, dtype: Any) -> Type:
+        """The same shape with another dtype."""
+        return Type(np.dtype(dtype), self.shape)
+
+    def with_shape(self, shape: Sequence[Dimension]) -> Type:
+        """The same dtype with another shape."""
+        return Type(self.dtype, tuple(shape))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}({', '.join(map(str, self.shape))})"
+
+
+DTYPES = tuple(np.dtype(name) for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64"))
+
+
+def dtype_of(name: Any) -> np.dtype:
+    """A supported dtype from its name, or an error that lists them."""
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = None
+    if dtype not in DTYPES:
+        raise errors.DtypeError(
+            "this dtype is not supported", got=repr(name), expected="one of " + ", ".join(map(str, DTYPES))
+        )
+    return dtype
+
+
+def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -> tuple[Dimension, ...]:
+    """The shape that NumPy's broadcasting gives. Only a dimension known to be 1 is stretched."""
+    ndim = max(map(len, shapes), default=0)
+    result: list[Dimension] = [1] * ndim
+    for shape in shapes:
+        for axis, dim in enumerate(shape, start=ndim - len(shape)):
+            if result[axis] == 1:
+                result[axis] = dim
+            elif dim != 1:
+                try:
+                    result[axis] = equate(result[axis], dim, f"dimension {axis} of the {what}")
+                except errors.ShapeError as error:
+                    listed = " and ".join(f"({', '.join(map(str, s))})" for s in shapes)
+                    raise errors.ShapeError(
+                        f"the shapes of the {what} do not broadcast", got=listed, expected=str(error)
+                    ) from None
+    return tuple(result)
+
+
+def promote(dtypes: Sequence[np.dtype], scalars: Sequence[bool | int | float] = ()) -> np.dtype:
+    """The dtype of an operation, as NumPy 2 finds it: Python scalars are weak. Floats stay within float64."""
+    kinds = "".join("b" if isinstance(s, bool | np.bool_) else "i" if isinstance(s, int) else "f" for s in scalars)
+    if not dtypes:
+        return np.dtype("float64" if "f" in kinds else "int64" if "i" in kinds else "bool")
+    dtype = np.result_type(*dtypes)
+    if "f" in kinds and dtype.kind != "f":
+        return np.dtype("float64")
+    if "i" in kinds and dtype.kind == "b":
+        return np.dtype("int64")
+    return dtype
+
+
+def product(dims: Iterable[Dimension]) -> Dimension:
+    """The product of dimensions."""
+    total: Dimension = 1
+    for dim in dims:
+        total = dim * total
+    return total
