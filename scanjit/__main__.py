@@ -1,0 +1,43 @@
+"""`python -m scanjit`: look after the cache of compiled kernels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from scanjit import __version__
+from scanjit.runtime import cache
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, given or the process's own; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m scanjit", description="Tools of scanjit.")
+    parser.add_argument("--version", action="version", version=f"scanjit {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "cache",
+        help="the disk cache of compiled kernels",
+        description="The disk cache of compiled kernels: SCANJIT_CACHE_DIR is its place, SCANJIT_CACHE_SIZE its limit.",
+    )
+    action = command.add_mutually_exclusive_group()
+    action.add_argument("--info", action="store_true", help="show where it is and what it holds (the default)")
+    action.add_argument("--clear", action="store_true", help="delete everything in it; programs compile anew")
+    options = parser.parse_args(arguments)
+
+    kernels = cache.default()
+    before = kernels.info()
+    if options.clear:
+        print(f"deleted {kernels.clear()} kernels, {_megabytes(before.size)}, from {before.directory}")
+        return 0
+    print(f"directory  {before.directory}{'' if before.writable else ' (not writable: kernels live in memory only)'}")
+    print(f"kernels    {before.entries}")
+    print(f"size       {_megabytes(before.size)} of at most {_megabytes(before.limit)}")
+    return 0
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1024**2:.1f} MB"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Running programs: the reference interpreter, compiled kernels and their cache, threads, the callable function."""

@@ -1,0 +1,340 @@
+"""The disk cache of generated kernels: real files, content-addressed, safe for any number of processes at once.
+
+An entry is two files with one stem: `<stem>.py`, the generated source (so that tracebacks and readers see real
+code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
+everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or
+never asked for.
+
+Object code that is read here is executed. So a file counts only if it belongs to this user, nobody else may write
+to it, and its digest fits; anything else is as if it were not there, and gets replaced. Every write is a rename of
+a complete file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import stat
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scanjit.errors import ScanjitError
+
+GENERATOR_VERSION = "1"
+"""Raise it when generated code changes its meaning in a way that no source file covered by `version()` shows."""
+
+DEFAULT_SIZE = 512 * 1024**2
+_MAGIC = b"SCANJIT1"  # the last character is the version of the format
+_ENTRY = re.compile(r"(?P<stem>\w+_[0-9a-f]{20})\.(?:py|o)")
+_TEMPORARY = ".scanjit-"
+_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+# ---- what decides object code, besides the source ----------------------------------------------------------------
+
+
+def version() -> str:
+    """A digest of all that decides the object code besides the kernel's own source.
+
+    It covers the generator (its version and its source files), Numba, llvmlite, Python and the CPU. Numba is not
+    imported for it.
+    """
+    relevant = ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")
+    return _version(tuple(os.environ.get(name) for name in relevant))
+
+
+@functools.lru_cache
+def _version(environment: tuple[str | None, ...]) -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    facts = [
+        GENERATOR_VERSION,
+        _generator_digest(),
+        _numba_version(),
+        llvmlite.__version__,
+        f"{sys.version_info.major}.{sys.version_info.minor}",
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        environment,
+    ]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _generator_digest() -> str:
+    """A digest of the source files that turn a program into object code: an edited generator never reuses old code."""
+    package = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(
+        (*package.glob("simd/**/*.py"), *package.glob("codegen/**/*.py"), *package.glob("runtime/compiler.py"))
+    ):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _numba_version() -> str:
+    """Numba's version, found without importing it (half a second) or its metadata (20 ms)."""
+    spec = importlib.util.find_spec("numba")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        with contextlib.suppress(OSError):
+            return (Path(folder) / "_version.py").read_text(encoding="utf-8")
+    from importlib.metadata import version
+
+    return version("numba")
+
+
+# ---- where, and how much -----------------------------------------------------------------------------------------
+
+
+def default() -> Cache:
+    """The cache that the environment asks for.
+
+    `SCANJIT_CACHE_DIR` names its directory, by default `scanjit` in this user's directory for caches;
+    `SCANJIT_CACHE_SIZE` its limit, in bytes or as in `256MB`, by default 512 MB.
+    """
+    return _default(os.environ.get("SCANJIT_CACHE_DIR") or None, os.environ.get("SCANJIT_CACHE_SIZE") or None)
+
+
+@functools.lru_cache
+def _default(directory: str | None, size: str | None) -> Cache:
+    return Cache(Path(directory) if directory else _user_directory(), parse_size(size) if size else DEFAULT_SIZE)
+
+
+def parse_size(text: str) -> int:
+    """Bytes, from a text such as `1000000`, `256MB` or `1.5 GiB` (powers of 1024).
+
+    Raises
+    ------
+    ScanjitError : the text is not a size.
+
+    Examples
+    --------
+    >>> parse_size("512 MB") == 512 * 1024**2
+    True
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if not match:
+        raise ScanjitError(
+            "SCANJIT_CACHE_SIZE is not a size", got=repr(text), expected="bytes, or a size such as 256MB"
+        )
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def _user_directory() -> Path | None:
+    """This user's directory for caches; None where there is no home."""
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "scanjit" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "scanjit"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scanjit"
+    except RuntimeError:
+        return None
+
+
+# ---- the cache ---------------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """Object code and what has to be known to load it."""
+
+    metadata: dict[str, Any]
+    payload: bytes
+
+
+class Info(NamedTuple):
+    """What a cache holds: `limit` and `size` in bytes; `directory` is None if it lives in memory only."""
+
+    directory: Path | None
+    entries: int
+    size: int
+    limit: int
+    writable: bool
+
+
+class Cache:
+    """A directory of kernels.
+
+    Nothing here raises because of the file system. Where the directory cannot be written, there is one warning, and
+    kernels live as long as the process.
+
+    Parameters
+    ----------
+    directory : made with mode 0700 when first written to; None keeps nothing.
+    limit : in bytes; the entries that were used least recently go when they exceed it.
+    """
+
+    def __init__(self, directory: Path | None, limit: int = DEFAULT_SIZE) -> None:
+        self.directory = Path(os.path.abspath(directory)) if directory is not None else None
+        self.limit = limit
+        self._warned = False
+        self._unchecked = limit  # bytes written since the size was last checked: the first write of a process checks
+
+    def load(self, stem: str) -> Entry | None:
+        """The entry of this stem, marked as just used; None if there is none that is whole and this user's own."""
+        if self.directory is None:
+            return None
+        path = self.directory / f"{stem}.o"
+        data = _read_own(path)
+        entry = _decode(data) if data is not None else None
+        if entry is not None:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return entry
+
+    def store(self, stem: str, entry: Entry) -> None:
+        """Keep an entry, in place of any other of this stem; then forget old ones if they have become too many."""
+        data = _encode(entry)
+        if self._write(f"{stem}.o", data):
+            self._unchecked += len(data)
+            # A scan costs milliseconds in a full cache: once per process, then once per sixteenth of the limit.
+            if self._unchecked > self.limit // 16:
+                self.prune(keep=stem)
+
+    def source(self, stem: str, text: str) -> str | None:
+        """The path of a real file with this text, written if it is not there; None where nothing can be written."""
+        if self.directory is None:
+            return None
+        path, data = self.directory / f"{stem}.py", text.encode()
+        return str(path) if _read_own(path) == data or self._write(path.name, data) else None
+
+    def prune(self, limit: int | None = None, keep: str | None = None) -> int:
+        """Delete what was used least recently until three quarters of the limit remain, if it is exceeded.
+
+        Parameters
+        ----------
+        limit : in bytes; the cache's own if not given.
+        keep : a stem that stays in any case.
+
+        Returns
+        -------
+        The number of entries that were deleted.
+        """
+        self._unchecked = 0
+        limit = self.limit if limit is None else limit
+        entries = self._entries()
+        total, deleted = sum(size for size, _, _ in entries.values()), 0
+        if total > limit:
+            for stem, (size, _, paths) in sorted(entries.items(), key=lambda item: item[1][1]):
+                if total <= limit * 3 // 4:
+                    break
+                if stem != keep:
+                    _delete(paths)
+                    total, deleted = total - size, deleted + 1
+        an_hour_ago = time.time() - 3600  # a younger one may be about to be renamed
+        _delete([path for path, status in self._files(_TEMPORARY) if status.st_mtime < an_hour_ago])
+        return deleted
+
+    def clear(self) -> int:
+        """Delete all entries, and nothing else that may lie in the directory; returns how many there were."""
+        entries = self._entries()
+        for _, _, paths in entries.values():
+            _delete(paths)
+        _delete([path for path, _ in self._files(_TEMPORARY)])
+        return len(entries)
+
+    def info(self) -> Info:
+        """What there is, now."""
+        entries = self._entries()
+        return Info(
+            self.directory, len(entries), sum(size for size, _, _ in entries.values()), self.limit, self._writable()
+        )
+
+    def _writable(self) -> bool:
+        if self.directory is None:
+            return False
+        existing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+        return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+    def _files(self, prefix: str = "") -> Iterator[tuple[Path, os.stat_result]]:
+        """This directory's files; those that disappear meanwhile are not there."""
+        try:
+            names = [] if self.directory is None else os.listdir(self.directory)
+        except OSError:
+            return
+        assert self.directory is not None or not names
+        for name in names:
+            if name.startswith(prefix):
+                path = Path(self.directory or "", name)
+                with contextlib.suppress(OSError):
+                    yield path, path.lstat()
+
+    def _entries(self) -> dict[str, tuple[int, float, list[Path]]]:
+        """For each stem its size, when it was last used, and its files."""
+        entries: dict[str, tuple[int, float, list[Path]]] = {}
+        for path, status in self._files():
+            if match := _ENTRY.fullmatch(path.name):
+                size, used, paths = entries.get(match["stem"], (0, 0.0, []))
+                entries[match["stem"]] = size + status.st_size, max(used, status.st_mtime), [*paths, path]
+        return entries
+
+    def _write(self, name: str, data: bytes) -> bool:
+        if self.directory is None or self._warned:
+            return False
+        path, temporary = self.directory / name, None
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=self.directory, prefix=_TEMPORARY)  # mode 0600
+            with open(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+            return True
+        except OSError as error:
+            if temporary is not None:
+                _delete([Path(temporary)])
+            if os.name == "nt" and isinstance(error, PermissionError) and path.exists():
+                return False  # Windows: another process has it open, so it is being used, so it is there
+            self._warned = True
+            warnings.warn(
+                f"compiled kernels are kept in memory only: cannot write to {self.directory} ({error.strerror}). "
+                "Set SCANJIT_CACHE_DIR to a directory that can be written.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+
+
+def _encode(entry: Entry) -> bytes:
+    metadata = json.dumps(entry.metadata, sort_keys=True).encode()
+    body = struct.pack("<Q", len(metadata)) + metadata + entry.payload
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _decode(data: bytes) -> Entry | None:
+    """What `_encode` was given; None for anything else."""
+    digest, body = data[8:40], data[40:]
+    if data[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
+        return None
+    (length,) = struct.unpack_from("<Q", body)
+    return Entry(json.loads(body[8 : 8 + length]), body[8 + length :])
+
+
+def _read_own(path: Path) -> bytes | None:
+    """The bytes of a file that nobody but this user can have written; None if there is no such file."""
+    try:
+        # The descriptor is what is checked and read: nobody can swap the file in between.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+            return file.read() if ours and stat.S_ISREG(status.st_mode) else None
+    except OSError:
+        return None
+
+
+def _delete(paths: list[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
