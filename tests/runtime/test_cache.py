@@ -1,0 +1,262 @@
+"""The disk cache: what is whole comes back, what is not is as if it were not there, old entries go, nothing raises."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from scanjit import __main__ as command
+from scanjit.errors import ScanjitError
+from scanjit.runtime import cache
+from scanjit.runtime.cache import Cache, Entry
+
+ENTRY = Entry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
+
+
+def stem(number: int) -> str:
+    return f"kernel_{number:020x}"
+
+
+def age(store: Cache, number: int, seconds: int) -> None:
+    assert store.directory is not None
+    for path in store.directory.glob(f"{stem(number)}.*"):
+        used = path.stat().st_mtime - seconds
+        os.utime(path, (used, used))
+
+
+def stems(store: Cache) -> set[str]:
+    assert store.directory is not None
+    return {path.stem for path in store.directory.iterdir()}
+
+
+def test_what_is_stored_comes_back(tmp_path: Path) -> None:
+    store = Cache(tmp_path / "a" / "b")
+    assert store.load(stem(1)) is None
+    store.store(stem(1), ENTRY)
+    assert store.load(stem(1)) == ENTRY
+    assert Cache(tmp_path / "a" / "b").load(stem(1)) == ENTRY
+    assert store.load(stem(2)) is None
+
+
+def test_the_source_is_a_real_file_that_heals(tmp_path: Path) -> None:
+    store, text = Cache(tmp_path), "def f(a):\n    'Δt'\n"
+    path = store.source(stem(1), text)
+    assert path is not None and Path(path).read_text(encoding="utf-8") == text
+    for damaged in ("", text[:5], text + "#"):
+        Path(path).write_text(damaged, encoding="utf-8")
+        assert store.source(stem(1), text) == path
+        assert Path(path).read_text(encoding="utf-8") == text
+
+
+def test_every_damage_is_noticed(tmp_path: Path) -> None:
+    store = Cache(tmp_path)
+    store.store(stem(1), ENTRY)
+    path = tmp_path / f"{stem(1)}.o"
+    good = path.read_bytes()
+    damages = [good[:length] for length in (0, 1, 8, 39, 40, 47, 60, len(good) - 1)]
+    damages += [good + b"\0", b"\x7fELF" + good[4:], bytes(len(good)), b"SCANJIT0" + good[8:]]
+    damages += [good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :] for at in (0, 7, 8, 39, 40, 48, 100, len(good) - 1)]
+    for damage in damages:
+        path.write_bytes(damage)
+        assert store.load(stem(1)) is None
+        store.store(stem(1), ENTRY)
+        assert store.load(stem(1)) == ENTRY
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
+def test_files_that_others_could_have_written_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Cache(tmp_path / "cache")
+    store.store(stem(1), ENTRY)
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    path = tmp_path / "cache" / f"{stem(1)}.o"
+    assert path.stat().st_mode & 0o077 == 0
+    path.chmod(0o620)
+    assert store.load(stem(1)) is None
+    path.chmod(0o600)
+    assert store.load(stem(1)) == ENTRY
+
+    elsewhere = tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert store.load(stem(1)) is None
+    path.unlink()
+    elsewhere.rename(path)
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    assert store.load(stem(1)) is None
+
+
+def test_an_entry_that_is_a_directory_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / f"{stem(1)}.o").mkdir()
+    with pytest.warns(RuntimeWarning, match="in memory only"):
+        Cache(tmp_path).store(stem(1), ENTRY)
+    assert Cache(tmp_path).load(stem(1)) is None
+
+
+def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
+    store = Cache(tmp_path)
+    for number in range(8):
+        store.store(stem(number), ENTRY)
+        store.source(stem(number), "text")
+        age(store, number, 1000 - number)
+    assert store.load(stem(0)) == ENTRY  # which makes it the youngest
+    size = store.info().size // 8
+    assert store.prune(limit=8 * size) == 0
+    assert store.prune(limit=4 * size) == 5
+    assert stems(store) == {stem(0), stem(6), stem(7)}
+
+
+def test_storing_keeps_the_cache_within_its_limit(tmp_path: Path) -> None:
+    size = len(cache._encode(ENTRY))
+    store = Cache(tmp_path, limit=6 * size)
+    for number in range(30):
+        store.store(stem(number), ENTRY)
+        age(store, number, 1000 - number)
+    assert store.info().size <= 6 * size + size
+    assert stem(29) in stems(store) and stem(0) not in stems(store)
+    tiny = Cache(tmp_path, limit=0)
+    tiny.store(stem(40), ENTRY)
+    assert stems(tiny) == {stem(40)}  # what was just made stays
+
+
+def test_temporary_files_of_the_dead_go(tmp_path: Path) -> None:
+    old, young = tmp_path / ".scanjit-old", tmp_path / ".scanjit-young"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    Cache(tmp_path).store(stem(1), ENTRY)
+    assert not old.exists() and young.exists()
+
+
+def test_clear_leaves_what_is_not_ours(tmp_path: Path) -> None:
+    store = Cache(tmp_path)
+    for number in range(3):
+        store.store(stem(number), ENTRY)
+        store.source(stem(number), "text")
+    for foreign in ("notes.py", "kernel.o", "kernel_1234.o"):
+        (tmp_path / foreign).write_text("mine")
+    assert store.info().entries == 3
+    assert store.clear() == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.py", "kernel.o", "kernel_1234.o"}
+    assert store.info()[1:3] == (0, 0)
+
+
+def unwritable(tmp_path: Path) -> Path:
+    """A directory that cannot be made: its parent is a file (modes do not stop the superuser)."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "cache"
+
+
+def test_where_nothing_can_be_written_there_is_one_warning(tmp_path: Path) -> None:
+    store = Cache(unwritable(tmp_path))
+    with pytest.warns(RuntimeWarning, match="SCANJIT_CACHE_DIR") as caught:
+        assert store.source(stem(1), "text") is None
+        store.store(stem(1), ENTRY)
+        store.store(stem(2), ENTRY)
+    assert len(caught) == 1
+    assert store.load(stem(1)) is None
+    assert not store.info().writable
+    assert store.prune() == store.clear() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="modes do not stop the superuser")
+def test_a_read_only_directory_is_still_read(tmp_path: Path) -> None:
+    Cache(tmp_path).store(stem(1), ENTRY)
+    tmp_path.chmod(0o500)
+    try:
+        store = Cache(tmp_path)
+        assert store.load(stem(1)) == ENTRY
+        with pytest.warns(RuntimeWarning, match="in memory only"):
+            store.store(stem(2), ENTRY)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_without_a_home_there_is_no_warning() -> None:
+    store = Cache(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.store(stem(1), ENTRY)
+        assert store.load(stem(1)) is None and store.source(stem(1), "text") is None
+        assert store.info()[:3] == (None, 0, 0) and store.clear() == 0
+
+
+def test_processes_that_write_and_prune_at_once_only_ever_see_whole_entries(tmp_path: Path) -> None:
+    program = """if True:
+        import pathlib, sys
+        from scanjit.runtime.cache import Cache, Entry
+        store, seen = Cache(pathlib.Path(sys.argv[1]), limit=40_000), 0
+        for turn in range(300):
+            number = turn * 7 % 10
+            stem, entry = f"k_{number:020x}", Entry({"number": number}, bytes([number]) * 10_000)
+            found = store.load(stem)
+            assert found is None or found == entry
+            seen += found is not None
+            if found is None:
+                store.store(stem, entry)
+            assert store.source(stem, "text" * number)
+        print(seen)
+    """
+    command_line = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    running = [subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(4)]
+    seen = [int(process.communicate(timeout=60)[0]) for process in running]
+    assert all(process.returncode == 0 for process in running)
+    assert sum(seen) > 0
+    assert not list(tmp_path.glob(".scanjit-*"))
+
+
+def test_the_version_covers_the_generator_and_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCANJIT_VECTOR_BYTES", raising=False)
+    original = cache.version()
+    assert cache.version() == original
+    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", "16")
+    assert cache.version() != original
+    monkeypatch.delenv("SCANJIT_VECTOR_BYTES")
+    for part in ("_generator_digest", "_numba_version"):
+        with monkeypatch.context() as patch:
+            cache._version.cache_clear()
+            patch.setattr(cache, part, lambda: "another")
+            assert cache.version() != original
+    cache._version.cache_clear()
+    assert cache.version() == original
+
+
+def test_the_environment_decides_where_and_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("SCANJIT_CACHE_SIZE", "3 kB")
+    assert cache.default().info()[:4] == (tmp_path, 0, 0, 3072)
+    monkeypatch.delenv("SCANJIT_CACHE_SIZE")
+    assert cache.default().limit == cache.DEFAULT_SIZE
+    monkeypatch.delenv("SCANJIT_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if sys.platform.startswith("linux"):
+        assert cache.default().directory == tmp_path / "scanjit"
+
+
+@pytest.mark.parametrize(("text", "size"), [("0", 0), ("100", 100), ("1k", 1024), ("1.5 MiB", 1572864), ("2Gb", 2**31)])
+def test_sizes(text: str, size: int) -> None:
+    assert cache.parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-1", "1 TB", "1e6"])
+def test_what_is_not_a_size(text: str) -> None:
+    with pytest.raises(ScanjitError, match="SCANJIT_CACHE_SIZE"):
+        cache.parse_size(text)
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
+    cache.default().store(stem(1), Entry({}, bytes(2**20)))
+    assert command.main(["cache", "--info"]) == 0
+    shown = capsys.readouterr().out
+    assert str(tmp_path) in shown and "kernels    1" in shown and "1.0 MB" in shown
+    assert command.main(["cache", "--clear"]) == 0
+    assert "deleted 1 kernel" in capsys.readouterr().out
+    assert command.main(["cache"]) == 0
+    assert "kernels    0" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command.main(["cache", "--info", "--clear"])

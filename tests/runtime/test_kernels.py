@@ -1,0 +1,336 @@
+"""Kernels: compiled once, kept on disk, loaded without Numba; safe with damage, threads, processes and forks."""
+
+import ctypes
+import linecache
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from scanjit.errors import InternalError
+from scanjit.runtime import cache, kernels
+from scanjit.runtime.kernels import Kernel, compile_count, kernel
+
+ROOT = Path(__file__).parents[2]
+
+# The little that these tests need of memory, in the kernels' own source: they test nothing of `scanjit.simd`.
+MEMORY = '''"""A kernel of the tests."""
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def store(typing, address, value):
+    def lower(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        builder.store_atomic(arguments[1], pointer, "monotonic", 8)
+        return context.get_dummy_value()
+    return types.void(types.intp, types.int64), lower
+
+
+@intrinsic
+def load(typing, address):
+    def lower(context, builder, signature, arguments):
+        return builder.load_atomic(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), "monotonic", 8)
+    return types.int64(types.intp), lower
+
+
+def external(name):
+    @intrinsic
+    def call(typing, x):
+        def lower(context, builder, signature, arguments):
+            real = ir.DoubleType()
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real]), name)
+            return builder.call(function, arguments)
+        return types.float64(types.float64), lower
+    return call
+'''
+SCALE = MEMORY + "\n\ndef scale(address, factor):\n    store(address, load(address) * factor)\n"
+TWICE = "def twice(address, factor):\n    scale(address, factor)\n    scale(address + 8, factor)\n"
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A process that has made no kernels, and an empty cache."""
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path / "cache"))
+    start_afresh(monkeypatch)
+    return tmp_path / "cache"
+
+
+def start_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_kernels", {})
+    monkeypatch.setattr(kernels, "_loader", kernels._Loader())
+
+
+def apply(made: Kernel, *values: int, factor: int = 3) -> list[int]:
+    memory = (ctypes.c_int64 * len(values))(*values)
+    made(ctypes.addressof(memory), factor)
+    return list(memory)
+
+
+def object_file(made: Kernel) -> Path:
+    return Path(made.path).with_suffix(".o")
+
+
+PRELUDE = f"""if True:
+    import ctypes, os, sys, threading
+    from scanjit.runtime.kernels import compile_count, kernel
+    def apply(made, *values, factor=3):
+        memory = (ctypes.c_int64 * len(values))(*values)
+        made(ctypes.addressof(memory), factor)
+        return list(memory)
+    SCALE, TWICE = {SCALE!r}, {TWICE!r}
+"""
+
+
+def start(program: str) -> "subprocess.Popen[str]":
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + program], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> str:
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return output.strip()
+
+
+# ---- making and calling ------------------------------------------------------------------------
+
+
+def test_a_kernel_is_compiled_once_and_called() -> None:
+    before = compile_count()
+    made = kernel(SCALE, "scale")
+    assert made.compiled and made.seconds > 0 and made.arity == 2 and made.address
+    assert apply(made, 5) == [15]
+    assert kernel(SCALE, "scale") is made
+    assert compile_count() == before + 1
+    with pytest.raises(TypeError, match="takes 2 arguments, got 3"):
+        made(1, 2, 3)
+
+
+def test_its_source_is_a_real_file(directory: Path) -> None:
+    made = kernel(SCALE, "scale")
+    assert Path(made.path).parent == directory
+    assert Path(made.path).read_text() == SCALE
+    assert made.name in repr(made) and made.path in repr(made)
+
+
+def test_assembly_is_of_the_same_code() -> None:
+    made = kernel(SCALE, "scale")
+    before = compile_count()
+    assert re.search(rf"^{made.symbol}:", made.asm(), re.MULTILINE)
+    assert compile_count() == before
+
+
+def test_a_kernel_pickles() -> None:
+    made = kernel(SCALE, "scale")
+    assert pickle.loads(pickle.dumps(made)) is made
+
+
+def test_kernels_call_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = compile_count()
+    for _ in range(2):
+        kernel(SCALE, "scale")
+        assert apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2, factor=7) == [7, 14]
+        start_afresh(monkeypatch)
+    assert compile_count() == before + 2
+
+
+def test_a_call_releases_the_gil() -> None:
+    wait = MEMORY + (
+        "\n\ndef wait(address, turns):\n"
+        "    for i in range(turns):\n"
+        "        if load(address) != 0:\n"
+        "            store(address, 2)\n"
+        "            break\n"
+    )
+    made, memory = kernel(wait, "wait"), (ctypes.c_int64 * 1)()
+    thread = threading.Thread(target=made, args=(ctypes.addressof(memory), 20_000_000_000))
+    thread.start()
+    time.sleep(0.01)
+    memory[0] = 1
+    thread.join()
+    assert memory[0] == 2
+
+
+# ---- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return undefined_name + a",
+        "    load(a, a)",
+        "    store(a, 'text' + 1)",
+        "    return a(",
+        "    if a > 1:\n        raise ValueError('seen by nobody')",
+        "    return (a, *b)",
+    ],
+)
+def test_what_does_not_compile_names_the_kernel_and_its_file(body: str) -> None:
+    before = compile_count()
+    with pytest.raises(InternalError, match="kernel broken does not compile") as caught:
+        kernel(f"{MEMORY}\n\ndef broken(a):\n{body}\n", "broken")
+    assert caught.value.where is not None and Path(caught.value.where).exists()
+    assert compile_count() == before
+    assert kernel(f"{MEMORY}\n\ndef broken(a):\n    store(a, 1)\n", "broken").arity == 1  # nothing is left behind
+
+
+def test_only_positional_arguments() -> None:
+    for signature in ("a, *b", "a, b=1", "a, *, b", "**a"):
+        with pytest.raises(InternalError, match="positional"):
+            kernel(f"def broken({signature}):\n    pass\n", "broken")
+
+
+def test_one_name_one_source() -> None:
+    kernel(SCALE, "scale")
+    with pytest.raises(InternalError, match="two different kernels are called scale"):
+        kernel(SCALE + "\n# another", "scale")
+    with pytest.raises(InternalError, match="identifier"):
+        kernel(SCALE, "../scale")
+
+
+def test_a_callee_has_to_be_there_and_fit() -> None:
+    with pytest.raises(InternalError, match=r"twice calls scale.*\n.*no such kernel"):
+        kernel(TWICE, "twice", {"scale": 2})
+    kernel(SCALE, "scale")
+    with pytest.raises(InternalError, match="a kernel of 2 arguments"):
+        kernel(TWICE, "twice", {"scale": 3})
+
+
+def test_an_unknown_symbol_is_an_error_and_not_the_end_of_the_process() -> None:
+    source = MEMORY + "\n\nodd = external('no_such_function_anywhere')\ndef calls(a):\n    store(a, int(odd(1.0)))\n"
+    for _ in range(2):  # the second time from the cache
+        with pytest.raises(InternalError, match="no_such_function_anywhere"):
+            kernel(source, "calls")
+    assert apply(kernel(SCALE, "scale"), 5) == [15]
+
+
+# ---- the cache ---------------------------------------------------------------------------------
+
+
+def test_another_process_neither_compiles_nor_imports_numba() -> None:
+    log_gamma = MEMORY + "\n\nlg = external('lgamma')\ndef digits(a, b):\n    store(a, int(1e6 * lg(b + 0.5)))\n"
+    kernel(SCALE, "scale"), kernel(TWICE, "twice", {"scale": 2})
+    expected = apply(kernel(log_gamma, "digits"), 0)
+    program = f"""
+    kernel(SCALE, "scale")
+    print(apply(kernel(TWICE, "twice", {{"scale": 2}}), 1, 2), apply(kernel({log_gamma!r}, "digits"), 0))
+    print(compile_count(), "numba" in sys.modules)
+    """
+    assert finish(start(program)).split("\n") == [f"[3, 6] {expected}", "0 False"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"SCANJIT1", b"\x7fELF" * 100])
+def test_a_damaged_object_is_compiled_again(damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = object_file(kernel(SCALE, "scale"))
+    good = path.read_bytes()
+    path.write_bytes(damage or good[:-1])
+    before = compile_count()
+    start_afresh(monkeypatch)
+    made = kernel(SCALE, "scale")
+    assert made.compiled and compile_count() == before + 1 and apply(made, 5) == [15]
+    assert cache._decode(path.read_bytes()) is not None
+    start_afresh(monkeypatch)
+    assert not kernel(SCALE, "scale").compiled
+
+
+def test_somebody_elses_object_in_its_place_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = kernel(SCALE, "scale")
+    other = kernel(SCALE.replace("def scale(", "def other(").replace("*", "+"), "other")
+    object_file(scale).write_bytes(object_file(other).read_bytes())
+    start_afresh(monkeypatch)
+    made = kernel(SCALE, "scale")
+    assert made.compiled and apply(made, 5) == [15]
+
+
+@pytest.mark.parametrize("damage", [None, "", "import nothing"])
+def test_a_damaged_source_file_heals(damage: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(kernel(SCALE, "scale").path)
+    path.unlink() if damage is None else path.write_text(damage)
+    start_afresh(monkeypatch)
+    assert not kernel(SCALE, "scale").compiled
+    assert path.read_text() == SCALE
+
+
+def test_another_generator_compiles_anew_and_both_live_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = kernel(SCALE, "scale")
+    monkeypatch.setattr(kernels, "_kernels", {})
+    monkeypatch.setattr(cache, "version", lambda: "another")
+    new = kernel(SCALE, "scale")
+    assert new.compiled and new.symbol != old.symbol and new.address != old.address and new.path != old.path
+    assert apply(old, 5) == apply(new, 5) == [15]
+
+
+def test_without_a_place_on_disk_kernels_live_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.warns(RuntimeWarning, match="in memory only") as caught:
+        assert apply(kernel(SCALE, "scale"), 5) == [15]
+        assert apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2) == [3, 6]
+    assert len(caught) == 1
+    linecache.checkcache()
+    assert "".join(linecache.getlines(kernel(SCALE, "scale").path)) == SCALE
+
+
+# ---- threads, processes, forks -----------------------------------------------------------------
+
+
+def test_threads_make_a_kernel_once() -> None:
+    before, made, barrier = compile_count(), [], threading.Barrier(8)
+
+    def work() -> None:
+        barrier.wait()
+        for name in ("one", "two", "three"):
+            made.append(kernel(SCALE.replace("def scale(", f"def {name}("), name))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 24 and len(set(made)) == 3
+    assert compile_count() == before + 3
+
+
+def test_processes_make_the_same_kernels_at_once(directory: Path) -> None:
+    program = """
+    kernel(SCALE, "scale")
+    print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2), 0 < compile_count() <= 2)
+    """
+    running = [start(program) for _ in range(3)]
+    assert [finish(process) for process in running] == ["[3, 6] True"] * 3
+    assert len(list(directory.iterdir())) == 4
+    assert finish(start(program)) == "[3, 6] False"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_calls_and_makes_kernels() -> None:
+    program = """
+    scale = kernel(SCALE, "scale")
+    # Another thread is compiling while we fork: the child must find neither its locks nor its half-made kernels.
+    busy = lambda: [kernel(SCALE.replace("def scale(", f"def busy{i}("), f"busy{i}") for i in range(8)]
+    thread = threading.Thread(target=busy)
+    thread.start()
+    while compile_count() < 3:
+        pass
+    child = os.fork()
+    if child == 0:
+        ok = apply(scale, 5) == [15] and kernel(SCALE, "scale") is scale
+        ok &= apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2) == [3, 6]
+        os._exit(0 if ok else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    thread.join()
+    print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2))
+    """
+    assert finish(start(program)).split("\n") == ["0", "[3, 6]"]
