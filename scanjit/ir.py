@@ -396,7 +396,7 @@ def parts(node: Node) -> tuple[Node, ...]:
     return tuple(PART(node, index=i) for i in range(len(node.type)))
 
 
-# ---- dimensions from and to nodes ---------------------------------------------------------------------------------------
+# ---- dimensions from and to nodes ------------------------------------------------------------------------------------
 
 SIZE = Op(
     "size",
@@ -473,6 +473,8 @@ def replace(
     replaces, they are substituted everywhere (also in the graphs of scans)."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
+        if old.dim_atom is not None and old is not new:
+            known.setdefault(old.dim_atom, as_dim(new))
         if not isinstance(old.type, tuple):
             for before, after in zip(old.type.shape, new.type.shape, strict=True):
                 atom = types.as_atom(before)
@@ -488,11 +490,9 @@ def replace(
 def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
     """The node's op on other arguments (one for each of `node.args`), at the same location."""
     changed = dict(dims or {})
-    for old, new in zip(node.args[node.arity :], args[node.arity :], strict=True):
-        if old is not new:
-            atom = types.as_atom(as_dim(old))
-            if atom is not None:
-                changed[atom] = as_dim(new)
+    for old, new in zip(node.args, args, strict=True):  # a size may also be the value of an operand
+        if old is not new and old.dim_atom is not None:
+            changed[old.dim_atom] = as_dim(new)
     if not changed and all(a is b for a, b in zip(node.args, args, strict=True)):
         return node
     params = node.params
@@ -504,7 +504,10 @@ def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] |
 
 class Graph:
     """A closed graph: its outputs depend on its inputs alone. Inputs are `bound` nodes, known by position, so that
-    equal functions are the same object. Make one with `Graph.of`."""
+    equal functions are the same object. Make one with `Graph.of`.
+
+    Dimensions inside may use named sizes, which mean the same everywhere, and values of nodes of this graph. So where
+    the type of an input depends on the value of a node, that node is an input too."""
 
     __slots__ = ("__weakref__", "inputs", "outputs")
 
@@ -515,8 +518,8 @@ class Graph:
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
         """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other leaves are an error."""
-        bound = tuple(BOUND(index=i, type=node.type) for i, node in enumerate(inputs))
-        new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True))))
+        bound, dims = _renewed(inputs, lambda i, type_, name: BOUND(index=i, type=type_))
+        new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True)), dims))
         allowed = set(bound)
         for node in walk(new):
             if node.op in LEAVES and node not in allowed:
@@ -533,19 +536,23 @@ class Graph:
         """The outputs with the inputs replaced by `args`: the graph inlined."""
         return replace(self.outputs, dict(zip(self.inputs, args, strict=True)))
 
+    def opened(self, dims: Mapping[Atom, Dimension] | None = None) -> tuple[list[Node], list[Node]]:
+        """New inputs and the outputs over them, to build another graph from; dimensions replaced as `dims` says."""
+        inputs, known = _renewed(self.inputs, lambda i, type_, name: new_input(type_, name), dims)
+        return list(inputs), replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), known)
+
     def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
-        """The graph with every dimension changed."""
-        found = {a for n in walk([*self.inputs, *self.outputs]) for a in _atoms_of(n)}
+        """The graph with every dimension changed that comes from outside (those made of values inside stay)."""
+        found = {a for n in self.nodes() for a in _atoms_of(n) if a.kind == "size"}
         dims = {}
-        for atom in found:
+        for atom in sorted(found, key=lambda atom: atom.serial):
             before = types._polynomial({(atom,): 1})
             after = change(before)
             if after is not before:
                 dims[atom] = after
         if not dims:
             return self
-        inputs = [new_input(map_dims(n.type, lambda d: types.substitute(d, dims)), n.name) for n in self.inputs]
-        return Graph.of(inputs, replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), dims))
+        return Graph.of(*self.opened(dims))
 
     def nodes(self) -> list[Node]:
         """Every node, arguments first."""
@@ -553,6 +560,24 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
+
+
+def _renewed(
+    inputs: Sequence[Node], make: Callable[..., Node], dims: Mapping[Atom, Dimension] | None = None
+) -> tuple[tuple[Node, ...], dict[Atom, Dimension]]:
+    """Other nodes of the same types, and what the dimensions in those types become.
+
+    Where the type of one input depends on the value of another, the new one's depends on the new other's."""
+    known: dict[Atom, Dimension] = dict(dims or {})
+    new: dict[int, Node] = {}
+    for i, node in enumerate(inputs):
+        if node.dim_atom is not None:
+            new[i] = make(i, node.type, node.name)
+            known[node.dim_atom] = as_dim(new[i])
+    for i, node in enumerate(inputs):
+        if i not in new:
+            new[i] = make(i, map_dims(node.type, lambda d: types.substitute(d, known)), node.name)
+    return tuple(new[i] for i in range(len(inputs))), known
 
 
 def _atoms_of(node: Node) -> Iterator[Atom]:
@@ -580,8 +605,10 @@ def _param_atoms(value: Any) -> Iterator[Atom]:
 def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
     """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
 
-    What is made of constants and dimensions alone is not listed: it belongs to the graph."""
+    What is made of constants and dimensions alone is not listed: it belongs to the graph. Nodes whose values are sizes
+    in the types of the inputs, or of what is listed, are."""
     inputs, outputs = set(inputs), list(outputs)
+    outputs += [size for node in sorted(inputs, key=lambda n: n.serial) for size in node.args[node.arity :]]
     order = walk(outputs, inputs)
     depends: set[Node] = set()
     known: set[Node] = set()
@@ -598,4 +625,8 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     for node in outputs:
         if node not in depends and node not in known:
             free[node] = None
+    for node in list(free):
+        for size in dim_nodes({"type": node.type}):
+            if size not in inputs and any(n.op in LEAVES for n in walk([size])):
+                free[size] = None
     return list(free)
