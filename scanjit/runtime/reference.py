@@ -1,0 +1,295 @@
+"""The reference interpreter: a graph run with NumPy, one op at a time.
+
+It is the oracle of the tests and what `mode="reference"` runs. It shares no code with the code generator, and it checks
+every value that it computes against the type that was inferred for it: a wrong type rule does not get past it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
+from scanjit.ops.scan import Layout
+from scanjit.runtime import sizes
+from scanjit.types import Atom, Type
+
+Trace = Callable[[Node, Any, tuple[int, ...]], None]
+"""Called with each node, its value, and the steps of the scans around it (outermost first)."""
+
+_KEPT = 16
+"""For how many combinations of sizes a graph remembers the shapes and parameters of its nodes."""
+
+
+def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], trace: Trace | None = None) -> list[np.ndarray]:
+    """The values of nodes.
+
+    Parameters
+    ----------
+    outputs : the nodes.
+    env : the values of inputs; of any other nodes too, which are then not computed. Shared variables that are not in
+        it have their current values.
+    trace : called after each node, for debugging.
+
+    Returns
+    -------
+    list of ndarray
+        New arrays of exactly the inferred dtypes and shapes.
+    """
+    return Program(outputs, env)(env, trace)
+
+
+class Program:
+    """Outputs as a function of the values of some nodes, to be run several times; see `evaluate`."""
+
+    def __init__(self, outputs: Iterable[Node], given: Iterable[Node] = ()) -> None:
+        self.outputs, self.given = tuple(outputs), tuple(given)
+        self._plan = _Plan(self.outputs, self.given)
+
+    def __call__(self, env: Mapping[Node, Any], trace: Trace | None = None) -> list[np.ndarray]:
+        """The values of the outputs as new arrays."""
+        arrays = [_as_array(node, env[node]) for node in self.given]
+        arrays += [_as_array(node, _shared_value(node)) for node in self._plan.shared]
+        atoms = sizes.bind([*self.given, *self._plan.shared], [a.shape for a in arrays])
+        with np.errstate(all="ignore"):
+            values = _run(self._plan, arrays, atoms, trace, ())
+        return [np.array(value) for value in values]
+
+
+def _as_array(node: Node, value: Any) -> np.ndarray:
+    """A given value as an array of the node's dtype; Python's own numbers and lists take it on."""
+    array = np.asarray(value, node.dtype if isinstance(value, bool | int | float | list | tuple) else None)
+    if array.dtype != node.dtype:
+        raise errors.DtypeError(
+            f"the value for {node!r} has another dtype", got=array.dtype, expected=node.dtype, where=node.where
+        )
+    return array
+
+
+def _shared_value(node: Node) -> Any:
+    return node.params["variable"].get_value()
+
+
+# ---- plans: what can be known before a run ---------------------------------------------------------------------------
+
+
+class _Step:
+    """A node to compute: where its operands and its value are, and what is known of it before a run."""
+
+    __slots__ = ("atom", "body", "early", "late", "node", "operands", "slot", "symbolic", "types", "varies")
+
+    def __init__(self, node: Node, slot: int, slots: Mapping[Node, int], sized: set[Atom]) -> None:
+        self.node, self.slot = node, slot
+        self.operands = [slots[arg] for arg in node.operands]
+        self.types: tuple[Type, ...] = node.type if isinstance(node.type, tuple) else (node.type,)
+        self.body: _Plan | None = _plan_of(node.params["body"]) if isinstance(node.params.get("body"), Graph) else None
+        self.atom = node.dim_atom if node.dim_atom in sized else None
+        checks = _verified_conditions(node)
+        self.late = [check for check in checks if any(atom.kind == "value" for atom in check.atoms())]
+        self.early = [check for check in checks if not any(atom.kind == "value" for atom in check.atoms())]
+        found = set(ir._atoms_of(node)) if self.body is None else _own_atoms(node)
+        self.symbolic = bool(found)
+        self.varies = any(atom.kind == "value" for atom in found)
+
+
+def _own_atoms(node: Node) -> set[Atom]:
+    """The atoms in a scan's type and parameters, without those in its body, which belong to the body's steps."""
+    found = {atom for type_ in node.type for dim in type_.shape for atom in types.atoms(dim)}
+    return found | set(types.atoms(node.params["length"]))
+
+
+def _verified_conditions(node: Node) -> list[sizes.Check]:
+    """The conditions of a node, whose type must be the one that its operands give."""
+    type_, checks = sizes.inferred(node)
+    before, now = (t if isinstance(t, tuple) else (t,) for t in (node.type, type_))
+    if [(t.dtype, t.ndim) for t in before] != [(t.dtype, t.ndim) for t in now]:
+        raise errors.InternalError(
+            f"the type of {node.op.name} is not what its operands give", got=before, expected=now, where=node.where
+        )
+    return checks
+
+
+class _Plan:
+    """The order in which the nodes of a graph are computed, and where each keeps its value."""
+
+    def __init__(self, outputs: Sequence[Node], given: Sequence[Node]) -> None:
+        order = ir.walk([*given, *outputs], set(given))
+        self.shared = [node for node in order if node.op is SHARED and node not in set(given)]
+        leaves = [*given, *self.shared]
+        slots = {node: i for i, node in enumerate(leaves)}
+        rest = [node for node in order if node not in slots]
+        slots |= {node: len(leaves) + i for i, node in enumerate(rest)}
+        for node in rest:
+            if node.op in (INPUT, BOUND):
+                raise errors.ArgumentError(f"there is no value for {node!r}", where=node.where)
+        sized = {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "value"}
+        self.leaves = [(node, node.dim_atom if node.dim_atom in sized else None) for node in leaves]
+        self.steps = [_Step(node, slots[node], slots, sized) for node in rest]
+        self.outputs = [slots[node] for node in outputs]
+        self.count = len(slots)
+        self.sizes = sorted(
+            {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "size"}, key=lambda a: a.serial
+        )
+        self._ready: dict[tuple[int | None, ...], list[_Ready]] = {}
+
+    def ready(self, atoms: Mapping[Atom, int]) -> list[_Ready]:
+        """The steps for known sizes. Their conditions are checked here, once for each combination of sizes."""
+        key = tuple(atoms.get(atom) for atom in self.sizes)
+        found = self._ready.get(key)
+        if found is None:
+            for step in self.steps:
+                sizes.check(step.early, atoms)
+            if len(self._ready) >= _KEPT:
+                self._ready.clear()
+            found = self._ready[key] = [_Ready(step, atoms) for step in self.steps]
+        return found
+
+
+class _Ready:
+    """A step for known sizes: its parameters and the shapes of its results as numbers; None if values decide them."""
+
+    __slots__ = ("known", "step")
+
+    def __init__(self, step: _Step, atoms: Mapping[Atom, int]) -> None:
+        self.step = step
+        self.known = None if step.varies else _numbers(step, atoms)
+
+
+_plans: weakref.WeakKeyDictionary[Graph, _Plan] = weakref.WeakKeyDictionary()
+
+
+def _plan_of(graph: Graph) -> _Plan:
+    plan = _plans.get(graph)
+    if plan is None:
+        plan = _plans[graph] = _Plan(graph.outputs, graph.inputs)
+    return plan
+
+
+def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> tuple[dict[str, Any], tuple[tuple[int, ...], ...]]:
+    """The parameters of an op and the shapes of its results, with dimensions as ints."""
+    node = step.node
+    if not step.symbolic:
+        return node.params, tuple(type_.shape for type_ in step.types)
+    params = {k: v if isinstance(v, Graph) else _number(v, atoms) for k, v in node.params.items() if k != "sizes"}
+    return params, tuple(_number(type_.shape, atoms) for type_ in step.types)
+
+
+def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:
+    try:
+        return ir.map_dims(value, lambda dim: types.evaluate(dim, atoms))
+    except KeyError as error:
+        raise errors.ArgumentError(f"the size {error.args[0]} is in the type of no value that is given") from None
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    plan: _Plan, given: Sequence[np.ndarray], atoms: Mapping[Atom, int], trace: Trace | None, at: tuple[int, ...]
+) -> list[np.ndarray]:
+    """The outputs of a graph for the values of its leaves."""
+    atoms = dict(atoms)
+    values: list[Any] = [*given, *[None] * (plan.count - len(given))]
+    for (_, atom), value in zip(plan.leaves, given, strict=True):
+        if atom is not None:
+            atoms[atom] = int(value)
+    for (node, _), value in zip(plan.leaves, given, strict=True):
+        _check_leaf(node, value, atoms)
+    for ready in plan.ready(atoms):
+        step = ready.step
+        sizes.check(step.late, atoms)
+        params, shapes = ready.known or _numbers(step, atoms)
+        operands = [values[i] for i in step.operands]
+        if step.body is not None:
+            result: Any = _scan(step, operands, params, shapes, atoms, trace, at)
+        else:
+            result = _apply(step.node, operands, params)
+        values[step.slot] = result = _checked(step, result, shapes)
+        if step.atom is not None:
+            atoms[step.atom] = int(result)
+        if trace is not None:
+            trace(step.node, result, at)
+    return [values[i] for i in plan.outputs]
+
+
+def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    try:
+        return node.op.reference(*operands, **params)
+    except errors.ScanjitError as error:
+        error.where = node.where  # where it was raised is a line of this package
+        raise
+
+
+def _check_leaf(node: Node, value: np.ndarray, atoms: Mapping[Atom, int]) -> None:
+    fits = value.dtype == node.dtype and value.ndim == node.ndim
+    if not fits or not all(map(_agrees(atoms), node.type.shape, value.shape)):
+        raise errors.InternalError(
+            f"the value of {node!r} has another type",
+            got=f"{value.dtype}{value.shape}",
+            expected=node.type,
+            where=node.where,
+        )
+
+
+def _agrees(atoms: Mapping[Atom, int]) -> Callable[[types.Dimension, int], bool]:
+    """Whether a dimension is a number, as far as the sizes that it is made of are known."""
+
+    def agrees(dim: types.Dimension, size: int) -> bool:
+        if isinstance(dim, int):
+            return dim == size
+        return any(atom not in atoms for atom in types.atoms(dim)) or types.evaluate(dim, atoms) == size
+
+    return agrees
+
+
+def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """The result as an array (a tuple of arrays for an op with several), which must have the inferred type."""
+    several = isinstance(step.node.type, tuple)
+    arrays = tuple(np.asarray(value) for value in (result if several else (result,)))
+    for array, type_, shape in zip(arrays, step.types, shapes, strict=True):
+        if array.dtype != type_.dtype or array.shape != shape:
+            raise errors.InternalError(
+                f"the value of {step.node.op.name} has another type than inferred",
+                got=f"{array.dtype}{array.shape}",
+                expected=f"{type_.dtype}{shape}, for the type {type_}",
+                where=step.node.where,
+            )
+    return arrays if several else arrays[0]
+
+
+def _scan(
+    step: _Step,
+    operands: Sequence[np.ndarray],
+    params: Mapping[str, Any],
+    shapes: Sequence[tuple[int, ...]],
+    atoms: Mapping[Atom, int],
+    trace: Trace | None,
+    at: tuple[int, ...],
+) -> tuple[Any, ...]:
+    """A loop, step by step. Rows of steps that do not run stay zero."""
+    assert step.body is not None
+    length = params["length"]
+    if length < 0:
+        raise errors.ScanError("a scan cannot run a negative number of steps", got=length, where=step.node.where)
+    layout = Layout.of(step.node)
+    carries, xs, consts = layout.split(operands)
+    start, end = layout.carries, layout.carries + layout.ys
+    stacks = [
+        np.zeros(shape, type_.dtype) for shape, type_ in zip(shapes[start:end], step.types[start:end], strict=True)
+    ]
+    outer = {atom: size for atom, size in atoms.items() if atom.kind == "size"}
+    count = 0
+    for row in reversed(range(length)) if params["reverse"] else range(length):
+        given = [*carries, *(np.asarray(x[row]) for x in xs), *consts]
+        results = _run(step.body, given, outer, trace, (*at, row))
+        carries, ys, stop = layout.split_results(results)
+        for stack, y in zip(stacks, ys, strict=True):
+            stack[row] = y
+        count += 1
+        if stop is not None and stop:
+            break
+    return (*carries, *stacks, *([np.int64(count)] if layout.until else []))

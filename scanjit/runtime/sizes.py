@@ -1,0 +1,220 @@
+"""Sizes at run time: what the symbols in shapes are for given arrays, and the conditions that these must meet."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scanjit import errors, ir, types
+from scanjit.ir import Graph, Node
+from scanjit.types import Atom, Dimension
+
+# ---- from shapes to symbols ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One dimension of one input."""
+
+    label: str
+    axis: int
+    dim: Dimension
+    size: int
+
+
+def bind(nodes: Sequence[Node], shapes: Sequence[Sequence[int]]) -> dict[Atom, int]:
+    """The number of every size that occurs in the types of inputs.
+
+    Parameters
+    ----------
+    nodes : the inputs.
+    shapes : the shape of what was passed for each.
+
+    Raises
+    ------
+    ShapeError
+        A rank or a fixed size is another than declared, or two dimensions of one symbol differ (it names both).
+    """
+    places = []
+    for number, (node, shape) in enumerate(zip(nodes, shapes, strict=True)):
+        label = f"input {node.name or number}"
+        if len(shape) != node.ndim:
+            raise errors.ShapeError(
+                f"{label} has {len(shape)} dimensions instead of {node.ndim}",
+                got=f"an array of shape {tuple(map(int, shape))}",
+                expected=node.type,
+                where=node.where,
+            )
+        places += [
+            _Place(label, axis, dim, int(size))
+            for axis, (dim, size) in enumerate(zip(node.type.shape, shape, strict=True))
+        ]
+    return _solved(places)
+
+
+def _solved(places: Sequence[_Place]) -> dict[Atom, int]:
+    found: dict[Atom, int] = {}
+    origin: dict[Atom, _Place] = {}
+    composite = []
+    for place in places:
+        atom = types.as_atom(place.dim)
+        if atom is None or atom.kind != "size":
+            composite.append(place)
+        elif found.setdefault(atom, place.size) != place.size:
+            raise _disagreement(origin[atom], place)
+        else:
+            origin.setdefault(atom, place)
+    open_before = -1
+    while composite and len(composite) != open_before:
+        open_before = len(composite)
+        composite = [place for place in composite if not _solve(place, found)]
+    return found
+
+
+def _solve(place: _Place, found: dict[Atom, int]) -> bool:
+    """Check a composite dimension, or learn the one size in it that is unknown; False where neither is possible yet."""
+    unknown = {atom for atom in types.atoms(place.dim) if atom not in found}
+    if not unknown:
+        wanted = types.evaluate(place.dim, found)
+        if wanted != place.size:
+            raise _misfit(place, f"{wanted}" if isinstance(place.dim, int) else f"{place.dim}, which is {wanted}")
+        return True
+    (atom,) = unknown if len(unknown) == 1 else (None,)
+    if atom is None or atom.kind != "size":
+        return False
+    zero, one = (types.evaluate(place.dim, {**found, atom: value}) for value in (0, 1))
+    linear = all(sum(a is atom for a in m) <= 1 and all(a.kind == "size" for a in m) for m, _ in place.dim.terms)
+    if not linear or one == zero:
+        return False
+    value, rest = divmod(place.size - zero, one - zero)
+    if rest or value < 0:
+        raise _misfit(place, f"{place.dim}")
+    found[atom] = value
+    return True
+
+
+def _disagreement(first: _Place, second: _Place) -> errors.ShapeError:
+    at = "" if first.axis == second.axis else f" in dimension {second.axis}"
+    return errors.ShapeError(
+        f"{first.label} has {first.size} rows in dimension {first.axis} ('{first.dim}'), "
+        f"{second.label} has {second.size}{at}",
+        expected="equal sizes, as both are declared with one symbol",
+    )
+
+
+def _misfit(place: _Place, wanted: str) -> errors.ShapeError:
+    return errors.ShapeError(f"dimension {place.axis} of {place.label} has size {place.size} instead of {wanted}")
+
+
+# ---- conditions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """A relation between dimensions that inference relied on and that only a run can decide.
+
+    Parameters
+    ----------
+    kind : "==" or "<=".
+    left, right : the dimensions.
+    what : what must hold, in words.
+    where : the user's line of the node that relies on it.
+    body : the graph of a scan inside which alone it can be decided, as it depends on values in a step; else None.
+    """
+
+    kind: str
+    left: Dimension
+    right: Dimension
+    what: str
+    where: str
+    body: Graph | None = None
+
+    def verify(self, env: Mapping[Atom, int]) -> bool:
+        """Raise where the relation does not hold; False where `env` lacks a size that it is about."""
+        try:
+            left, right = types.evaluate(self.left, env), types.evaluate(self.right, env)
+        except KeyError:
+            return False
+        if left == right or (self.kind == "<=" and left < right):
+            return True
+        shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
+        if self.kind == "<=":
+            raise errors.OutOfBoundsError(
+                f"{self.what} must not leave its bounds", got=shown[0], expected=f"at most {shown[1]}", where=self.where
+            )
+        raise errors.ShapeError(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
+
+    def atoms(self) -> set[Atom]:
+        """The sizes that it is about."""
+        return {*types.atoms(self.left), *types.atoms(self.right)}
+
+
+def inferred(node: Node) -> tuple[Any, list[Check]]:
+    """A node's type, inferred anew, and the conditions that this relies on (without those inside its graph)."""
+    with types.collecting() as found:
+        type_ = node.op.infer(*(arg.type for arg in node.operands), **node.params)
+    return type_, [_check(item, node.where) for item in found]
+
+
+def _check(found: Any, where: str) -> Check:
+    if isinstance(found, tuple) and len(found) == 3:
+        return Check("==", *found, where)
+    return Check(found.kind, found.left, found.right, found.what, where)
+
+
+_of_graphs: weakref.WeakKeyDictionary[Graph, list[Check]] = weakref.WeakKeyDictionary()
+
+
+def conditions(outputs: Iterable[Node]) -> list[Check]:
+    """All conditions of a graph, those inside scans included (over sizes outside of the scan where possible)."""
+    return _distinct(check for node in ir.walk(outputs) for check in _of_node(node))
+
+
+def _of_node(node: Node) -> list[Check]:
+    if not node.operands and "body" not in node.params:
+        return []
+    checks = inferred(node)[1]
+    body = node.params.get("body")
+    if isinstance(body, Graph):
+        outside = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
+        checks += [_outward(check, body, outside) for check in _of_graph(body)]
+    return checks
+
+
+def _of_graph(body: Graph) -> list[Check]:
+    found = _of_graphs.get(body)
+    if found is None:
+        found = _of_graphs[body] = _distinct(check for node in body.nodes() for check in _of_node(node))
+    return found
+
+
+def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Check:
+    """A condition of a body, over the sizes outside of the scan; else marked as belonging to that body."""
+    if check.body is not None:
+        return check
+    if any(atom.kind == "value" and atom not in outside for atom in check.atoms()):
+        return Check(check.kind, check.left, check.right, check.what, check.where, body)
+    left, right = (types.substitute(dim, outside) for dim in (check.left, check.right))
+    return Check(check.kind, left, right, check.what, check.where)
+
+
+def _distinct(checks: Iterable[Check]) -> list[Check]:
+    kept: dict[Any, Check] = {}
+    for check in checks:
+        if not _certain(check):
+            kept.setdefault((check.kind, check.left, check.right, check.body), check)
+    return list(kept.values())
+
+
+def _certain(check: Check) -> bool:
+    """Whether a condition holds whatever the sizes are."""
+    difference = check.right - check.left
+    return difference == 0 if check.kind == "==" else types.not_negative(difference)
+
+
+def check(checks: Iterable[Check], env: Mapping[Atom, int]) -> list[Check]:
+    """Raise the error of the first condition that does not hold. Returns those that `env` does not decide yet, as they
+    depend on values that are not known (those with a `body` never are: they belong to its steps)."""
+    return [item for item in checks if item.body is not None or not item.verify(env)]
