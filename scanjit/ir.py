@@ -368,6 +368,9 @@ class Data:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Data) and self.key == other.key
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Data, (self.array,)  # the key is of this process
+
     def __repr__(self) -> str:
         return str(self.array.tolist()) if self.array.size <= 8 else f"array of shape {self.array.shape}"
 

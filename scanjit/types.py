@@ -40,6 +40,14 @@ class Atom:
             return f"{self.kind}({self.args[0]}, {self.args[1]})"
         return "(" + f" {self.kind} ".join(f"({a})" if isinstance(a, Dim) else str(a) for a in self.args) + ")"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickler's memo keeps the identity of anonymous sizes within one pickle; named ones join those of their name.
+        if self.kind == "value":
+            raise TypeError("the value of a node does not pickle without its node; pickle a compiled function")
+        if self.kind != "size":
+            return _call_atom, (self.kind, *self.args)
+        return (_named_atom, (self.name,)) if _named.get(self.name) is self else (_anonymous_atom, ())
+
 
 Monomial = tuple[Atom, ...]
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
@@ -108,6 +116,9 @@ class Dim:
             sign = "-" if factor < 0 else "+"
             text += f" {sign} {number}{body}" if text else ("-" if factor < 0 else "") + number + body
         return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_terms, (self.terms,)
 
 
 def _terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
@@ -183,12 +194,34 @@ def not_negative(dim: Dimension) -> bool:
 
 def size(name: str | None = None) -> Dim:
     """The dimension of a name (the same for equal names), or a new anonymous one."""
-    if name is None:
-        atom = Atom("size", "")
-        atom.name = f"n{atom.serial}"
-    else:
-        atom = _named.setdefault(name, _named.get(name) or Atom("size", name))
+    return dim_of(_anonymous_atom() if name is None else _named_atom(name))
+
+
+def dim_of(atom: Atom) -> Dim:
+    """The dimension that consists of an atom."""
     return _polynomial({(atom,): 1})
+
+
+def _named_atom(name: str) -> Atom:
+    return _named.get(name) or _named.setdefault(name, Atom("size", name))
+
+
+def _anonymous_atom() -> Atom:
+    atom = Atom("size", "")
+    atom.name = f"n{atom.serial}"
+    return atom
+
+
+def _call_atom(kind: str, left: Dimension, right: Dimension) -> Atom:
+    (atom,) = (atom for monomial, _ in _call(kind, left, right).terms for atom in monomial)
+    return atom
+
+
+def _from_terms(terms: Sequence[tuple[Monomial, int]]) -> Dimension:
+    total: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        total[tuple(sorted(monomial, key=lambda atom: atom.serial))] = factor
+    return _polynomial(total)
 
 
 def value_dim(node: Any, name: str) -> Dim:

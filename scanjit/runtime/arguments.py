@@ -1,0 +1,138 @@
+"""From what a user passes to the arrays that compiled code takes.
+
+The rule is the same for arguments of functions, values of shared variables and `jit`: Python numbers and lists are
+weak and take the dtype that is wanted; arrays keep theirs, and are converted only where no value can be lost (and from
+integers to floats).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import Node
+from scanjit.types import Type
+
+READY = 0x101
+"""The flags (C-contiguous, aligned) of an array that compiled code takes as it is."""
+
+_WEAK = (bool, int, float)
+
+
+class Slot:
+    """A place that takes arrays of one dtype and rank: an input, or a shared variable.
+
+    Parameters
+    ----------
+    label : what to call it in errors: "input 'x' (the first of 'f')".
+    type : the dtype and the shape of what it takes.
+    declared : where the user made it.
+    """
+
+    __slots__ = ("declared", "dtype", "label", "type")
+
+    def __init__(self, label: str, type: Type, declared: str | None = None) -> None:
+        self.label, self.type, self.dtype, self.declared = label, type, type.dtype, declared
+
+    def convert(self, value: Any) -> np.ndarray:
+        """The value as a C-contiguous, aligned array of the dtype, without a copy where it is one already."""
+        kind = type(value)
+        if kind in _WEAK:
+            array = self._from_number(value)
+        elif isinstance(value, np.ndarray | np.generic):
+            array = self._from_array(np.asarray(value))
+        else:
+            array = self._from_object(value)
+        return array if array.flags.num & READY == READY else np.array(array, order="C")
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """The rank, and the sizes that are known, must fit."""
+        wanted = self.type.shape
+        if len(shape) != len(wanted):
+            raise errors.ShapeError(
+                f"{self.label} must have {len(wanted)} dimension{'' if len(wanted) == 1 else 's'}, not {len(shape)}",
+                got=f"an array of shape {shape}",
+                expected=self.expected(),
+            )
+        for axis, (size, dim) in enumerate(zip(shape, wanted, strict=True)):
+            if isinstance(dim, int) and size != dim:
+                raise errors.ShapeError(
+                    f"dimension {axis} of {self.label} has size {size} instead of {dim}",
+                    got=f"an array of shape {shape}",
+                    expected=self.expected(),
+                    fix=self._how_to_free(axis),
+                )
+
+    def expected(self) -> str:
+        """The type that is wanted and where the user said so."""
+        return f"{self.type}" + (f", declared at {self.declared}" if self.declared else "")
+
+    def _how_to_free(self, axis: int) -> str:
+        shape = tuple(
+            None if k == axis else dim if isinstance(dim, int) else str(dim) for k, dim in enumerate(self.type.shape)
+        )
+        return f"declare it with shape={shape} if that size may change"
+
+    def _from_number(self, value: bool | int | float) -> np.ndarray:
+        dtype = self.dtype
+        if (isinstance(value, float) and dtype.kind != "f") or (dtype.kind == "b" and not isinstance(value, bool)):
+            raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if dtype.kind in "iu" else "bool")
+        try:
+            return np.array(value, dtype)
+        except OverflowError:
+            raise errors.DtypeError(f"{self.label} does not hold this number", got=value, expected=dtype) from None
+
+    def _from_array(self, array: np.ndarray) -> np.ndarray:
+        given, dtype = array.dtype, self.dtype
+        if given == dtype:
+            return array if given.isnative else array.astype(dtype)
+        if np.can_cast(given, dtype, "safe") or (given.kind in "iu" and dtype.kind == "f"):
+            return array.astype(dtype)
+        raise self._lossy(f"an array of {given}", f"x.astype({str(dtype)!r})")
+
+    def _from_object(self, value: Any) -> np.ndarray:
+        """Lists are weak: their numbers take the dtype if they are of its kind and fit."""
+        if isinstance(value, Node) or hasattr(value, "__scanjit_node__"):
+            raise errors.ArgumentError(
+                f"{self.label} was given a symbol, not a value",
+                got=repr(value),
+                expected=self.expected(),
+                fix="pass an array (of a shared variable: its get_value()), or use `givens` to replace an input",
+            )
+        try:
+            array = np.asarray(value)
+        except Exception as error:  # a ragged list, or whatever an __array__ method may raise
+            raise self._not_an_array(value, str(error)) from None
+        if array.dtype.kind not in "biuf":
+            raise self._not_an_array(value, f"its elements are {array.dtype}")
+        if not isinstance(value, list | tuple):
+            return self._from_array(array)
+        dtype = self.dtype
+        if (
+            array.size == 0
+            or np.can_cast(array.dtype, dtype, "same_kind")
+            or (array.dtype.kind in "iu" and dtype.kind in "iu")
+        ):
+            converted = array.astype(dtype)
+            if dtype.kind in "iu" and not np.array_equal(converted, array):
+                raise errors.DtypeError(f"{self.label} does not hold all of these numbers", got=value, expected=dtype)
+            return converted
+        raise self._lossy(f"a list of {array.dtype}", f"np.array(x, {str(dtype)!r})")
+
+    def _lossy(self, got: str, cast: str) -> errors.DtypeError:
+        return errors.DtypeError(
+            f"{self.label} does not take this: values could be lost",
+            got=got,
+            expected=self.expected(),
+            fix=f"convert it yourself: {cast}" + ("" if "." in cast else "(x)"),
+        )
+
+    def _not_an_array(self, value: Any, why: str) -> errors.ArgumentError:
+        shown = repr(value)
+        return errors.ArgumentError(
+            f"{self.label} was given something that is no array of numbers ({why})",
+            got=f"{shown if len(shown) <= 80 else shown[:77] + '...'} ({type(value).__name__})",
+            expected=self.expected(),
+        )

@@ -1,0 +1,466 @@
+"""`function`: from a graph to something to call.
+
+Building a function checks what the user gave and compiles. A call converts the arguments, binds the symbolic sizes,
+runs the program, and commits the updates of shared variables, all of them or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import INPUT, SHARED, Node
+from scanjit.loops.structure import Tree, flatten, is_symbol
+from scanjit.ops.elementwise import cast
+from scanjit.runtime import pickling, reference, sizes
+from scanjit.runtime.arguments import READY, Slot
+from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
+from scanjit.types import Atom
+
+MODES = ("numba", "emulate", "reference")
+_KEPT_SHAPES = 256
+"""How many combinations of argument shapes a function remembers as checked."""
+
+
+def function(
+    inputs: Sequence[Any],
+    outputs: Any = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    mode: str = "numba",
+) -> CompiledFunction:
+    """Compile expressions to a function of arrays.
+
+    Parameters
+    ----------
+    inputs : the symbols (`sj.tensor`, `sj.vector`...) that the function is called with, in this order; those that have
+        a name may also be passed by keyword.
+    outputs : what it returns: an expression, a list, tuple or dict of them (nested as you like), or None.
+    updates : new values of shared variables: pairs or a dict `variable -> expression`. All expressions are computed
+        from the values before the call.
+    givens : replacements made in all expressions first: pairs or a dict `symbol -> expression or value`.
+    name : its name in errors and prints.
+    mode : "numba" compiles; "reference" runs the graph op by op with NumPy, for debugging; "emulate" runs the generated
+        code uncompiled, checking every memory access.
+
+    Returns
+    -------
+    CompiledFunction
+        It returns new arrays (for scalars, of no dimensions), exactly of the expressions' dtypes. It may be called from
+        several threads at once. New sizes need no new compilation.
+
+    Raises
+    ------
+    ArgumentError, DtypeError, ShapeError
+        If something is no symbol, missing, given twice, or does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, scanjit as sj
+    >>> x = sj.vector("x")
+    >>> total = sj.shared(0.0, "total")
+    >>> add = sj.function([x], {"doubled": 2 * x, "sum": x.sum()}, updates={total: total + x.sum()})
+    >>> add(np.array([1.0, 2.0]))
+    {'doubled': array([2., 4.]), 'sum': array(3.)}
+    >>> total.get_value()
+    array(3.)
+    """
+    if mode not in MODES:
+        raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
+    name = name or "function"
+    given_inputs = _inputs(inputs)
+    leaves, tree = _outputs(outputs)
+    new_values = _updates(updates)
+    replaced = _with_givens(given_inputs, [*leaves, *new_values.values()], _givens(givens))
+    given_inputs, leaves, fresh = replaced[0], replaced[1][: len(leaves)], replaced[1][len(leaves) :]
+    updated = tuple((variable, _fitting(variable, node)) for variable, node in zip(new_values, fresh, strict=True))
+    graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
+    _check_complete(graph, name)
+    return CompiledFunction(graph, name, mode)
+
+
+@dataclass(frozen=True)
+class FunctionGraph:
+    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`."""
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    tree: Tree | None
+    updates: tuple[tuple[SharedVariable, Node], ...] = ()
+
+    @property
+    def roots(self) -> list[Node]:
+        """All nodes that are computed: the outputs, then the new values."""
+        return [*self.outputs, *(node for _, node in self.updates)]
+
+    @property
+    def shared(self) -> list[Node]:
+        """The shared variables that are read, as nodes."""
+        return [node for node in ir.walk(self.roots) if node.op is SHARED]
+
+
+# ---- what the user gave ----------------------------------------------------------------------------------------------
+
+
+def _inputs(given: Any) -> list[Node]:
+    if is_symbol(given) or not isinstance(given, list | tuple):
+        raise errors.ArgumentError("the inputs of a function are a list of symbols", got=repr(given), fix="write [x]")
+    seen: dict[Node, int] = {}
+    names: dict[str, int] = {}
+    for i, node in enumerate(given):
+        if not isinstance(node, Node) or node.op is not INPUT:
+            raise errors.ArgumentError(
+                f"input {i} is not a symbol that a function can take a value for",
+                got=repr(node),
+                expected="a symbol made by sj.tensor, sj.vector, ...",
+                fix=_no_input(node),
+            )
+        if node in seen:
+            raise errors.ArgumentError(f"inputs {seen[node]} and {i} are the same symbol", got=repr(node))
+        if node.name and node.name in names:
+            raise errors.ArgumentError(
+                f"inputs {names[node.name]} and {i} have the same name",
+                got=repr(node.name),
+                fix="give them different names: they are also the keywords of the function",
+            )
+        seen[node] = i
+        if node.name:
+            names[node.name] = i
+    return list(seen)
+
+
+def _no_input(value: Any) -> str:
+    if hasattr(value, "__scanjit_node__"):
+        return "a shared variable is read by itself: leave it out (or replace it with `givens`)"
+    if isinstance(value, Node):
+        return "to replace the value of an expression, use `givens`"
+    return "declare an input with sj.tensor(shape, dtype, name)"
+
+
+def _outputs(given: Any) -> tuple[list[Node], Tree | None]:
+    if given is None:
+        return [], None
+    leaves, tree = flatten(given)
+    nodes = []
+    for path, leaf in zip(tree.paths(), leaves, strict=True):
+        node = _node(leaf, f"output{path}")
+        if isinstance(node.type, tuple):
+            raise errors.InternalError("an op with several results is no output: take its parts", got=repr(node))
+        nodes.append(node)
+    return nodes, tree
+
+
+def _node(value: Any, label: str) -> Node:
+    try:
+        return ir.as_node(value)
+    except errors.ScanjitError:
+        raise errors.ArgumentError(
+            f"{label} is not an expression", got=f"{value!r} ({type(value).__name__})", expected="a symbol or an array"
+        ) from None
+
+
+def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    try:
+        return [(key, value) for key, value in (given.items() if isinstance(given, Mapping) else given)]
+    except (TypeError, ValueError, errors.ScanjitError):
+        raise errors.ArgumentError(
+            f"{what} are a dict or a list of pairs", got=repr(given), fix=f"write {what}={{variable: expression}}"
+        ) from None
+
+
+def _updates(given: Any) -> dict[SharedVariable, Node]:
+    """The new values as nodes. What is no symbol takes the variable's dtype as an argument would."""
+    found: dict[SharedVariable, Node] = {}
+    for key, value in _pairs(given, "updates"):
+        variable = key.params["variable"] if isinstance(key, Node) and key.op is SHARED else key
+        if not isinstance(variable, SharedVariable):
+            raise errors.ArgumentError(
+                "only shared variables have updates", got=repr(key), fix="make it sj.shared(...)"
+            )
+        if variable in found:
+            raise errors.ArgumentError(f"{variable.label} has two updates", got=repr(variable))
+        found[variable] = ir.as_node(value) if is_symbol(value) else ir.constant(variable.converted(value))
+    return dict(sorted(found.items(), key=lambda item: item[0].serial))
+
+
+def _fitting(variable: SharedVariable, node: Node) -> Node:
+    """The new value in the variable's dtype, if it fits the variable as far as can be known now."""
+    kind, new = variable.type, node.type
+    if not np.can_cast(new.dtype, kind.dtype, "safe"):
+        raise errors.DtypeError(
+            f"the update of {variable.label} has a dtype that does not fit it",
+            got=new,
+            expected=kind,
+            fix=f"cast it: value.astype({str(kind.dtype)!r}), or look for the operand that is {new.dtype}",
+            where=node.where,
+        )
+    fits = new.ndim == kind.ndim and all(
+        a == b for a, b in zip(new.shape, kind.shape, strict=True) if isinstance(a, int) and isinstance(b, int)
+    )
+    if not fits:
+        raise errors.ShapeError(
+            f"the update of {variable.label} has a shape that does not fit it", got=new, expected=kind, where=node.where
+        )
+    return cast(node, kind.dtype)
+
+
+def _givens(given: Any) -> dict[Node, Node]:
+    found: dict[Node, Node] = {}
+    for key, value in _pairs(given, "givens"):
+        if not is_symbol(key):
+            raise errors.ArgumentError("givens replace symbols", got=repr(key), expected="a symbol as the key")
+        old = ir.as_node(key)
+        if old in found:
+            raise errors.ArgumentError("a symbol is replaced twice in givens", got=repr(old))
+        if is_symbol(value):
+            new = ir.as_node(value)
+        else:
+            new = ir.constant(Slot(f"the replacement of {old!r}", old.type).convert(value))
+        if not np.can_cast(new.dtype, old.dtype, "safe") or new.ndim != old.ndim:
+            raise errors.ArgumentError(
+                "the replacement of a symbol in givens has another type than it", got=repr(new), expected=repr(old)
+            )
+        found[old] = cast(new, old.dtype)
+    return found
+
+
+def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
+    """Inputs and roots after the replacements. Inputs change where a size in their type is replaced."""
+    if not givens:
+        return inputs, roots
+    kept = [node for node in inputs if node not in givens]
+    new = ir.replace([*roots, *kept], givens)
+    renamed = dict(zip(kept, new[len(roots) :], strict=True))
+    return [renamed.get(node, node) for node in inputs], new[: len(roots)]
+
+
+def _check_complete(graph: FunctionGraph, name: str) -> None:
+    """Everything that the outputs need must come from inputs and shared variables: values and sizes."""
+    inputs = set(graph.inputs)
+    nodes = ir.walk(graph.roots)
+    for node in nodes:
+        if node.op is INPUT and node not in inputs:
+            raise errors.ArgumentError(
+                f"{name} needs a value for {node.name or 'an unnamed symbol'!r}, which is not among its inputs",
+                got=f"inputs [{', '.join(i.name or repr(i) for i in graph.inputs)}]",
+                expected=f"also {node!r}, made at {node.where}",
+                fix="add it to the inputs, or replace it with `givens`"
+                " (a symbol of a scan's step exists only inside that step)",
+            )
+    leaves = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
+    known = {atom for leaf in leaves for dim in leaf.type.shape for atom in types.atoms(dim)}
+    for node in nodes:
+        for atom in ir._atoms_of(node):
+            if atom.kind == "size" and atom not in known:
+                raise errors.ArgumentError(
+                    f"{name} needs the size {atom.name}, and no input has it",
+                    got=f"used by {node!r}, made at {node.where}",
+                    fix="add the tensor that has this size to the inputs",
+                )
+
+
+# ---- the callable ----------------------------------------------------------------------------------------------------
+
+
+class Executable(Protocol):
+    """A compiled program: what a backend gives."""
+
+    source: str
+
+    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        """New arrays, one an output, from the values of the leaves and of the sizes."""
+
+    def explain(self) -> str:
+        """What was done to the program to make it fast, and what was not."""
+
+    def inspect_asm(self) -> str:
+        """The machine code."""
+
+
+class _Reference:
+    """The graph run by NumPy, one op at a time."""
+
+    source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
+
+    def __init__(self, leaves: list[Node], outputs: list[Node]) -> None:
+        self.leaves, self.program = leaves, reference.Program(outputs, leaves)
+
+    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        return self.program(dict(zip(self.leaves, arrays, strict=True)))
+
+    def explain(self) -> str:
+        return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
+
+    def inspect_asm(self) -> str:
+        return self.source
+
+
+def _compile(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Executable:
+    if mode == "reference":
+        return _Reference(leaves, outputs)
+    from scanjit.codegen.program import compile_program  # imports Numba
+
+    return compile_program(leaves, outputs, name, mode)
+
+
+class CompiledFunction:
+    """A function of arrays, made by `scanjit.function`. Call it by position or by the names of its inputs.
+
+    Attributes
+    ----------
+    name, mode : as given to `function`.
+    graph : what it computes, as nodes (`inputs`, `outputs`, `updates`).
+    source : the generated code.
+    """
+
+    def __init__(self, graph: FunctionGraph, name: str, mode: str) -> None:
+        self.graph, self.name, self.mode = graph, name, mode
+        shared = graph.shared
+        self._leaves = [*graph.inputs, *shared]
+        computed = list(dict.fromkeys(graph.roots))
+        place = {node: i for i, node in enumerate(computed)}
+        self._conditions = sizes.conditions(computed)
+        self._executable = _compile(self._leaves, computed, name, mode)
+        self._slots = [
+            Slot(f"argument {i}" + (f" ({node.name!r})" if node.name else "") + f" of {name}", node.type, node.where)
+            for i, node in enumerate(graph.inputs)
+        ]
+        self._arity = len(self._slots)
+        self._wanted = [slot.dtype for slot in self._slots]
+        self._shared = [node.params["variable"] for node in shared]
+        self._targets = [variable for variable, _ in graph.updates]
+        self._assigned = [(variable, place[node]) for variable, node in graph.updates]
+        self._returned = [place[node] for node in graph.outputs]
+        # A result that is returned twice, or returned and assigned, must not be one array in two places.
+        used = [i for _, i in self._assigned] + self._returned
+        self._copied = [i in used[: len(self._assigned) + n] for n, i in enumerate(self._returned)]
+        self._build = _builder(graph.tree)
+        self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named or len(args) != self._arity:
+            args = self._by_position(args, named)
+        arrays = [
+            value
+            if type(value) is np.ndarray and value.dtype is wanted and value.flags.num & READY == READY
+            else slot.convert(value)
+            for value, wanted, slot in zip(args, self._wanted, self._slots, strict=True)
+        ]
+        if not self._targets:
+            return self._build(self._select(self._run(arrays)))
+        with updating(self._targets):
+            results = self._run(arrays)
+            returned = self._select(results)
+            new = [(variable, results[i]) for variable, i in self._assigned]
+            for variable, array in new:
+                variable.check_shape(array.shape)
+            commit(new)
+        return self._build(returned)
+
+    def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of the inputs."""
+        if len(args) > self._arity:
+            self._wrong_count(f"{len(args)} arguments")
+        values: dict[int, Any] = dict(enumerate(args))
+        places = {node.name: i for i, node in enumerate(self.graph.inputs) if node.name}
+        for key, value in named.items():
+            if key not in places:
+                self._wrong_count(f"an argument {key!r}")
+            if places[key] in values:
+                self._wrong_count(f"{key!r} by position and by name")
+            values[places[key]] = value
+        missing = [slot.label for i, slot in enumerate(self._slots) if i not in values]
+        if missing:
+            self._wrong_count(f"{len(args) + len(named)} arguments, without {', '.join(missing)}")
+        return tuple(values[i] for i in range(self._arity))
+
+    def _wrong_count(self, got: str) -> NoReturn:
+        wanted = ", ".join(f"{node.name or f'<argument {i}>'}: {node.type}" for i, node in enumerate(self.graph.inputs))
+        raise errors.ArgumentError(
+            f"{self.name} takes {self._arity} argument{'' if self._arity == 1 else 's'}",
+            got=got,
+            expected=f"({wanted})",
+        )
+
+    def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The results, in the order that the program was compiled for."""
+        if self._shared:
+            arrays += snapshot(self._shared)
+        shapes = tuple([array.shape for array in arrays])
+        known = self._known.get(shapes)
+        if known is None:
+            known = self._bind(shapes)
+        return self._executable(arrays, known)
+
+    def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> dict[Atom, int]:
+        """The sizes for these shapes, after all checks. What is found is remembered."""
+        for slot, shape in zip(self._slots, shapes, strict=False):
+            slot.check_shape(shape)
+        found = sizes.bind(self._leaves, shapes)
+        sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
+        if len(self._known) >= _KEPT_SHAPES:
+            self._known.clear()
+        self._known[shapes] = found
+        return found
+
+    def _select(self, results: list[np.ndarray]) -> list[np.ndarray]:
+        return [
+            results[i].copy() if copied else results[i] for i, copied in zip(self._returned, self._copied, strict=True)
+        ]
+
+    # ---- looking inside ------------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The generated code."""
+        return self._executable.source
+
+    def explain(self) -> str:
+        """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why."""
+        return self._executable.explain()
+
+    def inspect_asm(self) -> str:
+        """The machine code."""
+        return self._executable.inspect_asm()
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        takes = ", ".join(f"{node.name}: {node.type}" if node.name else str(node.type) for node in self.graph.inputs)
+        gives = ", ".join(str(node.type) for node in self.graph.outputs) or "None"
+        updates = ", ".join(variable.name or "unnamed" for variable in self._targets)
+        return f"<{self.name}({takes}) -> {gives}{f', updates {updates}' if updates else ''}; mode={self.mode!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        graph = self.graph
+        nodes = pickling.dump([*graph.inputs, *graph.roots])
+        return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, self.name, self.mode)
+
+
+def _restored(
+    dumped: Any, inputs: int, tree: Tree | None, targets: list[SharedVariable], name: str, mode: str
+) -> CompiledFunction:
+    nodes = pickling.load(dumped)
+    outputs = nodes[inputs : len(nodes) - len(targets)]
+    updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
+    return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates), name, mode)
+
+
+def _builder(tree: Tree | None) -> Callable[[list[np.ndarray]], Any]:
+    """What makes the value that the user gets of a list of arrays."""
+    if tree is None:
+        return lambda arrays: None
+    if tree == Tree():
+        return lambda arrays: arrays[0]
+    if tree.kind is list and all(child == Tree() for child in tree.children):
+        return lambda arrays: arrays
+    return tree.unflatten

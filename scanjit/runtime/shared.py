@@ -1,0 +1,240 @@
+"""Shared variables: values that live between calls."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import SHARED, Node
+from scanjit.runtime.arguments import Slot
+from scanjit.types import Dimension, Type
+
+_swap = threading.Lock()
+"""Held while arrays are exchanged, and while several are read: for nanoseconds. It makes the updates of a call visible
+all together, without making readers wait for a call that is still computing."""
+
+_serial = itertools.count()
+_all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictionary()
+
+
+if TYPE_CHECKING:
+    _Symbol = Node  # for type checkers it has all that a node has
+else:
+    _Symbol = object
+
+
+class SharedVariable(_Symbol):
+    """A value that lives between calls, and the symbol that stands for it in expressions. Made by `shared`.
+
+    It may be read and set from several threads at once. A call sees all shared values as they were at one moment; calls
+    that update a variable run one after the other, and `set_value` waits for them.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_first_name", "_lock", "_slot", "name", "serial", "where")
+
+    _array: np.ndarray
+    __array_priority__ = 1001
+
+    def __init__(self, array: np.ndarray, kind: Type, name: str | None, where: str) -> None:
+        self.name, self._first_name, self.where = name, name, where  # type: ignore[misc]
+        self.serial = next(_serial)
+        self._lock = threading.RLock()
+        self._slot = Slot(f"the shared variable {name!r}" if name else "the shared variable", kind, where)
+        self._array = self._checked(array)
+        _all[self.serial] = self
+
+    def get_value(self, borrow: bool = False) -> np.ndarray:
+        """The value: a copy, or with `borrow=True` the array itself, which is not to be written to."""
+        return self._array if borrow else self._array.copy()
+
+    def set_value(self, value: Any, borrow: bool = False) -> None:
+        """Set the value. Its dtype and rank stay; sizes may change where they were declared symbolic.
+
+        Parameters
+        ----------
+        value : an array, converted as an argument of a function is.
+        borrow : keep the array itself where possible; it is not to be written to any more.
+        """
+        array = self._checked(value)
+        if not borrow and (array is value or array.base is not None):  # the array is, or may be, the caller's
+            array = array.copy()
+        with self._lock:
+            commit([(self, array)])
+
+    @property
+    def type(self) -> Type:
+        """The dtype and the shape that every value has."""
+        return self._slot.type
+
+    @property
+    def label(self) -> str:
+        """What to call it in errors."""
+        return self._slot.label
+
+    def converted(self, value: Any) -> np.ndarray:
+        """A value as an array of its dtype, as an argument of a function is converted."""
+        return self._slot.convert(value)
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """An error if its values cannot have this shape."""
+        self._slot.check_shape(shape)
+
+    def _checked(self, value: Any) -> np.ndarray:
+        array = self.converted(value)
+        self.check_shape(array.shape)
+        return array
+
+    def __scanjit_node__(self) -> Node:
+        # Not kept: the interning table would then keep the variable, and its array, forever.
+        with errors.located(self.where):
+            return SHARED(variable=self, name=self._first_name)  # renaming must not make another node
+
+    def __repr__(self) -> str:
+        return f"<shared {self.name or ''}: {self.type}>".replace(" :", ":")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedVariable, (self._array, self.type, self.name, self.where)
+
+    # ---- in expressions it is its node: the operators are installed below ------------------------------------------
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # probes of protocols (copy, pickle, NumPy's): those of the node are not ours
+            raise AttributeError(name)
+        return getattr(self.__scanjit_node__(), name)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return self.__scanjit_node__().__array_ufunc__(ufunc, method, *map(_as_node, inputs), **options)
+
+    def __array_function__(self, function: Any, kinds: Any, args: Any, options: Any) -> Any:
+        return function(*_as_nodes(args), **{key: _as_nodes(value) for key, value in options.items()})
+
+
+def _delegate(name: str) -> Any:
+    def method(self: SharedVariable, *args: Any) -> Any:
+        return getattr(self.__scanjit_node__(), name)(*args)
+
+    method.__name__ = name
+    return method
+
+
+_OWN = {"__new__", "__init__", "__repr__", "__reduce__", "__hash__", "__getattr__", "__getattribute__", "__setattr__"}
+for _name, _function in list(vars(Node).items()):
+    if _name.startswith("__") and callable(_function) and _name not in _OWN | vars(SharedVariable).keys():
+        setattr(SharedVariable, _name, _delegate(_name))
+
+
+def _as_node(value: Any) -> Any:
+    return value.__scanjit_node__() if isinstance(value, SharedVariable) else value
+
+
+def _as_nodes(value: Any) -> Any:
+    """Shared variables in the arguments of a NumPy function (lists of tensors too) replaced by their nodes."""
+    if type(value) in (list, tuple):
+        return type(value)(_as_nodes(item) for item in value)
+    return _as_node(value)
+
+
+def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None] | None = None) -> SharedVariable:
+    """State that lives between calls: a variable with a value, to be read in expressions and updated by functions.
+
+    Parameters
+    ----------
+    value : the first value: an array, a number or a list. It is copied. Its dtype and rank are the variable's.
+    name : a name for prints and errors.
+    shape : which sizes may change. Without it all stay as they are (compiled code knows them as constants). `None`
+        is any size, a name is a size that equals that of the same name in inputs.
+
+    Returns
+    -------
+    SharedVariable
+        with `get_value()` and `set_value(value)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> count = sj.shared(0, "count")
+    >>> increment = sj.function([], count, updates={count: count + 1})
+    >>> increment(), increment(), count.get_value()
+    (array(0), array(1), array(2))
+
+    A state whose batch size may change:
+
+    >>> state = sj.shared([[0.0, 0.0]], "state", shape=(None, 2))
+    >>> state.set_value([[1.0, 2.0], [3.0, 4.0]])
+    """
+    if isinstance(value, Node | SharedVariable):
+        raise errors.ArgumentError(
+            "a shared variable starts from a value, not from a symbol",
+            got=repr(value),
+            fix="pass an array; to use the symbol's value, compute it with a function",
+        )
+    try:
+        array = np.array(value, order="C")
+    except Exception as error:
+        raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
+    kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape))
+    return SharedVariable(array, kind, name, errors.user_location())
+
+
+def _declared(sizes: tuple[int, ...], shape: Sequence[int | str | None] | None) -> tuple[Dimension, ...]:
+    if shape is None:
+        return sizes
+    if len(shape) != len(sizes):
+        raise errors.ShapeError(
+            "the declared shape of a shared variable has another rank than its value", got=sizes, expected=tuple(shape)
+        )
+    return tuple(int(dim) if isinstance(dim, int | np.integer) else types.size(dim) for dim in shape)
+
+
+# ---- reading and writing several at once --------------------------------------------------------------------------
+
+
+def snapshot(variables: Iterable[SharedVariable]) -> list[np.ndarray]:
+    """The values of all variables at one moment."""
+    with _swap:
+        return [variable._array for variable in variables]
+
+
+def commit(values: Iterable[tuple[SharedVariable, np.ndarray]]) -> None:
+    """Set values (arrays that nobody else writes to), all at one moment. The caller holds the variables' locks."""
+    with _swap:
+        for variable, array in values:
+            variable._array = array
+
+
+@contextmanager
+def updating(variables: Iterable[SharedVariable]) -> Iterator[None]:
+    """While inside, no one else sets these variables: what is read is what an update is computed from.
+
+    The order of the variables must be the same everywhere: that of their serial numbers."""
+    held: list[SharedVariable] = []
+    try:
+        for variable in variables:
+            variable._lock.acquire()
+            held.append(variable)
+        yield
+    finally:
+        for variable in reversed(held):
+            variable._lock.release()
+
+
+def _after_fork() -> None:
+    """In the child of a fork, no other thread exists that could release a lock that it held."""
+    global _swap
+    _swap = threading.Lock()
+    for variable in list(_all.values()):
+        variable._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
