@@ -90,7 +90,7 @@ def kernel(source: str, name: str, externals: Mapping[str, int] | None = None) -
     Parameters
     ----------
     source : the text of a Python module that defines `def <name>(a, b, ...)`. All arguments are of the size of a
-        pointer; it returns nothing and cannot raise.
+        pointer; it returns nothing and cannot raise. Each of its variables has one type throughout.
     name : an identifier; one name, one source: it should contain a digest of its content.
     externals : the other kernels that the source calls, already made, each with its number of arguments.
 
