@@ -1,0 +1,228 @@
+"""Carries: what is fed back from step to step, as delay lines, whose dtypes and shapes must stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import ir, types
+from scanjit.errors import ScanError
+from scanjit.ir import Node, new_input
+from scanjit.loops import windows
+from scanjit.loops.entries import Entry, Leaf
+from scanjit.loops.step import Returned
+from scanjit.loops.structure import is_number
+from scanjit.types import Type
+
+_ORDER = "biuf"
+"""Kinds of dtype: a weak scalar takes the dtype of a result whose kind is not before its own."""
+
+
+@dataclass
+class Carry:
+    """One tensor that is fed back: `initial` holds its values before the first step, the earliest first."""
+
+    output: int
+    place: int
+    entry: Entry
+    leaf: Leaf
+    initial: list[Node]
+    symbols: list[Node]
+
+    @classmethod
+    def of(cls, output: int, place: int, entry: Entry, leaf: Leaf, dtype: np.dtype | None = None) -> Carry:
+        """The carry of a leaf of an entry of outputs_info; `dtype` is that of a weak initial value."""
+        if is_number(leaf.value):
+            value = ir.constant(leaf.value, dtype or default_dtype(np.asarray(leaf.value).dtype.kind))
+        else:
+            value = leaf.value
+        if entry.taps == (-1,):
+            initial = [value]
+        else:
+            label = f"{leaf.label}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
+            if value.ndim == 0:
+                raise ScanError(
+                    f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {entry.lag} rows",
+                    got=repr(value),
+                    fix="stack the values before the first step, the earliest first",
+                )
+            value = windows.with_rows(value, entry.lag, label)
+            initial = [windows.row(value, i) for i in range(entry.lag)]
+        lags = range(entry.lag, 0, -1)
+        symbols = [new_input(node.type, f"{leaf.name}[t-{lag}]") for node, lag in zip(initial, lags, strict=True)]
+        return cls(output, place, entry, leaf, initial, symbols)
+
+    @property
+    def weak(self) -> bool:
+        """Whether the initial value is a Python number."""
+        return is_number(self.leaf.value)
+
+    @property
+    def type(self) -> Type:
+        """The type that every value has."""
+        return self.symbols[0].type
+
+    def tap(self, tap: int) -> Node:
+        """What the step reads at a tap."""
+        return self.symbols[tap]
+
+
+class Carries:
+    """All carries of a scan, in the order of its operands: by output, by leaf, the earliest value first."""
+
+    def __init__(self, infos: Sequence[Entry], items: list[Carry] | None = None, trials: int = 0) -> None:
+        self.infos, self.trials = infos, trials
+        self.items = items or [
+            Carry.of(i, k, entry, leaf) for i, entry in enumerate(infos) for k, leaf in enumerate(entry.leaves)
+        ]
+
+    def initial(self) -> list[Node]:
+        """The values before the first step."""
+        return [node for item in self.items for node in item.initial]
+
+    def symbols(self) -> list[Node]:
+        """What stands for them inside the step."""
+        return [node for item in self.items for node in item.symbols]
+
+    def arguments(self) -> Iterator[tuple[Any, str]]:
+        """What the step gets, with names: for each output that is fed back, its taps in the given order."""
+        for i, entry in enumerate(self.infos):
+            mine = [item for item in self.items if item.output == i]
+            for tap in entry.taps:
+                nodes = [item.tap(tap) for item in mine]
+                yield entry.tree.unflatten(nodes), f"{mine[0].leaf.name if len(mine) == 1 else entry.label}[t{tap}]"
+
+    def finals(self, outputs: int) -> list[tuple[int, ...]]:
+        """For each output, the positions of its last values among the carries; empty if it is not fed back."""
+        result: list[tuple[int, ...]] = [()] * outputs
+        at = 0
+        for item in self.items:
+            at += len(item.symbols)
+            result[item.output] += (at - 1,)
+        return result
+
+    def results(self, returned: Returned) -> list[tuple[Node, ...]]:
+        """What the step returned, all as nodes: a Python number takes the dtype of the carry that it goes to."""
+        dtypes = {(item.output, item.place): item.type.dtype for item in self.items}
+
+        def node(value: Any, at: tuple[int, int]) -> Node:
+            if not is_number(value):
+                return value
+            kind = np.asarray(value).dtype.kind
+            dtype = dtypes.get(at)
+            fits = dtype is not None and _ORDER.index(kind) <= _ORDER.index(dtype.kind)
+            return ir.constant(value, dtype if fits else default_dtype(kind))
+
+        return [tuple(node(value, (i, k)) for k, value in enumerate(group)) for i, group in enumerate(returned.groups)]
+
+    def shifted(self, results: Sequence[Sequence[Node]]) -> list[Node]:
+        """The carries after a step: each line moves up by one, what the step returned comes last."""
+        return [node for item in self.items for node in (*item.symbols[1:], results[item.output][item.place])]
+
+    # ---- weak scalars ----
+
+    def adapted(self, results: Sequence[Sequence[Node]]) -> Carries | None:
+        """These carries with the dtypes that weak scalars should have, seeing what the step returned; None if they do.
+
+        A weak scalar should have the dtype of what it meets: of the tensors that enter the result and do not depend on
+        a weak scalar themselves. Where there is none, the default.
+        """
+        weak = [item for item in self.items if item.weak]
+        symbols = [symbol for item in weak for symbol in item.symbols]
+        changed = {}
+        for item in weak:
+            result = results[item.output][item.place]
+            own, kind = np.asarray(item.leaf.value).dtype.kind, result.dtype.kind
+            if result.ndim or _ORDER.index(kind) < _ORDER.index(own):
+                continue
+            met = [n.dtype for n in map(_uncast, ir.free_variables([result], symbols)) if n.dtype.kind == kind]
+            wanted = types.promote(met) if met else default_dtype(kind)
+            if wanted == item.type.dtype:
+                wanted = result.dtype
+            if wanted != item.type.dtype:
+                changed[id(item)] = wanted
+        return self._with_dtypes(changed) if changed else None
+
+    def following(self, results: Sequence[Sequence[Node]]) -> Carries | None:
+        """These carries, the weak ones with exactly the dtypes that the step returned; None if they have them."""
+        changed = {}
+        for item in self.items:
+            dtype, own = results[item.output][item.place].dtype, item.type.dtype
+            if item.weak and dtype != own and _ORDER.index(dtype.kind) >= _ORDER.index(own.kind):
+                changed[id(item)] = dtype
+        return self._with_dtypes(changed) if changed else None
+
+    def _with_dtypes(self, dtypes: dict[int, np.dtype]) -> Carries:
+        def renewed(item: Carry) -> Carry:
+            dtype = dtypes.get(id(item))
+            return item if dtype is None else Carry.of(item.output, item.place, item.entry, item.leaf, dtype)
+
+        return Carries(self.infos, [renewed(item) for item in self.items], self.trials + 1)
+
+    # ---- checks ----
+
+    def check(self, results: Sequence[Sequence[Node]], where: str) -> None:
+        """An error where the step returns something else than it is given."""
+        for item in self.items:
+            before, after = item.type, results[item.output][item.place].type
+            if before.ndim != after.ndim or any(map(_differ, before.shape, after.shape)):
+                have, new = (_shape_text(t.shape) for t in (before, after))
+                raise ScanError(
+                    f"{item.leaf} changes its shape: initial has shape {have}, the step returns {new}",
+                    got=f"{after} from the step",
+                    expected=f"{before}, as the initial value",
+                    fix=_shape_advice(before.shape, after.shape),
+                    where=where,
+                )
+            if before.dtype != after.dtype:
+                raise ScanError(
+                    f"{item.leaf} changes its dtype: initial is {before.dtype}, the step returns {after.dtype}",
+                    got=f"{after} from the step",
+                    expected=f"{before}, as the initial value",
+                    fix=_dtype_advice(before.dtype, after.dtype),
+                    where=where,
+                )
+
+
+def default_dtype(kind: str) -> np.dtype:
+    """The dtype of Python numbers of a kind that meet nothing else."""
+    return np.dtype({"b": "bool", "f": "float64"}.get(kind, "int64"))
+
+
+def _uncast(node: Node) -> Node:
+    """What a node was before promotion converted it."""
+    while node.op.name == "cast":
+        node = node.args[0]
+    return node
+
+
+def _differ(before: Any, after: Any) -> bool:
+    """Whether two dimensions cannot be meant to be equal: a 1 that meets a symbol was to be stretched."""
+    if before is after or before == after:
+        return False
+    return isinstance(before - after, int) or 1 in (before, after)
+
+
+def _shape_text(shape: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _dtype_advice(before: np.dtype, after: np.dtype) -> str:
+    if types.promote([before, after]) == after:
+        return f"start from {after}, or return sj.cast(value, '{before}')"
+    return f"return sj.cast(value, '{before}'), or start from {after}"
+
+
+def _shape_advice(before: Sequence[Any], after: Sequence[Any]) -> str:
+    stretched = len(before) <= len(after) and all(
+        b == 1 or not _differ(b, a) for b, a in zip(reversed(before), reversed(after), strict=False)
+    )
+    if stretched:
+        text = _shape_text(after)
+        return f"start from the whole shape: sj.zeros({text}), or sj.broadcast_to(initial, {text})"
+    if len(before) != len(after):
+        return "return a value of as many axes as the initial value has"
+    return "return a value of the shape that the step is given (did a reduction or a broadcast change it?)"

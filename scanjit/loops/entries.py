@@ -1,0 +1,250 @@
+"""The arguments of a scan, read and checked: sequences, outputs_info, non_sequences, taps, n_steps and the options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import types
+from scanjit.errors import ScanError
+from scanjit.ir import Node, as_dim, as_node
+from scanjit.loops.structure import Tree, describe, flatten, is_container, is_number, is_symbol
+from scanjit.types import Dim, Dimension
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One tensor of an entry. `value` is a node, or a Python number: a weak scalar whose dtype the step decides."""
+
+    value: Any
+    label: str
+    """Its place among the arguments: "sequence 0", "output 1['c']"."""
+    name: str
+    """What it is called in prints: the variable's own name, or one like it."""
+
+    def __str__(self) -> str:
+        named = isinstance(self.value, Node) and self.value.name
+        return f"{self.label} ({named!r})" if named else self.label
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of `sequences` or `outputs_info`: a structure of tensors that are read at the same taps.
+
+    `taps` is empty for an output that is not fed back; its structure is then known from what the step returns.
+    """
+
+    label: str
+    tree: Tree
+    leaves: tuple[Leaf, ...]
+    taps: tuple[int, ...]
+
+    @property
+    def lag(self) -> int:
+        """How many earlier steps are read."""
+        return -min(0, *self.taps, 0)
+
+    @property
+    def ahead(self) -> int:
+        """How many later rows are read."""
+        return max(0, *self.taps, 0)
+
+
+def listed(given: Any) -> list[Any]:
+    """The entries of an argument: a list or a plain tuple holds entries, anything else is the only entry."""
+    if given is None:
+        return []
+    return list(given) if type(given) in (list, tuple) else [given]
+
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+
+
+def sequences(given: Any) -> list[Entry]:
+    """The entries of `sequences`: tensors (or structures of them), or `dict(input=..., taps=...)`."""
+    result = []
+    for i, entry in enumerate(listed(given)):
+        label = f"sequence {i}"
+        value, taps = _unpack(entry, label, "input")
+        if value is None:
+            raise ScanError(
+                f"{label} has no input", got=describe(entry), expected="a tensor, or dict(input=x, taps=[...])"
+            )
+        tree, leaves = _leaves(value, label, "x" if i == 0 else f"x{i}")
+        for leaf in leaves:
+            if is_number(leaf.value) or leaf.value.ndim == 0:
+                raise ScanError(
+                    f"{leaf} is a scalar: there is nothing to iterate over",
+                    got=describe(leaf.value),
+                    expected="a tensor whose first axis is time",
+                    fix="pass it in non_sequences, or give n_steps and drop it from sequences",
+                )
+        result.append(Entry(label, tree, leaves, _taps(taps, label, default=(0,))))
+    return result
+
+
+def outputs(given: Any) -> list[Entry]:
+    """The entries of `outputs_info`: None, tensors (or structures), or `dict(initial=..., taps=...)`."""
+    result = []
+    for i, entry in enumerate(listed(given)):
+        label = f"output {i}"
+        value, taps = (None, None) if entry is None else _unpack(entry, label, "initial")
+        if value is None:
+            if taps is not None and taps != []:
+                raise ScanError(
+                    f"{label} has taps without an initial value: what does its first step read?",
+                    got=describe(entry),
+                    fix=f"give the initial rows: dict(initial=x, taps={taps})",
+                )
+            result.append(Entry(label, Tree(), (), ()))
+            continue
+        tree, leaves = _leaves(value, label, "h" if i == 0 else f"h{i}")
+        result.append(Entry(label, tree, leaves, _past(_taps(taps, label, default=(-1,)), label)))
+    return result
+
+
+def non_sequences(given: Any) -> list[Any]:
+    """The values of `non_sequences` as the step gets them: arrays become constants, Python numbers stay (weak)."""
+    result = []
+    for i, entry in enumerate(listed(given)):
+        tree, leaves = _leaves(entry, f"non_sequence {i}", f"c{i}")
+        result.append(tree.unflatten([leaf.value for leaf in leaves]))
+    return result
+
+
+def _unpack(entry: Any, label: str, key: str) -> tuple[Any, Any]:
+    """The value and the taps of an entry, which may be `dict(<key>=value, taps=taps)`."""
+    if not isinstance(entry, dict) or not (entry.keys() & {"input", "initial", "taps"} or not entry):
+        return entry, None
+    unknown = entry.keys() - {key, "taps"}
+    if unknown:
+        raise ScanError(
+            f"{label} has unknown keys: {', '.join(map(repr, entry.keys() - {key, 'taps'}))}",
+            got=", ".join(map(repr, entry)),
+            expected=f"'{key}' and 'taps'",
+            fix=f"a nested state with such names is written dict({key}={{...}})",
+        )
+    return entry.get(key), entry.get("taps")
+
+
+def _leaves(value: Any, label: str, name: str) -> tuple[Tree, tuple[Leaf, ...]]:
+    flat, tree = flatten(value)
+    leaves = []
+    for leaf, path in zip(flat, tree.paths(), strict=True):
+        node = leaf if is_number(leaf) else symbol(leaf, f"{label}{path}")
+        own = node.name if isinstance(node, Node) else None
+        leaves.append(Leaf(node, label + path, own or name + path))
+    return tree, tuple(leaves)
+
+
+def symbol(value: Any, label: str) -> Node:
+    """A node of a value that must be a tensor or something to make one of."""
+    if not is_symbol(value):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            array = np.asarray(None)
+        if array.dtype.kind not in "biuf":
+            raise ScanError(f"{label} is not a tensor", got=describe(value), expected="a symbol, an array or a number")
+    return as_node(value)
+
+
+# ---- taps ------------------------------------------------------------------------------------------------------------
+
+
+def _taps(given: Any, label: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    if given is None:
+        return default
+    taps = given if isinstance(given, list | tuple | range | np.ndarray) else [given]
+    if not len(taps) or any(isinstance(t, bool) or not isinstance(t, int | np.integer) for t in taps):
+        raise ScanError(
+            f"the taps of {label} must be integers", got=describe(given), expected=f"such as {list(default)}"
+        )
+    taps = tuple(int(t) for t in taps)
+    repeated = sorted({t for t in taps if taps.count(t) > 1})
+    if repeated:
+        raise ScanError(f"the taps of {label} are repeated: {repeated}", got=list(taps), fix="give each tap once")
+    return taps
+
+
+def _past(taps: tuple[int, ...], label: str) -> tuple[int, ...]:
+    wrong = [t for t in taps if t >= 0]
+    if wrong:
+        raise ScanError(
+            f"{label} has taps that are not in the past: {wrong}",
+            got=list(taps),
+            expected="taps < 0: a step can read only what earlier steps returned",
+        )
+    return taps
+
+
+# ---- n_steps and the options -----------------------------------------------------------------------------------------
+
+
+def steps(given: Any) -> Dimension | None:
+    """`n_steps` as a dimension; None where the sequences decide."""
+    if given is None or isinstance(given, Dim):
+        return given
+    wrong = ScanError(
+        "n_steps must be an integer",
+        got=describe(given),
+        expected="an int or an integer scalar",
+        fix="convert it: int(n), or sj.cast(n, 'int64')",
+    )
+    if isinstance(given, bool | np.bool_) or is_container(given):
+        raise wrong
+    node = symbol(given, "n_steps")
+    if node.ndim or node.dtype.kind not in "iu":
+        raise wrong
+    length = as_dim(given if isinstance(given, int | np.integer) else node)
+    if isinstance(length, int) and length < 0:
+        raise ScanError(
+            "n_steps is negative", got=length, expected="0 or more", fix="to run from the end, use go_backwards=True"
+        )
+    return length
+
+
+def count_of_steps(seqs: Sequence[Entry], n_steps: Dimension | None) -> Dimension:
+    """The number of steps: `n_steps`, or as many as the shortest sequence allows."""
+    available = [rows_available(entry, leaf) for entry in seqs for leaf in entry.leaves]
+    if n_steps is not None:
+        return n_steps
+    if not available:
+        raise ScanError(
+            "there is no information about the number of steps",
+            got="no sequences and no n_steps",
+            fix="give sequences, n_steps, or both; with until, n_steps is the most steps that may run",
+        )
+    total = available[0]
+    for rows in available[1:]:
+        total = types.minimum(total, rows)
+    return total
+
+
+def rows_available(entry: Entry, leaf: Leaf) -> Dimension:
+    """How many windows of the entry's taps the tensor holds."""
+    return leaf.value.type.shape[0] - (entry.lag + entry.ahead)
+
+
+def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unroll: Any, checkpoint: Any) -> None:
+    """Errors for options that are not what they can be."""
+    if isinstance(truncate, bool) or not isinstance(truncate, int | np.integer) or truncate < -1:
+        raise ScanError(
+            "truncate_gradient is a number of steps", got=truncate, expected="-1 (all steps) or an int >= 0"
+        )
+    if not isinstance(unroll, bool) and (not isinstance(unroll, int | np.integer) or unroll < 1):
+        raise ScanError("unroll is a number of steps", got=unroll, expected="False, True (all steps) or an int >= 1")
+    known = checkpoint is None or (isinstance(checkpoint, str) and checkpoint in ("sqrt", "all"))
+    if not known and (isinstance(checkpoint, bool) or not isinstance(checkpoint, int | np.integer) or checkpoint < 1):
+        raise ScanError("checkpoint is unknown", got=repr(checkpoint), expected="None, 'sqrt', 'all' or an int >= 1")
+    if unroll is True and not isinstance(length, int):
+        sources = [f"{leaf}: {leaf.value.type}" for entry in seqs for leaf in entry.leaves]
+        raise ScanError(
+            "unroll=True needs a number of steps that is known when the scan is built",
+            got=f"{length} steps, which come from " + (" and ".join(sources) or "n_steps"),
+            expected="an int",
+            fix="give n_steps=<int> or a sequence of a fixed length, or unroll a few steps at a time: unroll=4",
+        )

@@ -1,0 +1,278 @@
+"""`scan`: Theano's loop, brought into the normal form of the Scan op.
+
+What becomes of what users write:
+
+- a tap of a sequence is a sequence of its own: a window of the input (read backwards with `go_backwards`);
+- an output whose largest lag is k is a delay line of k carries, the earliest first: each becomes the next, the last
+  becomes what the step returned;
+- every output is stacked, fed back or not; `until` cuts the stacks to the rows that ran;
+- what the step closes over, `non_sequences` too, is an operand: the outermost nodes that no symbol of the step enters;
+- a nested state is as many carries as it has tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scanjit import ir, types
+from scanjit.errors import ScanError
+from scanjit.ir import Graph, Node
+from scanjit.loops import entries, windows
+from scanjit.loops.carries import Carries
+from scanjit.loops.entries import Entry
+from scanjit.loops.step import called, read_result
+from scanjit.loops.structure import Tree, flatten, function_location
+from scanjit.ops.scan import Layout, scan_node
+from scanjit.ops.shape import window
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A scan that was built: its node, and how its results divide into the outputs of the step."""
+
+    node: Node
+    trees: tuple[Tree, ...]
+    finals: tuple[tuple[int, ...], ...]
+    """For each output, which results hold its last value, one a leaf; empty for outputs that are not fed back."""
+
+    @property
+    def count(self) -> Node | None:
+        """The number of steps that ran, where `until` decides it."""
+        return ir.parts(self.node)[-1] if self.node.params["until"] else None
+
+    def stacked(self) -> list[Any]:
+        """The outputs, stacked over the steps that ran."""
+        _, ys, count = Layout.of(self.node).split_results(ir.parts(self.node))
+        rows = list(ys) if count is None else [window(y, 0, 0, ir.as_dim(count)) for y in ys]
+        return self._divided(rows)
+
+    def last(self) -> list[Any]:
+        """What the last step returned; the initial value if there was no step and the output is fed back."""
+        carries, ys, count = Layout.of(self.node).split_results(ir.parts(self.node))
+        length = self.node.params["length"] if count is None else ir.as_dim(count)
+        result: list[Any] = []
+        remaining = iter(ys)
+        for tree, finals in zip(self.trees, self.finals, strict=True):
+            mine = [next(remaining) for _ in range(tree.size)]
+            values = [carries[i] for i in finals] if finals else [windows.row(y, length - 1) for y in mine]
+            result.append(tree.unflatten(values))
+        return result
+
+    def _divided(self, values: Sequence[Node]) -> list[Any]:
+        remaining = iter(values)
+        return [tree.unflatten([next(remaining) for _ in range(tree.size)]) for tree in self.trees]
+
+
+def scan(
+    fn: Callable[..., Any],
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    name: str | None = None,
+    strict: bool = False,
+    return_list: bool = False,
+    unroll: int | bool = False,
+    checkpoint: int | str | None = None,
+) -> Any:
+    """Call a step function once for each step of a loop, and stack what it returns.
+
+    Parameters
+    ----------
+    fn : callable
+        The step. It gets the rows of the sequences (taps in the given order), then the previous outputs (taps in the
+        given order), then `non_sequences`. It returns an output, or a tuple or list of them, and after them maybe a
+        condition to end the loop: `(outputs, until(condition))`. It is called while the graph is built: once, or a few
+        times where an initial value is a Python number, whose dtype is then found.
+    sequences : tensor, dict, or list of them
+        What is read row by row along the first axis. `dict(input=x, taps=[-1, 0, 2])` reads `x[t - 1]`, `x[t]` and
+        `x[t + 2]`; the loop covers the rows for which all are inside `x`. The shortest sequence rules.
+    outputs_info : None, tensor, dict, or list of them
+        For each output: None if it is not fed back; its initial value if the step reads what the step before returned;
+        `dict(initial=x, taps=[-3, -1])` if it reads earlier ones: the first rows of `x` are then the outputs before the
+        first step, the earliest first, as many as the largest lag. With taps `[-1]` the initial value has no such axis.
+        A Python number as initial value takes the dtype of what the step returns.
+    non_sequences : value or list of them
+        Passed to every step as they are. Variables that the step closes over need not be listed.
+    n_steps : int or integer scalar, optional
+        The number of steps; with `until`, the most steps. It may be 0. It may be symbolic.
+    truncate_gradient : int
+        Back-propagate through the last so many steps only; -1: all.
+    go_backwards : bool
+        Read the sequences from their end. Taps keep their meaning. Outputs are in the order of the steps.
+    name : str, optional
+        The name of the loop in prints and profiles.
+    strict : bool
+        Variables that are not in `non_sequences` are an error.
+    return_list : bool
+        Return a list also of one output.
+    unroll : bool or int
+        So many steps an iteration of the loop; True: no loop (the number of steps must be known).
+    checkpoint : None, "sqrt", "all" or int
+        What is stored for the gradient: what the compiler thinks best, every sqrt(n)-th state, all, every k-th state.
+
+    Returns
+    -------
+    Node, or list of them
+        The outputs, stacked along a new first axis; bare if it is one. Initial rows are not part of them.
+
+    Notes
+    -----
+    An entry of `sequences`, `outputs_info` or `non_sequences` may be a tuple, dict, named tuple or dataclass of tensors
+    (a list or tuple of the whole argument holds entries). The step gets the same structure, returns it, and the stacked
+    results come back in it.
+
+    Raises
+    ------
+    ScanError
+        For everything that cannot run; the message says what to change.
+
+    Examples
+    --------
+    >>> from scanjit import types
+    >>> from scanjit.ir import new_input
+    >>> x = new_input(types.Type(types.dtype_of("float64"), (types.size("T"),)), "x")
+    >>> scan(lambda x_t, h: 0.5 * h + x_t, sequences=x, outputs_info=0.0)
+    <part: float64(T)>
+    """
+    loop = build(
+        fn,
+        entries.sequences(sequences),
+        entries.outputs(outputs_info) if outputs_info is not None else None,
+        entries.non_sequences(non_sequences),
+        n_steps,
+        truncate_gradient=truncate_gradient,
+        go_backwards=go_backwards,
+        name=name,
+        strict=strict,
+        unroll=unroll,
+        checkpoint=checkpoint,
+    )
+    results = loop.stacked()
+    return results[0] if len(results) == 1 and not return_list else results
+
+
+def build(
+    fn: Callable[..., Any],
+    seqs: list[Entry],
+    infos: list[Entry] | None,
+    others: list[Any],
+    n_steps: Any = None,
+    *,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    name: str | None = None,
+    strict: bool = False,
+    unroll: int | bool = False,
+    checkpoint: int | str | None = None,
+) -> Loop:
+    """The scan node of entries that were read; see `scan` for what they mean."""
+    if not callable(fn):
+        raise ScanError("the step is not a function", got=repr(fn))
+    length = entries.count_of_steps(seqs, entries.steps(n_steps))
+    entries.check_options(length, seqs, truncate_gradient, unroll, checkpoint)
+    where = function_location(fn)
+    read = windows.of_sequences(seqs, length, go_backwards, asked=n_steps is not None)
+    rows = [windows.row_symbol(x, label) for x, label in read]
+    traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
+    symbols = [*traced.carries.symbols(), *rows]
+    results = [*traced.carries.shifted(traced.results), *(y for group in traced.results for y in group)]
+    results += [] if traced.until is None else [traced.until]
+    captured = ir.free_variables(results, symbols)
+    _check_strict(strict, results, symbols, others)
+    _check_sizes(traced, symbols, where)
+    node = scan_node(
+        Graph.of([*symbols, *captured], results),
+        traced.carries.initial(),
+        [x for x, _ in read],
+        captured,
+        length,
+        until=traced.until is not None,
+        truncate=int(truncate_gradient),
+        unroll=unroll if isinstance(unroll, bool) else int(unroll),
+        checkpoint=checkpoint if checkpoint is None or isinstance(checkpoint, str) else int(checkpoint),
+        name=name,
+    )
+    return Loop(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))))
+
+
+# ---- tracing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A step that was called on symbols."""
+
+    carries: Carries
+    trees: tuple[Tree, ...]
+    results: list[tuple[Node, ...]]
+    until: Node | None
+
+
+def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[Any, str]]:
+    """What the step gets of the sequences, with names: for each entry and tap, a row in the entry's structure."""
+    remaining = iter(rows)
+    result = []
+    for entry in seqs:
+        for tap in entry.taps:
+            mine = [next(remaining) for _ in entry.leaves]
+            name = mine[0].name if len(mine) == 1 else f"{entry.label}[t{tap:+d}]"
+            result.append((entry.tree.unflatten(mine), name or entry.label))
+    return result
+
+
+def _trace(
+    fn: Callable[..., Any], rows: list[tuple[Any, str]], infos: list[Entry] | None, others: list[Any], where: str
+) -> Traced:
+    """Call the step on symbols; where initial values are Python numbers, again until their dtypes are known."""
+
+    def call(carries: Carries) -> Traced:
+        args = [*rows, *carries.arguments(), *((value, f"non_sequence {i}") for i, value in enumerate(others))]
+        returned = read_result(called(fn, [a for a, _ in args], [n for _, n in args], where), infos, where)
+        return Traced(carries, returned.trees, carries.results(returned), returned.until)
+
+    traced = call(Carries(infos or []))
+    other = traced.carries.adapted(traced.results)
+    while other is not None:
+        traced = call(other)
+        other = traced.carries.following(traced.results) if other.trials < 3 else None
+    traced.carries.check(traced.results, where)
+    return traced
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_strict(strict: bool, results: Sequence[Node], symbols: Sequence[Node], others: Sequence[Any]) -> None:
+    """With `strict`, an error for the first variable that the step uses and that was not passed to it."""
+    if not strict:
+        return
+    passed = [leaf for value in others for leaf in flatten(value)[0] if isinstance(leaf, Node)]
+    for node in ir.free_variables(results, [*symbols, *passed]):
+        raise ScanError(
+            f"strict: the step uses {node.name or 'an expression'!r}, which is not among its arguments",
+            got=repr(node),
+            expected="only the arguments of the step",
+            fix="add it to non_sequences, and give the step an argument for it",
+            where=node.where,
+        )
+
+
+def _check_sizes(traced: Traced, symbols: Sequence[Node], where: str) -> None:
+    """An error for an output whose size is computed anew in every step: such rows do not stack."""
+    inside = set(symbols)
+    for i, group in enumerate(traced.results):
+        for node in group:
+            for atom in (atom for dim in node.type.shape for atom in types.atoms(dim)):
+                if atom.kind == "value" and not inside.isdisjoint(ir.walk([atom.args[0]()])):
+                    raise ScanError(
+                        f"output {i} has a size that may differ from step to step",
+                        got=f"{node.type}, where {atom} is computed in the step",
+                        expected="a size that is known before the loop",
+                        fix="pad it to the largest size, and return how much of it counts as another output",
+                        where=where,
+                    )

@@ -1,0 +1,171 @@
+"""`map`, `reduce`, `foldl`, `foldr` and `filter`: scans of a usual form, with less to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scanjit import ir
+from scanjit.errors import ScanError
+from scanjit.ir import Node, apply, constant
+from scanjit.loops import entries
+from scanjit.loops.scan import build, scan
+from scanjit.loops.structure import describe, function_location
+from scanjit.ops.elementwise import cast
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.shape import IOTA, full, window
+
+
+def map(
+    fn: Callable[..., Any],
+    sequences: Any,
+    non_sequences: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Apply a function to each row of the sequences, and stack what it returns.
+
+    Parameters
+    ----------
+    fn : callable
+        Gets the rows of the sequences, then `non_sequences`.
+    sequences, non_sequences, truncate_gradient, go_backwards, name
+        As for `scan`.
+
+    Returns
+    -------
+    Node, or list of them
+        As for `scan`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> map(lambda x: x * x, constant(np.arange(3.0)))
+    <part: float64(3)>
+    """
+    return scan(
+        fn, sequences, None, non_sequences, truncate_gradient=truncate_gradient, go_backwards=go_backwards, name=name
+    )
+
+
+def reduce(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    go_backwards: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Fold sequences: what the last step of the scan returns.
+
+    Parameters
+    ----------
+    fn, sequences, outputs_info, non_sequences, go_backwards, name
+        As for `scan`.
+
+    Returns
+    -------
+    Node, or list of them
+        The last value of each output. Over no rows, it is the (last row of the) initial value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> reduce(lambda x, total: total + x, constant(np.arange(3.0)), 0.0)
+    <part: float64()>
+    """
+    loop = build(
+        fn,
+        entries.sequences(sequences),
+        entries.outputs(outputs_info) if outputs_info is not None else None,
+        entries.non_sequences(non_sequences),
+        go_backwards=go_backwards,
+        name=name,
+    )
+    results = loop.last()
+    return results[0] if len(results) == 1 else results
+
+
+def foldl(
+    fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
+) -> Any:
+    """`reduce` from the first row to the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> foldl(lambda x, y: 10 * y + x, constant(np.array([1, 2, 3])), 0)  # 123
+    <part: int64()>
+    """
+    return reduce(fn, sequences, outputs_info, non_sequences, go_backwards=False, name=name)
+
+
+def foldr(
+    fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
+) -> Any:
+    """`reduce` from the last row to the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> foldr(lambda x, y: 10 * y + x, constant(np.array([1, 2, 3])), 0)  # 321
+    <part: int64()>
+    """
+    return reduce(fn, sequences, outputs_info, non_sequences, go_backwards=True, name=name)
+
+
+def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, name: str | None = None) -> Any:
+    """The rows for which a function is true, in order.
+
+    Parameters
+    ----------
+    fn : callable
+        Gets the rows of the sequences, then `non_sequences`; returns a boolean scalar.
+    sequences : tensor, structure of tensors, or list of them
+        All of the same number of rows.
+    non_sequences, name
+        As for `scan`.
+
+    Returns
+    -------
+    Node, or list of them
+        The sequences with the other rows left out: bare if it is one. Their number is known only at run time. The
+        gradient is that of taking these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> filter(lambda x: x > 1, constant(np.arange(4.0))).ndim
+    1
+    """
+    seqs = entries.sequences(sequences)
+    length = entries.count_of_steps(seqs, None)
+    others = entries.non_sequences(non_sequences)
+    where = function_location(fn)
+
+    def place(*args: Any) -> tuple[Node, Node]:
+        """Where a row goes: to its place among those kept, or to the one past the end; and how many are kept."""
+        rows, count, given = args[: len(seqs)], args[len(seqs)], args[len(seqs) + 1 :]
+        keep = fn(*rows, *given)
+        if not isinstance(keep, Node) or keep.ndim or keep.dtype != bool:
+            raise ScanError(
+                "the function of filter must return a boolean scalar",
+                got=describe(keep),
+                expected="bool()",
+                where=where,
+            )
+        return apply("where", keep, count, ir.dim_node(length)), count + cast(keep, "int64")
+
+    counted = entries.outputs([None, constant(0)])
+    loop = build(place, seqs, counted, others, name=name)
+    places, count = loop.stacked()[0], loop.last()[1]
+    rows = SCATTER(full(0, (length + 1,), "int64"), IOTA(length=length), places, axis=0, add=False)
+    kept = window(rows, 0, 0, ir.as_dim(count))
+    results = [entry.tree.unflatten([GATHER(leaf.value, kept, axis=0) for leaf in entry.leaves]) for entry in seqs]
+    return results[0] if len(results) == 1 else results

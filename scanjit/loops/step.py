@@ -1,0 +1,161 @@
+"""The step function: what it is called with, and what it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scanjit.errors import ScanError, ScanjitError
+from scanjit.ir import Node
+from scanjit.loops.entries import Entry, symbol
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container, is_number, is_symbol
+
+
+class Until:
+    """A condition to end a loop: see `until`."""
+
+    def __init__(self, condition: Any) -> None:
+        self.condition = condition
+
+
+def until(condition: Any) -> Until:
+    """End a scan after the first step whose condition is true; returned by the step as `(outputs, until(condition))`.
+
+    Parameters
+    ----------
+    condition : Node
+        A boolean scalar.
+
+    Examples
+    --------
+    >>> from scanjit.loops import scan
+    >>> scan(lambda h: (h * 2, until(h > 100)), outputs_info=1.0, n_steps=50)  # doctest: +SKIP
+    """
+    return Until(condition)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a step returned: each output's structure and leaves (nodes, or Python numbers), and a condition."""
+
+    trees: tuple[Tree, ...]
+    groups: tuple[tuple[Any, ...], ...]
+    until: Node | None
+
+
+def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
+    """What the step returns for these arguments; an error where it does not take so many."""
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as error:
+        raise ScanError(
+            "the step does not take the arguments that the scan passes",
+            got=f"{len(args)} arguments: {', '.join(names)} ({error})",
+            expected=f"{getattr(fn, '__name__', fn)}{inspect.signature(fn)}",
+            fix="the step gets the rows of the sequences, then the previous outputs, then the non_sequences",
+            where=where,
+        ) from None
+    except ValueError:  # a function written in C, which has no signature
+        pass
+    return fn(*args)
+
+
+def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Returned:
+    """What a step returned, brought into the order of `outputs_info`."""
+    returned, condition = _split_until(returned, where)
+    values = _listed(returned, infos)
+    if infos is None and not values:
+        raise ScanError("the step returned no output", got=describe(returned), where=where)
+    if infos is not None and len(values) != len(infos):
+        _refuse_updates(values[len(infos) :], where)
+        raise ScanError(
+            "the step returned the wrong number of outputs",
+            got=f"{len(values)}: {', '.join(map(describe, values))}",
+            expected=f"{len(infos)}, one for each entry of outputs_info",
+            fix="give outputs_info an entry for each output: None for one that is not fed back",
+            where=where,
+        )
+    _refuse_updates(values, where)
+    trees, groups = [], []
+    for i, value in enumerate(values):
+        fed_back = infos is not None and bool(infos[i].taps)
+        leaves, tree = flatten(value)
+        if infos is not None and fed_back:
+            tree = infos[i].tree
+            try:
+                leaves = tree.leaves_of(value)
+            except Mismatch as error:
+                raise ScanError(
+                    f"output {i}{error.path} has another structure than its initial value",
+                    got=error.got,
+                    expected=error.expected,
+                    where=where,
+                ) from None
+        trees.append(tree)
+        groups.append(tuple(_tensor(v, f"output {i}{p}", where) for v, p in zip(leaves, tree.paths(), strict=True)))
+    return Returned(tuple(trees), tuple(groups), None if condition is None else _stop(condition, where))
+
+
+def _split_until(returned: Any, where: str) -> tuple[Any, Until | None]:
+    if isinstance(returned, Until):
+        return [], returned
+    if type(returned) not in (tuple, list):
+        return returned, None
+    found = [value for value in returned if isinstance(value, Until)]
+    if not found:
+        return returned, None
+    if len(found) > 1 or returned[-1] is not found[0]:
+        raise ScanError("until comes last", expected="(outputs, until(condition))", where=where)
+    rest = returned[:-1]
+    return (rest[0] if len(rest) == 1 else rest), found[0]
+
+
+def _listed(returned: Any, infos: Sequence[Entry] | None) -> list[Any]:
+    """The outputs of a step, one or several.
+
+    A tuple is several outputs, except where one output is declared whose state is such a tuple."""
+    if infos is not None and len(infos) == 1 and infos[0].taps and is_container(returned):
+        tree = infos[0].tree
+        if tree.kind is not None and flatten(returned)[1].names == tree.names:
+            return [returned]
+    return list(returned) if type(returned) in (tuple, list) else [returned]
+
+
+def _refuse_updates(values: Sequence[Any], where: str) -> None:
+    for value in values:
+        if isinstance(value, dict) and (not value or any(map(is_symbol, value))):
+            raise ScanError(
+                "the step returned updates of shared variables, which scan does not have",
+                got=describe(value) if not value else f"a dict whose keys are variables: {list(value)}",
+                fix="make it an output with an initial value, and give its last row to the updates of function",
+                where=where,
+            )
+
+
+def _tensor(value: Any, label: str, where: str) -> Any:
+    if is_number(value):
+        return value
+    if value is None or isinstance(value, str | bytes):
+        hint = "does it lack a return statement?" if value is None else None
+        raise ScanError(f"the step returned {value!r} as {label}", expected="a tensor", fix=hint, where=where)
+    try:
+        return symbol(value, label)
+    except ScanjitError as error:
+        raise ScanError(
+            f"the step returned something that is no tensor as {label}", got=error.got, expected="a tensor", where=where
+        ) from None
+
+
+def _stop(found: Until, where: str) -> Node:
+    condition = symbol(found.condition, "the condition of until")
+    if condition.ndim or condition.dtype != bool:
+        raise ScanError(
+            "the condition of until must be a boolean scalar",
+            got=condition.type,
+            expected="bool()",
+            fix="compare (err < 1e-6), and reduce what has axes: .all() or .any()",
+            where=where,
+        )
+    return condition

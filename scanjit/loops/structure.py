@@ -1,0 +1,178 @@
+"""Nested values: tuples, lists, dicts, named tuples and dataclasses, taken apart into leaves and put together again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import Node
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The structure of a nested value: a leaf (`kind` is None) or a container of named children.
+
+    Examples
+    --------
+    >>> leaves, tree = flatten({"h": 1, "c": (2, 3)})
+    >>> leaves
+    [1, 2, 3]
+    >>> tree.unflatten([10, 20, 30])
+    {'h': 10, 'c': (20, 30)}
+    >>> tree.paths()
+    ["['h']", "['c'][0]", "['c'][1]"]
+    """
+
+    kind: type | None = None
+    names: tuple[Any, ...] = ()
+    children: tuple[Tree, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of leaves."""
+        return 1 if self.kind is None else sum(child.size for child in self.children)
+
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The nested value with these leaves."""
+        remaining = iter(leaves)
+        return self._build(remaining)
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.kind is None:
+            return next(leaves)
+        values = [child._build(leaves) for child in self.children]
+        if self.kind in (tuple, list):
+            return self.kind(values)
+        if self.kind is dict:
+            return dict(zip(self.names, values, strict=True))
+        if issubclass(self.kind, tuple):
+            return self.kind(*values)
+        return self.kind(**dict(zip(self.names, values, strict=True)))
+
+    def paths(self) -> list[str]:
+        """How each leaf is reached, as Python writes it."""
+        if self.kind is None:
+            return [""]
+        return [
+            self._access(name) + rest
+            for name, child in zip(self.names, self.children, strict=True)
+            for rest in child.paths()
+        ]
+
+    def _access(self, name: Any) -> str:
+        plain = self.kind in (tuple, list, dict)
+        return f"[{name!r}]" if plain else f".{name}"
+
+    def leaves_of(self, value: Any, path: str = "") -> list[Any]:
+        """The leaves of a value that should have this structure, in this structure's order.
+
+        Raises
+        ------
+        Mismatch
+            Where the value has another structure.
+        """
+        if self.kind is None:
+            if is_container(value):
+                raise Mismatch(path, describe(value), "a tensor")
+            return [value]
+        found = dict(_items(value)) if is_container(value) and _kind(value) is self.kind else None
+        if found is None or found.keys() != set(self.names):
+            raise Mismatch(path, describe(value), str(self))
+        return [
+            leaf
+            for name, child in zip(self.names, self.children, strict=True)
+            for leaf in child.leaves_of(found[name], path + self._access(name))
+        ]
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return "a tensor"
+        if self.kind in (tuple, list):
+            return f"a {self.kind.__name__} of {len(self.children)}"
+        return f"a {self.kind.__name__} of " + ", ".join(map(str, self.names))
+
+
+class Mismatch(Exception):
+    """A value has another structure than the one expected of it."""
+
+    def __init__(self, path: str, got: str, expected: str) -> None:
+        super().__init__(path, got, expected)
+        self.path, self.got, self.expected = path, got, expected
+
+
+def describe(value: Any) -> str:
+    """A value in a few words, for an error."""
+    if is_container(value):
+        return str(flatten(value)[1])
+    if isinstance(value, Node):
+        return repr(value)
+    text = repr(value)
+    return f"{text if len(text) < 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether a value is a node, or a shared variable, which stands for one."""
+    return isinstance(value, Node) or hasattr(value, "__scanjit_node__")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python scalar: those are weak, they take the dtype of what they meet."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def _is_array_text(value: Any) -> bool:
+    """Whether a value is a (nested) list of numbers, which is how people write an array."""
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_array_text, value))
+    return isinstance(value, bool | int | float | np.generic)
+
+
+def is_container(value: Any) -> bool:
+    """Whether a value is a structure of others, and not a leaf."""
+    if is_symbol(value) or isinstance(value, type):
+        return False
+    if isinstance(value, list):
+        return not _is_array_text(value)
+    return isinstance(value, tuple | dict) or dataclasses.is_dataclass(value)
+
+
+def _kind(value: Any) -> type:
+    """The class to compare and to build with; all dicts count as dicts."""
+    return dict if isinstance(value, dict) else type(value)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, tuple | list):
+        return list(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+
+
+def flatten(value: Any) -> tuple[list[Any], Tree]:
+    """The leaves of a nested value, and its structure."""
+    if not is_container(value):
+        return [value], Tree()
+    names, leaves, children = [], [], []
+    for name, item in _items(value):
+        inner, child = flatten(item)
+        names.append(name)
+        leaves += inner
+        children.append(child)
+    return leaves, Tree(_kind(value), tuple(names), tuple(children))
+
+
+def function_location(fn: Callable[..., Any]) -> str:
+    """`file:line` of a function's definition; of the call being made where it has none."""
+    while True:
+        inner = getattr(fn, "__wrapped__", None) or getattr(fn, "func", None)
+        if not callable(inner):
+            break
+        fn = inner
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else errors.user_location()

@@ -1,0 +1,61 @@
+"""Rows: the windows of the sequences that the taps read, and the checks that they hold enough rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import types
+from scanjit.errors import ScanError
+from scanjit.ir import Node, new_input
+from scanjit.loops.entries import Entry, Leaf, rows_available
+from scanjit.ops.expect import expect
+from scanjit.ops.shape import DIMSHUFFLE, window
+from scanjit.types import Dimension
+
+NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
+
+
+def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, asked: bool) -> list[tuple[Node, str]]:
+    """What the loop reads row by row, with a name for a row: for each entry and each of its taps, each of its tensors.
+
+    With several taps a tensor is read through several windows. `asked`: the length is `n_steps`, not what the
+    sequences hold.
+    """
+    result = []
+    for entry in seqs:
+        checked = [_with_rows(entry, leaf, length if asked else 0) for leaf in entry.leaves]
+        for tap in entry.taps:
+            for leaf, x in zip(entry.leaves, checked, strict=True):
+                start: Dimension = tap + entry.lag
+                if backwards:
+                    start = start + rows_available(entry, leaf) - 1
+                read = x
+                if backwards or start != 0 or length != x.type.shape[0]:
+                    read = window(x, 0, start, length, -1 if backwards else 1)
+                result.append((read, f"{leaf.name}[t{tap:+d}]" if tap else f"{leaf.name}[t]"))
+    return result
+
+
+def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
+    """The tensor of a sequence, which must hold rows for so many steps: an error now, or a check when it runs."""
+    need = length + entry.lag + entry.ahead
+    x = expect(leaf.value, (0, length, NEGATIVE))
+    return with_rows(x, need, f"{leaf.label} has {{right}} rows, the scan needs {{left}}")
+
+
+def with_rows(x: Node, need: Dimension, text: str) -> Node:
+    """`x`, whose first axis must have at least `need` rows; `text` is the error, see `ops.expect`."""
+    have = x.type.shape[0]
+    if types.not_negative(need - have - 1):
+        raise ScanError(text.format(right=have, left=need), got=repr(x), fix="give more rows, or run fewer steps")
+    return expect(x, (need, have, text))
+
+
+def row(x: Node, index: Dimension) -> Node:
+    """One row of a tensor."""
+    return DIMSHUFFLE(window(x, 0, index, 1), order=tuple(range(1, x.ndim)))
+
+
+def row_symbol(x: Node, name: str) -> Node:
+    """A new input for a row of a tensor."""
+    return new_input(x.type.with_shape(x.type.shape[1:]), name)

@@ -1,0 +1,49 @@
+"""`expect`: a tensor, on condition that sizes are as they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import types
+from scanjit.ir import Node
+from scanjit.ops.shape import View
+from scanjit.types import Dimension, Type
+
+Bound = tuple[Dimension, Dimension, str]
+"""`(left, right, text)`: `left <= right` must hold; the text is the error, with `{left}` and `{right}` in it."""
+
+
+def _infer(x: Type, *, bounds: tuple[Bound, ...]) -> Type:
+    for left, right, text in bounds:
+        types.require(left, right, text)
+    return x
+
+
+def _samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    yield (rng.normal(size=(3, 2)).astype(dtype),), {"bounds": ((2, 3, "there are {right} rows, {left} are needed"),)}
+
+
+def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, bounds: tuple[Bound, ...]) -> Any:
+    return EXPECT(args[0], bounds=bounds), True
+
+
+EXPECT = View(
+    "expect",
+    infer=_infer,
+    reference=lambda x, *, bounds: x,
+    access=lambda shape, *, bounds: [(0, ((axis, 1),)) for axis in range(len(shape))],
+    vjp=lambda g, y, x, *, bounds: (g,),
+    jvp=lambda tangents, y, x, *, bounds: tangents[0],
+    batch=_batch,
+    samples=_samples,
+    doc="the operand itself; the inference of its type states bounds on sizes, with the words of the error",
+)
+
+
+def expect(x: Node, *bounds: Bound) -> Node:
+    """`x`, or if there is something to check, `x` with the bounds that are not certain to hold."""
+    kept = tuple(bound for bound in bounds if not types.not_negative(bound[1] - bound[0]))
+    return EXPECT(x, bounds=kept) if kept else x
