@@ -27,16 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels = cache.default()
     before = kernels.info()
     if options.clear:
-        print(f"deleted {kernels.clear()} kernels, {_megabytes(before.size)}, from {before.directory}")
+        print(f"deleted {kernels.clear()} kernels, {_readable(before.size)}, from {before.directory or 'memory'}")
         return 0
-    print(f"directory  {before.directory}{'' if before.writable else ' (not writable: kernels live in memory only)'}")
+    note = "" if before.writable else " (not writable: kernels live in memory only)"
+    print(f"directory  {before.directory or 'none'}{note}")
     print(f"kernels    {before.entries}")
-    print(f"size       {_megabytes(before.size)} of at most {_megabytes(before.limit)}")
+    print(f"size       {_readable(before.size)} of at most {_readable(before.limit)}")
     return 0
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1024**2:.1f} MB"
+def _readable(size: int) -> str:
+    return f"{size / 1024**2:.1f} MB" if size >= 1024**2 else f"{size / 1024:.0f} kB"
 
 
 if __name__ == "__main__":

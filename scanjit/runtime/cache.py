@@ -104,12 +104,14 @@ def default() -> Cache:
     `SCANJIT_CACHE_DIR` names its directory, by default `scanjit` in this user's directory for caches;
     `SCANJIT_CACHE_SIZE` its limit, in bytes or as in `256MB`, by default 512 MB.
     """
-    return _default(os.environ.get("SCANJIT_CACHE_DIR") or None, os.environ.get("SCANJIT_CACHE_SIZE") or None)
+    return _default(
+        os.environ.get("SCANJIT_CACHE_DIR") or _user_directory(), os.environ.get("SCANJIT_CACHE_SIZE") or None
+    )
 
 
 @functools.lru_cache
-def _default(directory: str | None, size: str | None) -> Cache:
-    return Cache(Path(directory) if directory else _user_directory(), parse_size(size) if size else DEFAULT_SIZE)
+def _default(directory: str | Path | None, size: str | None) -> Cache:
+    return Cache(None if directory is None else Path(directory), parse_size(size) if size else DEFAULT_SIZE)
 
 
 def parse_size(text: str) -> int:
@@ -255,19 +257,20 @@ class Cache:
     def _writable(self) -> bool:
         if self.directory is None:
             return False
-        existing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
-        return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+        existing = next(path for path in (self.directory, *self.directory.parents) if os.path.exists(path))
+        return os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)
 
     def _files(self, prefix: str = "") -> Iterator[tuple[Path, os.stat_result]]:
         """This directory's files; those that disappear meanwhile are not there."""
+        if self.directory is None:
+            return
         try:
-            names = [] if self.directory is None else os.listdir(self.directory)
+            names = os.listdir(self.directory)
         except OSError:
             return
-        assert self.directory is not None or not names
         for name in names:
             if name.startswith(prefix):
-                path = Path(self.directory or "", name)
+                path = self.directory / name
                 with contextlib.suppress(OSError):
                     yield path, path.lstat()
 
