@@ -1,0 +1,58 @@
+"""An explicit SIMD value type for Numba: loads, arithmetic, masks and vector math, with an emulation in NumPy.
+
+Generated code imports what it uses by name, and the names state the type where one is needed::
+
+    from scanjit.simd import load_f32x16, store, tanh
+
+Functions are made when first asked for. Importing this package does not import Numba: a process that only loads kernels
+from the cache (`scanjit.simd.cpu`) or runs them in plain Python (`scanjit.simd.emulate`) never pays for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from . import table
+from .kinds import parse
+
+_lock = threading.Lock()
+
+
+def is_public(name: str) -> bool:
+    """Whether `name` is one of the package's functions; needs no Numba."""
+    if name in table.FUNCTIONS or name in table.PLAIN:
+        return True
+    try:
+        parsed = parse(name)
+    except ValueError:
+        return False
+    if parsed.lanes is None:
+        return False
+    if parsed.kind is None:
+        return parsed.base in table.LANES_ONLY
+    return parsed.base in table.SUFFIXED and not (parsed.base == "iota" and not parsed.kind.integral)
+
+
+def __getattr__(name: str) -> Any:
+    if not is_public(name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import ops
+
+    with _lock:
+        found = globals().get(name)
+        if found is None:
+            found = globals()[name] = ops.make(name)
+        return found
+
+
+def ops_for(names: Iterable[str]) -> dict[str, Any]:
+    """The compiled functions of these names, as the globals of a generated program.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Public names, such as ``"load_f32x16"`` or ``"tanh"``.
+    """
+    return {name: __getattr__(name) if name not in globals() else globals()[name] for name in names}

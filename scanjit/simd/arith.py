@@ -1,0 +1,116 @@
+"""Arithmetic that is more than one instruction: NumPy's minimum, division and remainder, sign, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .kinds import KINDS
+from .lanes import Lanes, select
+
+
+def minimum(a: Lanes, b: Lanes) -> Lanes:
+    """The smaller of two; NaN if either is."""
+    if not a.kind.floating:
+        return select(a < b, a, b)
+    smaller = select(a < b, a, b)  # minps: b if unordered
+    return select(a != a, a, smaller)
+
+
+def maximum(a: Lanes, b: Lanes) -> Lanes:
+    """The larger of two; NaN if either is."""
+    if not a.kind.floating:
+        return select(a > b, a, b)
+    larger = select(a > b, a, b)
+    return select(a != a, a, larger)
+
+
+def abs_any(x: Lanes) -> Lanes:
+    """Magnitude; the lowest integer stays itself, as in NumPy."""
+    return x if x.kind.family == "u" else x.unary("abs")
+
+
+def sign(x: Lanes) -> Lanes:
+    """-1, 0 or 1 (0 for -0, as in NumPy); NaN stays."""
+    if x.kind.family == "u":
+        return select(x > 0, x.splat(1), 0)
+    result = select(x > 0, x.splat(1), select(x < 0, x.splat(-1), 0))
+    return select(x != x, x, result) if x.kind.floating else result
+
+
+def _divide_int(a: Lanes, b: Lanes) -> Lanes:
+    """Truncated quotient; the divisor must not be 0, and -1 wraps."""
+    if a.kind.bits <= 32:  # float64 division is exact enough for 32 bits, and vectorised
+        wide = KINDS["f64"]
+        quotient = (a.cast(wide) / b.cast(wide)).cast(KINDS["i64"])
+        return quotient.cast(a.kind)
+    return a.divide(b)
+
+
+def divmod_int(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """Floor division and remainder; both 0 where the divisor is 0, as in NumPy."""
+    zero = b == 0
+    divisor = select(zero, 1, b)
+    quotient = _divide_int(a, divisor)
+    rest = a - quotient * divisor
+    if a.kind.family == "i":
+        below = (rest != 0) & ((rest ^ divisor) < 0)
+        quotient = select(below, quotient - 1, quotient)
+        rest = select(below, rest + divisor, rest)
+    return select(zero, 0, quotient), select(zero, 0, rest)
+
+
+def floordiv(a: Lanes, b: Lanes) -> Lanes:
+    """NumPy's ``//``."""
+    if not a.kind.floating:
+        return divmod_int(a, b)[0]
+    rest = a.fmod(b)
+    quotient = (a - rest) / b
+    quotient = select((rest != 0.0) & ((b < 0.0) != (rest < 0.0)), quotient - 1.0, quotient)
+    whole = quotient.unary("floor")
+    whole = select(quotient - whole > 0.5, whole + 1.0, whole)
+    whole = select(quotient == 0.0, quotient.splat(0.0).copysign(a / b), whole)
+    return select(b == 0.0, a / b, whole)
+
+
+def mod(a: Lanes, b: Lanes) -> Lanes:
+    """NumPy's ``%``: the sign of the divisor."""
+    if not a.kind.floating:
+        return divmod_int(a, b)[1]
+    rest = a.fmod(b)
+    wrapped = select((b < 0.0) != (rest < 0.0), rest + b, rest)
+    return select(b == 0.0, rest, select(rest == 0.0, rest.splat(0.0).copysign(b), wrapped))
+
+
+def fmod(a: Lanes, b: Lanes) -> Lanes:
+    """C's remainder: the sign of the dividend; integers 0 where the divisor is 0."""
+    if a.kind.floating:
+        return a.fmod(b)
+    zero = b == 0
+    divisor = select(zero, 1, b)
+    return select(zero, 0, a - _divide_int(a, divisor) * divisor)
+
+
+def isnan(x: Lanes) -> Lanes:
+    """Mask of NaN lanes."""
+    return x != x
+
+
+def isinf(x: Lanes) -> Lanes:
+    """Mask of infinite lanes."""
+    return x.unary("abs") == float("inf")
+
+
+def isfinite(x: Lanes) -> Lanes:
+    """Mask of lanes that are neither infinite nor NaN."""
+    return x.unary("abs") < float("inf")
+
+
+def tree(combine: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes], Lanes]:
+    """A reduction to one lane: halves are combined until one lane is left, so that its order never changes."""
+
+    def reduce(x: Lanes) -> Lanes:
+        while x.lanes > 1:
+            x = combine(*x.halves())
+        return x
+
+    return reduce

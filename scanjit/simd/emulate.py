@@ -1,0 +1,277 @@
+"""Generated code as plain Python: vectors are NumPy arrays and every access to memory is checked. Never imports Numba.
+
+>>> memory = Memory()
+>>> x, y = np.arange(4.0), np.zeros(4)
+>>> source = "from scanjit.simd import load_f64x4, store, exp\\ndef kernel(x, y): store(y, exp(load_f64x4(x)))"
+>>> program = load_source(source, memory)
+>>> program["kernel"](memory.add(x), memory.add(y))
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from . import table
+from .emulated_memory import Memory, MemoryFault
+from .kinds import KINDS, Kind, parse
+from .lanes import Lanes, select
+from .numpy_lanes import NumpyLanes, splat_array
+
+Emulated = Callable[..., Any]
+_BOOL, _I64 = KINDS["bool"], KINDS["i64"]
+
+
+def _vector(value: Any) -> NumpyLanes:
+    if not isinstance(value, NumpyLanes):
+        raise TypeError(f"expected a vector, got {type(value).__name__}")
+    return value
+
+
+def _mask(value: Any, lanes: int) -> Any:
+    if not isinstance(value, NumpyLanes) or value.kind is not _BOOL or value.lanes != lanes:
+        shown = value.type_name if isinstance(value, NumpyLanes) else type(value).__name__
+        raise TypeError(f"expected a mask of {lanes} lanes, got {shown}")
+    return value.array
+
+
+def _offsets(value: Any, lanes: int) -> Any:
+    if not isinstance(value, NumpyLanes) or value.kind is not _I64 or value.lanes != lanes:
+        raise TypeError(f"expected offsets i64x{lanes}, got {value!r}")
+    return value.array
+
+
+def _table_function(name: str) -> Emulated:
+    function = table.FUNCTIONS[name]
+
+    def emulated(*args: Any) -> Lanes:
+        if len(args) != function.arity:
+            raise TypeError(f"{name} takes {function.arity} operands, got {len(args)}")
+        first = next((a for a in args if isinstance(a, NumpyLanes)), None)
+        if first is None:
+            raise TypeError(f"{name}: no operand is a vector")
+        if first.kind.family not in function.families:
+            raise TypeError(f"{name} is not defined for {first.kind.name} vectors")
+        return function.evaluate(*[first.like(a) for a in args])
+
+    emulated.__name__ = name
+    return emulated
+
+
+def _suffixed(base: str, kind: Kind, lanes: int, memory: Memory) -> Emulated:
+    def wrap(array: Any) -> NumpyLanes:
+        return NumpyLanes(array, kind)
+
+    def splat(value: Any) -> NumpyLanes:
+        if isinstance(value, NumpyLanes):
+            if value.lanes != 1 or value.kind is not kind:
+                raise TypeError(f"expected a number or one lane of {kind.name}, got {value.type_name}")
+            value = value.array[0]
+        elif not kind.floating and isinstance(value, float):
+            raise TypeError(f"a float for {kind.name} lanes")
+        return wrap(splat_array(value, kind, lanes))
+
+    def iota(start: int) -> NumpyLanes:
+        return wrap(np.arange(lanes, dtype=kind.dtype) + splat_array(start, kind, lanes))
+
+    def cast(value: Any) -> NumpyLanes:
+        if _vector(value).lanes != lanes:
+            raise TypeError(f"{value.type_name} has not {lanes} lanes")
+        return _vector(value).cast(kind)
+
+    def bitcast(value: Any) -> NumpyLanes:
+        given = _vector(value)
+        if given.kind is _BOOL or kind is _BOOL or given.lanes != lanes or given.kind.bits != kind.bits:
+            raise TypeError(f"no bit cast from {given.type_name} to {kind.name}x{lanes}")
+        return given.bitcast(kind)
+
+    def load_strided(address: int, stride: int, mask: Any) -> NumpyLanes:
+        return wrap(memory.gather(kind, lanes, address, np.arange(lanes) * stride, _mask(mask, lanes)))
+
+    functions: dict[str, Emulated] = {
+        "load": lambda address: wrap(memory.load(kind, lanes, address)),
+        "load_masked": lambda address, mask: wrap(memory.load_masked(kind, lanes, address, _mask(mask, lanes))),
+        "broadcast": lambda address: wrap(memory.load(kind, 1, address).repeat(lanes)),
+        "load_strided": load_strided,
+        "gather": lambda address, offsets, mask: wrap(
+            memory.gather(kind, lanes, address, _offsets(offsets, lanes), _mask(mask, lanes))
+        ),
+        "splat": splat,
+        "iota": iota,
+        "cast": cast,
+        "bitcast": bitcast,
+    }
+    return functions[base]
+
+
+def _lanes_only(base: str, lanes: int) -> Emulated:
+    def head(count: int) -> NumpyLanes:
+        return NumpyLanes(np.arange(lanes) < count, _BOOL)
+
+    def spread(value: Any) -> NumpyLanes:
+        if _vector(value).lanes != 1:
+            raise TypeError(f"expected one lane, got {value.type_name}")
+        return NumpyLanes(value.array.repeat(lanes), value.kind)
+
+    return {"head": head, "spread": spread}[base]
+
+
+def _lane(value: Any, k: int) -> NumpyLanes:
+    if not 0 <= k < _vector(value).lanes:
+        raise IndexError(f"lane {k} of {value.type_name}")
+    return NumpyLanes(value.array[k : k + 1], value.kind)
+
+
+def _lane_i64(value: Any, k: int) -> int:
+    if _vector(value).kind.floating:
+        raise TypeError(f"{value.type_name} holds no integers")
+    return int(_lane(value, k).array[0])
+
+
+def _concat(a: Any, b: Any) -> NumpyLanes:
+    return NumpyLanes(np.concatenate([_vector(a).array, a.like(_vector(b)).array]), a.kind)
+
+
+def _plain(name: str, memory: Memory) -> Emulated:
+    def store(address: int, value: Any) -> None:
+        memory.store(_vector(value).kind, address, value.array)
+
+    def store_masked(address: int, value: Any, mask: Any) -> None:
+        memory.store_masked(_vector(value).kind, address, value.array, _mask(mask, value.lanes))
+
+    def store_strided(address: int, stride: int, value: Any, mask: Any) -> None:
+        offsets = np.arange(_vector(value).lanes) * stride
+        memory.scatter(value.kind, address, offsets, value.array, _mask(mask, value.lanes))
+
+    def scatter(address: int, offsets: Any, value: Any, mask: Any) -> None:
+        lanes = _vector(value).lanes
+        memory.scatter(value.kind, address, _offsets(offsets, lanes), value.array, _mask(mask, lanes))
+
+    functions: dict[str, Emulated] = {
+        "store": store,
+        "store_masked": store_masked,
+        "store_strided": store_strided,
+        "scatter": scatter,
+        "load_i64": memory.load_i64,
+        "store_i64": memory.store_i64,
+        "prefetch": lambda address: None,
+        "select": lambda mask, yes, no: select(_vector(mask), yes, no),
+        "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
+        "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),
+        "lane": _lane,
+        "lane0": lambda value: _lane(value, 0),
+        "lane_i64": _lane_i64,
+        "concat_lanes": _concat,
+    }
+    return functions[name]
+
+
+def resolve(name: str, memory: Memory) -> Emulated:
+    """The emulated form of a public name of `scanjit.simd`.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"load_f32x16"`` or ``"tanh"``.
+    memory : Memory
+        What loads and stores access.
+
+    Raises
+    ------
+    AttributeError
+        If there is no such name.
+    """
+    if name in table.FUNCTIONS:
+        return _table_function(name)
+    if name in table.PLAIN:
+        return _plain(name, memory)
+    parsed = parse(name)
+    if parsed.lanes is not None:
+        if parsed.base in table.SUFFIXED and parsed.kind is not None:
+            return _suffixed(parsed.base, parsed.kind, parsed.lanes, memory)
+        if parsed.base in table.LANES_ONLY and parsed.kind is None:
+            return _lanes_only(parsed.base, parsed.lanes)
+    raise AttributeError(f"scanjit.simd has no {name!r}")
+
+
+class EmulatedModule:
+    """Stands in for `scanjit.simd`: attributes are the emulated functions, made when first asked for."""
+
+    def __init__(self, memory: Memory):
+        self._memory = memory
+
+    def __getattr__(self, name: str) -> Emulated:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = resolve(name, self._memory)
+        setattr(self, name, function)
+        return function
+
+
+def namespace(memory: Memory, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Globals in which generated source can be executed.
+
+    Its ``from scanjit.simd import ...`` finds the emulation; every other import is the usual one.
+
+    Parameters
+    ----------
+    memory : Memory
+        What loads and stores access.
+    names : iterable of str
+        Functions to define at once, for source without an import line.
+    """
+    module = EmulatedModule(memory)
+
+    def import_(name: str, *args: Any, **kwargs: Any) -> Any:
+        fromlist = args[2] if len(args) > 2 else kwargs.get("fromlist")
+        if name == "scanjit.simd" and fromlist:
+            return module
+        return builtins.__import__(name, *args, **kwargs)
+
+    result: dict[str, Any] = {name: getattr(module, name) for name in names}
+    result["__builtins__"] = {**vars(builtins), "__import__": import_}
+    return result
+
+
+def quiet(function: Emulated) -> Emulated:
+    """The function with NumPy's floating-point warnings off, as compiled code has none."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return call
+
+
+def load_source(source: str, memory: Memory, filename: str = "<generated>") -> dict[str, Any]:
+    """Execute generated source in the emulation.
+
+    Parameters
+    ----------
+    source : str
+        A Python file.
+    memory : Memory
+        What its loads and stores access.
+    filename : str
+        Its name in tracebacks.
+
+    Returns
+    -------
+    dict
+        Its globals; the functions that it defines run without NumPy's warnings.
+    """
+    result = namespace(memory)
+    exec(compile(source, filename, "exec"), result)
+    for name, value in list(result.items()):
+        if isinstance(value, types.FunctionType) and value.__globals__ is result:
+            result[name] = quiet(value)
+    return result
+
+
+__all__ = ["Memory", "MemoryFault", "load_source", "namespace", "quiet", "resolve"]

@@ -1,0 +1,266 @@
+"""Memory with checked addresses, for running generated code in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .kinds import KINDS, Kind
+
+SPACING_BITS = 40  # allocation k starts at (k + 1) << 40: no overrun below half a terabyte meets a neighbour
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_WRITTEN = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+_I64 = KINDS["i64"]
+
+
+class MemoryFault(RuntimeError):
+    """An access that compiled code must never make.
+
+    Attributes
+    ----------
+    allocation : str or None
+        Name of the allocation meant, None for an address in none.
+    offset : int
+        Bytes from its start (or the address itself).
+    """
+
+    def __init__(self, message: str, allocation: str | None, offset: int):
+        super().__init__(message)
+        self.allocation = allocation
+        self.offset = offset
+
+
+class Allocation:
+    """One buffer: its bytes, views of them by element size, and which bytes were written."""
+
+    __slots__ = ("base", "bytes", "keep", "name", "size", "views", "writable", "written", "written_views")
+
+    def __init__(self, base: int, data: npt.NDArray[np.uint8], name: str, writable: bool, tracked: bool, keep: Any):
+        self.base = base
+        self.bytes = data
+        self.size = len(data)
+        self.name = name
+        self.writable = writable
+        self.keep = keep
+        self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if kind.family != "b"}
+        self.views["bool"] = data  # any byte but 0 is true, so never viewed as NumPy's bool
+        self.written = np.zeros(self.size, np.uint8) if tracked else None
+        self.written_views = (
+            {size: self._view(self.written, np.dtype(word)) for size, word in _WORDS.items()}
+            if self.written is not None
+            else {}
+        )
+
+    def _view(self, data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+class Memory:
+    """A table of allocations at made-up addresses; every access is checked.
+
+    An access must lie inside one live allocation, be aligned to its element relative to the allocation's start, and
+    write only what is writable. Reading bytes of an `allocate`d buffer that nothing has written is a fault as well.
+    Lanes that are masked off are not checked.
+    """
+
+    def __init__(self) -> None:
+        self._allocations: dict[int, Allocation] = {}
+        self._next = 1
+
+    def add(self, array: npt.NDArray[Any], writable: bool = True, name: str | None = None) -> int:
+        """Make an array's memory accessible.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            Any array; the program sees and changes its elements in place.
+        writable : bool
+            Whether stores are allowed (never for a read-only array).
+        name : str, optional
+            What faults call it.
+
+        Returns
+        -------
+        int
+            The address of its first element.
+        """
+        low, high = np.lib.array_utils.byte_bounds(array)
+        start = array.__array_interface__["data"][0]
+        if array.flags.c_contiguous:
+            data = array.reshape(-1).view(np.uint8)
+        else:
+            data = _bytes_at(low, high - low)
+        writable = writable and array.flags.writeable
+        return self._insert(data, name, writable, False, array) + start - low
+
+    def allocate(self, nbytes: int, name: str | None = None, tracked: bool = True) -> int:
+        """A new buffer whose bytes count as uninitialised until written (unless `tracked` is False).
+
+        Parameters
+        ----------
+        nbytes : int
+            Its size.
+        name : str, optional
+            What faults call it.
+        tracked : bool
+            Whether reading bytes never written is a fault.
+
+        Returns
+        -------
+        int
+            Its address.
+        """
+        return self._insert(np.full(nbytes, 0xA5, np.uint8), name, True, tracked, None)
+
+    def free(self, address: int) -> None:
+        """End the life of the allocation that starts at `address`."""
+        if self._allocations.get(address >> SPACING_BITS) is None:
+            raise MemoryFault(f"free of address {address:#x}, which is in no allocation", None, address)
+        del self._allocations[address >> SPACING_BITS]
+
+    def bytes_of(self, address: int) -> npt.NDArray[np.uint8]:
+        """The bytes of the allocation that holds `address`, for looking at."""
+        return self._allocations[address >> SPACING_BITS].bytes
+
+    def _insert(self, data: npt.NDArray[np.uint8], name: str | None, writable: bool, tracked: bool, keep: Any) -> int:
+        index = self._next
+        self._next += 1
+        base = index << SPACING_BITS
+        self._allocations[index] = Allocation(base, data, name or f"allocation {index}", writable, tracked, keep)
+        return base
+
+    # ---- checks ---------------------------------------------------------------------------------------------------
+
+    def _fault(self, problem: str, access: str, kind: Kind, lanes: int, address: int) -> MemoryFault:
+        found = self._allocations.get(address >> SPACING_BITS)
+        if found is None:  # an underrun lands in the gap below; name the buffer that was meant
+            found = self._allocations.get((address >> SPACING_BITS) + 1)
+            if found is None or found.base - address > 1 << (SPACING_BITS - 1):
+                return MemoryFault(f"{access} of {kind.name}x{lanes} at {address:#x}: {problem}", None, address)
+        offset = address - found.base
+        place = f"byte {offset} of {found.name} ({found.size} bytes)"
+        return MemoryFault(f"{access} of {kind.name}x{lanes} at {place}: {problem}", found.name, offset)
+
+    def _range(
+        self, access: str, kind: Kind, lanes: int, address: int, first: int, last: int
+    ) -> tuple[Allocation, int]:
+        """The allocation that holds all bytes from lane `first` to lane `last`, and the index of lane 0 in it."""
+        size = kind.bits >> 3
+        low = address + first * size
+        found = self._allocations.get(low >> SPACING_BITS)
+        if found is None:
+            raise self._fault("no allocation is there", access, kind, lanes, low)
+        offset = address - found.base
+        if low < found.base or offset + (last + 1) * size > found.size:
+            raise self._fault(f"it ends at byte {offset + (last + 1) * size}", access, kind, lanes, low)
+        if offset % size:
+            raise self._fault(f"not aligned to {size} bytes", access, kind, lanes, low)
+        if access == "store" and not found.writable:
+            raise self._fault("the buffer is read-only", access, kind, lanes, low)
+        return found, offset // size
+
+    def _check_written(self, found: Allocation, kind: Kind, lanes: int, where: Any) -> None:
+        state = found.written_views[kind.size][where]
+        if not (state == _WRITTEN[kind.size]).all():
+            position = where.start if isinstance(where, slice) else int(where[0])
+            address = found.base + position * kind.size
+            raise self._fault("it reads bytes that nothing has written", "load", kind, lanes, address)
+
+    # ---- accesses -------------------------------------------------------------------------------------------------
+
+    def load(self, kind: Kind, lanes: int, address: int) -> npt.NDArray[Any]:
+        """Consecutive elements, as an array of the caller's own."""
+        found, index = self._range("load", kind, lanes, address, 0, lanes - 1)
+        where = slice(index, index + lanes)
+        if found.written is not None:
+            self._check_written(found, kind, lanes, where)
+        values = found.views[kind.name][where]
+        return values != 0 if kind.family == "b" else values.copy()
+
+    def store(self, kind: Kind, address: int, values: npt.NDArray[Any]) -> None:
+        """Consecutive elements."""
+        lanes = len(values)
+        found, index = self._range("store", kind, lanes, address, 0, lanes - 1)
+        where = slice(index, index + lanes)
+        found.views[kind.name][where] = values
+        if found.written is not None:
+            found.written_views[kind.size][where] = _WRITTEN[kind.size]
+
+    def load_masked(self, kind: Kind, lanes: int, address: int, mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Consecutive elements where the mask is set, else 0."""
+        active = mask.nonzero()[0]
+        values = np.zeros(lanes, kind.dtype)
+        if len(active):
+            found, index = self._range("load", kind, lanes, address, int(active[0]), int(active[-1]))
+            where = active + index
+            if found.written is not None:
+                self._check_written(found, kind, lanes, where)
+            values[active] = found.views[kind.name][where]
+        return values
+
+    def store_masked(self, kind: Kind, address: int, values: npt.NDArray[Any], mask: npt.NDArray[Any]) -> None:
+        """Consecutive elements where the mask is set."""
+        active = mask.nonzero()[0]
+        if len(active):
+            found, index = self._range("store", kind, len(values), address, int(active[0]), int(active[-1]))
+            where = active + index
+            found.views[kind.name][where] = values[active]
+            if found.written is not None:
+                found.written_views[kind.size][where] = _WRITTEN[kind.size]
+
+    def _scattered(
+        self, access: str, kind: Kind, address: int, offsets: npt.NDArray[Any], active: npt.NDArray[Any]
+    ) -> tuple[Allocation, npt.NDArray[Any]]:
+        places = offsets[active] + address
+        lanes = len(offsets)
+        low = int(places.min())
+        found, index = self._range(access, kind, lanes, low, 0, 0)
+        positions, remainders = np.divmod(places - found.base, kind.size)
+        if remainders.any():
+            wrong = int(places[remainders.argmax()])
+            raise self._fault(f"not aligned to {kind.size} bytes", access, kind, lanes, wrong)
+        self._range(access, kind, lanes, low, 0, int(positions.max()) - index)
+        return found, positions
+
+    def gather(
+        self, kind: Kind, lanes: int, address: int, offsets: npt.NDArray[Any], mask: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
+        """Elements at ``address + offsets`` where the mask is set, else 0."""
+        active = mask.nonzero()[0]
+        values = np.zeros(lanes, kind.dtype)
+        if len(active):
+            found, where = self._scattered("load", kind, address, offsets, active)
+            if found.written is not None:
+                self._check_written(found, kind, lanes, where)
+            values[active] = found.views[kind.name][where]
+        return values
+
+    def scatter(
+        self, kind: Kind, address: int, offsets: npt.NDArray[Any], values: npt.NDArray[Any], mask: npt.NDArray[Any]
+    ) -> None:
+        """Elements to ``address + offsets``; of several lanes that write one place the last wins."""
+        active = mask.nonzero()[0]
+        if len(active):
+            found, where = self._scattered("store", kind, address, offsets, active)
+            found.views[kind.name][where] = values[active]
+            if found.written is not None:
+                found.written_views[kind.size][where] = _WRITTEN[kind.size]
+
+    def load_i64(self, address: int) -> int:
+        """One 64-bit integer."""
+        return int(self.load(_I64, 1, address)[0])
+
+    def store_i64(self, address: int, value: int) -> None:
+        """One 64-bit integer."""
+        self.store(_I64, address, np.array([value], np.int64))
+
+
+def _bytes_at(address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    """The bytes of a strided array, gaps included."""
+    import ctypes
+
+    if nbytes == 0:
+        return np.zeros(0, np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_ubyte * nbytes).from_address(address)), np.uint8)

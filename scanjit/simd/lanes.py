@@ -1,0 +1,273 @@
+"""The abstract vector value that every operation of the package is written on.
+
+A function over `Lanes` is written once. The LLVM backend (`llvm_lanes.py`) turns it into instructions while Numba
+lowers one call; the NumPy backend (`numpy_lanes.py`) runs it in the emulator. Both therefore take the same branches and
+round in the same places, except that `Lanes.fma` rounds twice where there is no such instruction. No function may rely
+on its single rounding: `Lanes.two_product` is exact everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .kinds import KINDS, SIGNED_OF_BITS, Kind, type_name
+
+Number = int | float | bool
+ARITHMETIC = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def check_operator(op: str, kind: Kind) -> None:
+    """Raise TypeError where `op` means nothing for elements of `kind`."""
+    if kind.floating:
+        bad = op in ("and", "or", "xor", "shl", "shr")
+    elif kind.integral:
+        bad = op == "div"
+    else:
+        bad = op not in ("and", "or", "xor", "eq", "ne")
+    if bad:
+        raise TypeError(f"operator {(ARITHMETIC | COMPARISONS)[op]} is not defined for {kind.name} vectors")
+
+
+class Lanes:
+    """A vector of `lanes` elements of one kind; backends give the methods that raise NotImplementedError here."""
+
+    __slots__ = ("kind", "lanes")
+    kind: Kind
+    lanes: int
+    __hash__ = None  # type: ignore[assignment]
+
+    # ---- what a backend gives -------------------------------------------------------------------------------------
+
+    def splat(self, number: Any, kind: Kind | None = None) -> Lanes:
+        """The number in every lane, as `kind` (by default the kind of this vector)."""
+        raise NotImplementedError
+
+    def iota(self, kind: Kind) -> Lanes:
+        """0, 1, 2, ... as `kind`."""
+        raise NotImplementedError
+
+    def arithmetic(self, op: str, other: Lanes) -> Lanes:
+        """One of `ARITHMETIC`; both sides have one type. Shifts by the width or more give what NumPy gives."""
+        raise NotImplementedError
+
+    def compare(self, op: str, other: Lanes) -> Lanes:
+        """One of `COMPARISONS`: false on NaN, except ``ne``."""
+        raise NotImplementedError
+
+    def unary(self, op: str) -> Lanes:
+        """One of ``neg abs sqrt floor ceil trunc rint`` on floats (neg on ints too)."""
+        raise NotImplementedError
+
+    def fma(self, b: Lanes, c: Lanes) -> Lanes:
+        """``self * b + c``, rounded once where the CPU can."""
+        raise NotImplementedError
+
+    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
+        """The rounded product and its exact rounding error (no overflow or underflow assumed)."""
+        raise NotImplementedError
+
+    def choose(self, yes: Lanes, no: Lanes) -> Lanes:
+        """This mask selects `yes` or `no`."""
+        raise NotImplementedError
+
+    def copysign(self, sign: Lanes) -> Lanes:
+        """The magnitude of this and the sign of `sign`."""
+        raise NotImplementedError
+
+    def cast(self, kind: Kind) -> Lanes:
+        """Convert elements; float to int truncates, saturates at 32 or 64 bits, gives 0 for NaN, then wraps."""
+        raise NotImplementedError
+
+    def bitcast(self, kind: Kind) -> Lanes:
+        """The same bits as elements of `kind`."""
+        raise NotImplementedError
+
+    def halves(self) -> tuple[Lanes, Lanes]:
+        """The lower and the upper half of the lanes."""
+        raise NotImplementedError
+
+    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> Lanes:
+        """This value, but ``slow()`` in the lanes of `mask`; `slow` costs nothing when no lane needs it."""
+        raise NotImplementedError
+
+    def repeat(
+        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
+    ) -> list[Lanes]:
+        """``while any(busy(*state)): state = step(*state)``."""
+        raise NotImplementedError
+
+    def libm(self, symbol: str, *others: Lanes) -> Lanes:
+        """Call a C function of doubles in every lane (float32 goes through double)."""
+        raise NotImplementedError
+
+    def fmod(self, other: Lanes) -> Lanes:
+        """C's fmod, exact."""
+        raise NotImplementedError
+
+    def divide(self, other: Lanes) -> Lanes:
+        """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
+        raise NotImplementedError
+
+    def scale(self, exponent: Lanes) -> Lanes | None:
+        """``self * 2**exponent`` for whole float exponents if the CPU has such an instruction, else None."""
+        return None
+
+    # ---- what follows from it -------------------------------------------------------------------------------------
+
+    @property
+    def type_name(self) -> str:
+        """Such as ``"f32x16"``."""
+        return type_name(self.kind, self.lanes)
+
+    def like(self, other: Lanes | Number) -> Lanes:
+        """`other` as a vector of this type: numbers are splatted, another vector type is an error."""
+        if not isinstance(other, Lanes):
+            return self.splat(other)
+        if other.kind is not self.kind or other.lanes != self.lanes:
+            raise TypeError(f"operands are {self.type_name} and {other.type_name}; cast one of them")
+        return other
+
+    def _operator(self, op: str, other: Any, reflected: bool = False) -> Lanes:
+        check_operator(op, self.kind)
+        other = self.like(other)
+        return other.arithmetic(op, self) if reflected else self.arithmetic(op, other)
+
+    def _comparison(self, op: str, other: Any) -> Lanes:
+        check_operator(op, self.kind)
+        return self.compare(op, self.like(other))
+
+    # fmt: off
+    def __add__(self, other: Any) -> Lanes: return self._operator("add", other)
+    def __radd__(self, other: Any) -> Lanes: return self._operator("add", other, True)
+    def __sub__(self, other: Any) -> Lanes: return self._operator("sub", other)
+    def __rsub__(self, other: Any) -> Lanes: return self._operator("sub", other, True)
+    def __mul__(self, other: Any) -> Lanes: return self._operator("mul", other)
+    def __rmul__(self, other: Any) -> Lanes: return self._operator("mul", other, True)
+    def __truediv__(self, other: Any) -> Lanes: return self._operator("div", other)
+    def __rtruediv__(self, other: Any) -> Lanes: return self._operator("div", other, True)
+    def __and__(self, other: Any) -> Lanes: return self._operator("and", other)
+    def __rand__(self, other: Any) -> Lanes: return self._operator("and", other, True)
+    def __or__(self, other: Any) -> Lanes: return self._operator("or", other)
+    def __ror__(self, other: Any) -> Lanes: return self._operator("or", other, True)
+    def __xor__(self, other: Any) -> Lanes: return self._operator("xor", other)
+    def __rxor__(self, other: Any) -> Lanes: return self._operator("xor", other, True)
+    def __lshift__(self, other: Any) -> Lanes: return self._operator("shl", other)
+    def __rlshift__(self, other: Any) -> Lanes: return self._operator("shl", other, True)
+    def __rshift__(self, other: Any) -> Lanes: return self._operator("shr", other)
+    def __rrshift__(self, other: Any) -> Lanes: return self._operator("shr", other, True)
+    def __lt__(self, other: Any) -> Lanes: return self._comparison("lt", other)
+    def __le__(self, other: Any) -> Lanes: return self._comparison("le", other)
+    def __gt__(self, other: Any) -> Lanes: return self._comparison("gt", other)
+    def __ge__(self, other: Any) -> Lanes: return self._comparison("ge", other)
+    def __eq__(self, other: Any) -> Lanes: return self._comparison("eq", other)  # type: ignore[override]
+    def __ne__(self, other: Any) -> Lanes: return self._comparison("ne", other)  # type: ignore[override]
+    # fmt: on
+
+    def __neg__(self) -> Lanes:
+        if self.kind.family == "b":
+            raise TypeError("operator - is not defined for masks")
+        return self.unary("neg")
+
+    def __invert__(self) -> Lanes:
+        if self.kind.floating:
+            raise TypeError(f"operator ~ is not defined for {self.kind.name} vectors")
+        return self.arithmetic("xor", self.splat(True if self.kind.family == "b" else -1))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a vector has no truth value; use any_of(mask) or all_of(mask)")
+
+
+def fma(a: Lanes, b: Lanes | Number, c: Lanes | Number) -> Lanes:
+    """``a*b + c``; numbers are splatted."""
+    return a.fma(a.like(b), a.like(c))
+
+
+def select(mask: Lanes, yes: Any, no: Any) -> Lanes:
+    """`yes` where the mask is set, else `no`; one of them may be a number."""
+    if isinstance(yes, Lanes):
+        no = yes.like(no)
+    else:
+        yes = no.like(yes)
+    if mask.kind.family != "b" or mask.lanes != yes.lanes:
+        raise TypeError(f"select needs a mask of {yes.lanes} lanes, got {mask.type_name}")
+    return mask.choose(yes, no)
+
+
+def horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """The polynomial in `x` with the highest power's coefficient first."""
+    result = x.splat(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = fma(result, x, coefficient)
+    return result
+
+
+def abs_(x: Lanes) -> Lanes:
+    """Magnitude; clears the sign of a float's zero and NaN."""
+    return x.unary("abs")
+
+
+def sqrt(x: Lanes) -> Lanes:
+    """Square root, correctly rounded."""
+    return x.unary("sqrt")
+
+
+def rint(x: Lanes) -> Lanes:
+    """The nearest whole number, ties to even."""
+    return x.unary("rint")
+
+
+def bits(x: Lanes) -> Lanes:
+    """A float's bits as signed integers."""
+    return x.bitcast(SIGNED_OF_BITS[x.kind.bits])
+
+
+def wide(x: Lanes) -> Lanes:
+    """The same values as float64."""
+    return x.cast(KINDS["f64"])
+
+
+def dekker_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
+    """The rounding error of ``a*b`` without fma: split both into halves whose products are exact."""
+    factor = 2.0**27 + 1 if a.kind.bits == 64 else 2.0**12 + 1
+    t = a * factor
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = b * factor
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+class FloatFormat:
+    """Facts about a float kind that bit-level functions need."""
+
+    def __init__(self, kind: str, mantissa: int, bias: int):
+        self.kind = KINDS[kind]
+        self.mantissa = mantissa
+        self.bias = bias
+        self.magic = (
+            1.5 * 2.0**mantissa
+        )  # x + magic - magic rounds x to a whole number, kept in the low bits of x + magic
+        self.magic_bits = ((bias + mantissa) << mantissa) | (1 << (mantissa - 1))
+        self.smallest_normal = 2.0 ** (1 - bias)
+        self.eps = 2.0**-mantissa
+
+
+FORMATS = {"f32": FloatFormat("f32", 23, 127), "f64": FloatFormat("f64", 52, 1023)}
+
+
+def format_of(x: Lanes) -> FloatFormat:
+    """The format of a float vector's elements."""
+    return FORMATS[x.kind.name]

@@ -1,0 +1,419 @@
+"""`Lanes` whose operations append LLVM instructions. Needs llvmlite only; Numba calls it while lowering."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+
+from . import cpu
+from .kinds import KINDS, Kind
+from .lanes import Lanes, dekker_error
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+F32, F64 = ir.FloatType(), ir.DoubleType()
+POINTER = ir.PointerType()
+ELEMENTS = {"f32": F32, "f64": F64, "i8": I8, "i16": ir.IntType(16), "i32": I32, "i64": I64, "u8": I8, "bool": I1}
+CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
+INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
+_HAS_SPLAT_SYNTAX = llvmlite.binding.llvm_version_info[0] >= 19
+
+
+@functools.cache
+def element_type(kind: Kind) -> ir.Type:
+    """LLVM type of one lane in a register (i1 for masks)."""
+    return ELEMENTS[kind.name]
+
+
+@functools.cache
+def vector_type(kind: Kind, lanes: int) -> ir.VectorType:
+    """LLVM type of a vector in a register."""
+    return ir.VectorType(element_type(kind), lanes)
+
+
+@functools.cache
+def overload_suffix(kind: Kind, lanes: int) -> str:
+    """How LLVM's intrinsics spell this type: ``v16f32``."""
+    letter = "f" if kind.floating else "i"
+    return f"v{lanes}{letter}{1 if kind.family == 'b' else kind.bits}"
+
+
+def _element_text(kind: Kind, number: Any) -> str:
+    if kind.family == "b":
+        return "true" if number else "false"
+    if kind.floating:
+        return str(element_type(kind).format_constant(float(number)))
+    wrapped = int(number) & (2**kind.bits - 1)
+    return str(wrapped - 2**kind.bits if wrapped >> (kind.bits - 1) else wrapped)
+
+
+class TextConstant(ir.Constant):
+    """A constant that is written as given (llvmlite would copy the text into every lane)."""
+
+    def __init__(self, type_: ir.Type, text: str):
+        self.type = type_
+        self.constant = text
+
+    def _get_reference(self) -> str:
+        return str(self.constant)
+
+
+def constant(kind: Kind, lanes: int, number: Any) -> ir.Value:
+    """The number in every lane. The short spelling matters: constants are most of the text that LLVM parses."""
+    item = f"{element_type(kind)} {_element_text(kind, number)}"
+    text = f"splat ({item})" if _HAS_SPLAT_SYNTAX else "<" + ", ".join([item] * lanes) + ">"
+    return TextConstant(vector_type(kind, lanes), text)
+
+
+def constant_list(kind: Kind, numbers: Sequence[Any]) -> ir.Value:
+    """A vector of these numbers."""
+    items = ", ".join(f"{element_type(kind)} {_element_text(kind, number)}" for number in numbers)
+    return TextConstant(vector_type(kind, len(numbers)), f"<{items}>")
+
+
+def indices(numbers: Sequence[int]) -> ir.Value:
+    """A constant for shufflevector."""
+    return ir.Constant(ir.VectorType(I32, len(numbers)), list(numbers))
+
+
+def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    """The module's declaration of a function, made once."""
+    module = builder.module
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return found
+
+
+def call(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
+    """Call a function or intrinsic by name."""
+    return builder.call(declare(builder, name, result, [a.type for a in arguments]), arguments)
+
+
+def splat_scalar(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    """A scalar in every lane."""
+    vt = ir.VectorType(scalar.type, lanes)
+    undefined = ir.Constant(vt, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(I32, 0))
+    return first if lanes == 1 else builder.shuffle_vector(first, undefined, indices([0] * lanes))
+
+
+def outlined(
+    builder: ir.IRBuilder,
+    name: str,
+    function: Callable[..., Lanes],
+    arguments: Sequence[LlvmLanes],
+    inline: bool | None = None,
+) -> LlvmLanes:
+    """Call `function` through an internal function of the module, which is built once.
+
+    Ten calls of tanh in a kernel are ten lines of text to build and parse; LLVM inlines what is short.
+
+    Parameters
+    ----------
+    builder : llvmlite.ir.IRBuilder
+        Where the call goes.
+    name : str
+        Names the function, together with the argument types.
+    function : callable
+        Takes and returns `Lanes`.
+    arguments : sequence of LlvmLanes
+        The operands.
+    inline : bool, optional
+        Whether LLVM must or must not inline it; by default its length decides.
+    """
+    symbol = f"scanjit.{name}." + ".".join(a.type_name for a in arguments)
+    module = builder.module
+    found = module.globals.get(symbol)
+    if found is None:
+        # The result type is known only after the body is built: build it in a scratch function of the right arguments,
+        # then set the type. llvmlite computes text late, so this is safe.
+        found = ir.Function(module, ir.FunctionType(ir.VoidType(), [a.value.type for a in arguments]), symbol)
+        found.linkage = "internal"
+        body = ir.IRBuilder(found.append_basic_block("entry"))
+        result = function(*(LlvmLanes(body, v, a.kind, a.lanes) for v, a in zip(found.args, arguments, strict=True)))
+        assert isinstance(result, LlvmLanes)
+        body.ret(result.value)
+        found.ftype.return_type = result.value.type
+        found.return_value.type = result.value.type
+        found.scanjit_result = (result.kind, result.lanes)
+        if inline is None:
+            inline = sum(len(block.instructions) for block in found.blocks) <= INLINE_LIMIT
+        found.attributes.add("alwaysinline" if inline else "noinline")
+        found.attributes.add("nounwind")
+    kind, lanes = found.scanjit_result
+    return LlvmLanes(builder, builder.call(found, [a.value for a in arguments]), kind, lanes)
+
+
+class LlvmLanes(Lanes):
+    """A vector value under construction.
+
+    Parameters
+    ----------
+    builder : llvmlite.ir.IRBuilder
+        Where instructions go.
+    value : llvmlite.ir.Value
+        The vector; masks are vectors of i1.
+    kind, lanes : Kind, int
+        Its type.
+    flags : tuple of str
+        Fast-math flags of add, sub, mul, div. Empty inside math functions: a contraction that they do not ask for would
+        break their error-free steps.
+    """
+
+    __slots__ = ("builder", "flags", "value")
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value, kind: Kind, lanes: int, flags: tuple[str, ...] = ()):
+        self.builder = builder
+        self.value = value
+        self.kind = kind
+        self.lanes = lanes
+        self.flags = flags
+
+    def _new(self, value: ir.Value, kind: Kind | None = None, lanes: int | None = None) -> LlvmLanes:
+        return LlvmLanes(self.builder, value, kind or self.kind, lanes or self.lanes, self.flags)
+
+    def _intrinsic(self, name: str, *operands: ir.Value) -> LlvmLanes:
+        full = f"llvm.{name}.{overload_suffix(self.kind, self.lanes)}"
+        return self._new(call(self.builder, full, self.value.type, [self.value, *operands]))
+
+    def splat(self, number: Any, kind: Kind | None = None) -> LlvmLanes:
+        kind = kind or self.kind
+        return self._new(constant(kind, self.lanes, number), kind)
+
+    def iota(self, kind: Kind) -> LlvmLanes:
+        return self._new(constant_list(kind, range(self.lanes)), kind)
+
+    def arithmetic(self, op: str, other: Lanes) -> LlvmLanes:
+        assert isinstance(other, LlvmLanes)
+        b, x, y = self.builder, self.value, other.value
+        if self.kind.floating:
+            return self._new(getattr(b, "f" + op)(x, y, flags=self.flags))
+        if op in ("shl", "shr"):
+            return self._shift(op, other)
+        return self._new({"add": b.add, "sub": b.sub, "mul": b.mul, "and": b.and_, "or": b.or_, "xor": b.xor}[op](x, y))
+
+    def _shift(self, op: str, other: LlvmLanes) -> LlvmLanes:
+        b, signed = self.builder, self.kind.family == "i"
+        emit = b.shl if op == "shl" else b.ashr if signed else b.lshr
+        if isinstance(other.value, ir.Constant):  # a literal of the program: in range by inspection
+            return self._new(emit(self.value, other.value))
+        inside = b.icmp_unsigned("<", other.value, constant(self.kind, self.lanes, self.kind.bits))
+        last = constant(self.kind, self.lanes, self.kind.bits - 1)
+        if op == "shr" and signed:
+            return self._new(emit(self.value, b.select(inside, other.value, last)))
+        shifted = emit(self.value, b.and_(other.value, last))
+        return self._new(b.select(inside, shifted, constant(self.kind, self.lanes, 0)))
+
+    def compare(self, op: str, other: Lanes) -> LlvmLanes:
+        assert isinstance(other, LlvmLanes)
+        sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[op]
+        b = self.builder
+        if self.kind.floating:
+            emit = b.fcmp_unordered if op == "ne" else b.fcmp_ordered
+        else:
+            emit = b.icmp_signed if self.kind.family == "i" else b.icmp_unsigned
+        return self._new(emit(sign, self.value, other.value), KINDS["bool"])
+
+    def unary(self, op: str) -> LlvmLanes:
+        if self.kind.floating:
+            if op == "neg":
+                return self._new(self.builder.fneg(self.value))
+            return self._intrinsic({"abs": "fabs"}.get(op, op))
+        if op == "neg":
+            return self._new(self.builder.neg(self.value))
+        if op != "abs":
+            raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
+        return self._intrinsic("abs", ir.Constant(I1, 0)) if self.kind.family == "i" else self
+
+    def fma(self, b: Lanes, c: Lanes) -> LlvmLanes:
+        assert isinstance(b, LlvmLanes) and isinstance(c, LlvmLanes)
+        if self.kind.floating and cpu.has_fma():
+            return self._intrinsic("fma", b.value, c.value)
+        product = self.arithmetic("mul", b)
+        return product.arithmetic("add", c)
+
+    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
+        assert isinstance(b, LlvmLanes)
+        product = self * b
+        if cpu.has_fma():
+            return product, self.fma(b, -product)
+        return product, dekker_error(self, b, product)
+
+    def choose(self, yes: Lanes, no: Lanes) -> LlvmLanes:
+        assert isinstance(yes, LlvmLanes) and isinstance(no, LlvmLanes)
+        return yes._new(self.builder.select(self.value, yes.value, no.value))
+
+    def copysign(self, sign: Lanes) -> LlvmLanes:
+        assert isinstance(sign, LlvmLanes)
+        return self._intrinsic("copysign", sign.value)
+
+    def cast(self, kind: Kind) -> LlvmLanes:
+        source, b = self.kind, self.builder
+        if source is kind:
+            return self
+        target = vector_type(kind, self.lanes)
+        if kind.family == "b":
+            return self._new(self.compare("ne", self.splat(0)).value, kind)
+        if source.floating and kind.floating:
+            return self._new((b.fpext if kind.bits > source.bits else b.fptrunc)(self.value, target), kind)
+        if kind.floating:
+            return self._new((b.sitofp if source.family == "i" else b.uitofp)(self.value, target), kind)
+        if source.floating:
+            middle = KINDS["i64" if kind.bits == 64 else "i32"]
+            name = f"llvm.fptosi.sat.{overload_suffix(middle, self.lanes)}.{overload_suffix(source, self.lanes)}"
+            whole = self._new(call(b, name, vector_type(middle, self.lanes), [self.value]), middle)
+            return whole.cast(kind)
+        bits = 1 if source.family == "b" else source.bits
+        if bits == kind.bits:
+            return self._new(self.value, kind)
+        emit = b.trunc if kind.bits < bits else b.sext if source.family == "i" else b.zext
+        return self._new(emit(self.value, target), kind)
+
+    def bitcast(self, kind: Kind) -> LlvmLanes:
+        return self._new(self.builder.bitcast(self.value, vector_type(kind, self.lanes)), kind)
+
+    def part(self, start: int, stop: int) -> LlvmLanes:
+        """Lanes `start` to `stop`."""
+        undefined = ir.Constant(self.value.type, ir.Undefined)
+        return self._new(
+            self.builder.shuffle_vector(self.value, undefined, indices(range(start, stop))), lanes=stop - start
+        )
+
+    def halves(self) -> tuple[Lanes, Lanes]:
+        half = self.lanes // 2
+        return self.part(0, half), self.part(half, self.lanes)
+
+    def any(self) -> ir.Value:
+        """Whether a lane of this mask is set, as i1."""
+        if self.lanes == 1:
+            return self.builder.extract_element(self.value, ir.Constant(I32, 0))
+        return call(self.builder, f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [self.value])
+
+    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> LlvmLanes:
+        assert isinstance(mask, LlvmLanes)
+        b = self.builder
+        needed = mask.any()
+        before = b.block
+        slow_block, done = b.append_basic_block("slow"), b.append_basic_block("done")
+        b.cbranch(needed, slow_block, done).set_weights([1, 1000])
+        b.position_at_end(slow_block)
+        rescued = mask.choose(slow(), self)
+        after = b.block
+        b.branch(done)
+        b.position_at_end(done)
+        merged = b.phi(self.value.type)
+        merged.add_incoming(self.value, before)
+        merged.add_incoming(rescued.value, after)
+        return self._new(merged)
+
+    def repeat(
+        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
+    ) -> list[Lanes]:
+        b = self.builder
+        before, head = b.block, b.append_basic_block("while")
+        body, done = b.append_basic_block("body"), b.append_basic_block("done")
+        b.branch(head)
+        b.position_at_end(head)
+        phis: list[ir.PhiInstr] = []
+        current: list[Lanes] = []
+        for item in state:
+            assert isinstance(item, LlvmLanes)
+            phi = b.phi(item.value.type)
+            phi.add_incoming(item.value, before)
+            phis.append(phi)
+            current.append(item._new(phi))
+        mask = busy(*current)
+        assert isinstance(mask, LlvmLanes)
+        b.cbranch(mask.any(), body, done)
+        b.position_at_end(body)
+        following = step(*current)
+        for phi, item in zip(phis, following, strict=True):
+            assert isinstance(item, LlvmLanes)
+            phi.add_incoming(item.value, b.block)
+        b.branch(head)
+        b.position_at_end(done)
+        return current
+
+    def libm(self, symbol: str, *others: Lanes) -> Lanes:
+        operands = [v.cast(KINDS["f64"]) for v in (self, *others)]
+        result = outlined(self.builder, symbol, functools.partial(_libm_lanes, symbol), operands, inline=False)  # type: ignore[arg-type]
+        return self._new(result.value, result.kind).cast(self.kind)
+
+    def divide(self, other: Lanes) -> LlvmLanes:
+        assert isinstance(other, LlvmLanes)
+        b = self.builder
+        if self.kind.family == "u":
+            return self._new(b.udiv(self.value, other.value))
+        negated = other == -1  # the one overflow, which traps
+        divisor = negated.choose(other.splat(1), other)
+        assert isinstance(divisor, LlvmLanes)
+        return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))  # type: ignore[attr-defined]
+
+    def fmod(self, other: Lanes) -> Lanes:
+        if not cpu.has_fma():
+            return self.libm("fmod", other)
+        # r = a - trunc(a/b)*b is exact with one rounding; the rounded quotient can only be one too large.
+        quotient = (self / other).unary("trunc")
+        rest = (-quotient).fma(other, self)
+        overshot = (rest * self.splat(1.0).copysign(self)) < 0.0
+        rest = overshot.choose(rest + other.unary("abs").copysign(self), rest).copysign(self)
+        easy = (quotient.unary("abs") < 2.0**22) & (other.unary("abs") < float("inf"))
+        return rest.rescue(~easy, lambda: self.libm("fmod", other))
+
+    def scale(self, exponent: Lanes) -> LlvmLanes | None:
+        assert isinstance(exponent, LlvmLanes)
+        width = self.lanes * self.kind.bits
+        if width < 128 or not cpu.is_x86() or not {"avx512f", "avx512vl"} <= cpu.features():
+            return None
+        if width > 512:
+            step = 512 // self.kind.bits
+            parts = [self.part(k, k + step)._scalef(exponent.part(k, k + step)) for k in range(0, self.lanes, step)]
+            return join(parts)
+        return self._scalef(exponent)
+
+    def _scalef(self, exponent: LlvmLanes) -> LlvmLanes:
+        width = self.lanes * self.kind.bits
+        mask = ir.Constant(ir.IntType(max(self.lanes, 8)), -1)
+        operands = [self.value, exponent.value, self.value, mask]
+        if width == 512:
+            operands.append(ir.Constant(I32, 4))  # the rounding mode of the thread
+        name = f"llvm.x86.avx512.mask.scalef.{'ps' if self.kind.bits == 32 else 'pd'}.{width}"
+        return self._new(call(self.builder, name, self.value.type, operands))
+
+
+def join(parts: Sequence[LlvmLanes]) -> LlvmLanes:
+    """Concatenate vectors of one type; their number is a power of two."""
+    while len(parts) > 1:
+        lanes = parts[0].lanes * 2
+        parts = [
+            a._new(a.builder.shuffle_vector(a.value, b.value, indices(range(lanes))), lanes=lanes)
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]
+
+
+def _libm_lanes(symbol: str, *operands: LlvmLanes) -> LlvmLanes:
+    b, first = operands[0].builder, operands[0]
+    result = ir.Constant(first.value.type, ir.Undefined)
+    for k in range(first.lanes):
+        position = ir.Constant(I32, k)
+        scalars = [b.extract_element(v.value, position) for v in operands]
+        result = b.insert_element(result, call(b, symbol, F64, scalars), position)
+    return first._new(result)
+
+
+__all__ = [
+    "LlvmLanes",
+    "call",
+    "constant",
+    "declare",
+    "element_type",
+    "join",
+    "outlined",
+    "splat_scalar",
+    "vector_type",
+]

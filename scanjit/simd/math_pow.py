@@ -1,0 +1,79 @@
+"""Powers: float ``x**y`` as ``exp(y*log(x))`` in twice the precision, integer powers by repeated squaring."""
+
+from __future__ import annotations
+
+from .kinds import KINDS
+from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
+from .math_exp import (
+    EXP_TAIL,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2E,
+    clamp,
+    exp_of_remainder,
+    reduce_ln2,
+    round_scaled,
+    scale_by_power,
+)
+from .math_log import INF, NAN, log, log_pair, pair_product
+
+
+def _positive_wide(x: Lanes, y: Lanes) -> Lanes:
+    """``x**y`` of a positive finite float64 x."""
+    # a y beyond 2**80 overflows or underflows with every x but 1; limited, the pair's arithmetic stays finite
+    high, low = pair_product(log_pair(x), (clamp(y, -(2.0**80), 2.0**80), y.splat(0.0)))
+    limited = clamp(high, -750.0, 715.0)
+    low = select(limited == high, low, 0.0)
+    n, n_bits = round_scaled(limited, LOG2E)
+    r = fma(n, -LN2_HIGH["f64"], limited)
+    reduced = fma(n, -LN2_LOW["f64"], r)
+    low = low + fma(n, -LN2_LOW["f64"], r - reduced)
+    p = fma(reduced * reduced, horner(reduced, EXP_TAIL["f64"]), reduced)
+    return scale_by_power((p + fma(low, p, low)) + 1.0, n, n_bits)
+
+
+def _positive_narrow(x: Lanes, y: Lanes) -> Lanes:
+    """``x**y`` of a positive finite float32 x, in float64."""
+    product = clamp(log(wide(x)) * wide(y), -120.0, 100.0)
+    n, n_bits, r = reduce_ln2(product)
+    return scale_by_power(exp_of_remainder(r), n, n_bits).cast(KINDS["f32"])
+
+
+def _float_power(x: Lanes, y: Lanes) -> Lanes:
+    form = format_of(x)
+    size, y_size = abs_(x), abs_(y)
+    usable = (size > 0.0) & (size < INF)
+    base = select(usable, size, 1.0)
+    result = (_positive_narrow if x.kind.bits == 32 else _positive_wide)(base, select(y == y, y, 1.0))
+    # 0 and inf: the sign of y decides
+    grows = (y > 0.0) == (size > 1.0)
+    result = select(usable, result, select(grows, x.splat(INF), 0.0))
+    # beyond 2**mantissa+1 all numbers are even; below, the last whole bit says
+    whole = y.unary("trunc") == y
+    halved = y * 0.5
+    odd = whole & (halved.unary("trunc") != halved) & (y_size < 2.0 ** (form.mantissa + 1))
+    negative = bits(x) < 0
+    result = select(negative & odd, -result, result)
+    result = select((x < 0.0) & ~whole & (size < INF), NAN, result)
+    result = select((x == x) & (y == y), result, NAN)
+    # |x| = 1 with an infinite y, 1 with a NaN, and anything to the power 0
+    return select((x == 1.0) | (y == 0.0) | ((x == -1.0) & (y_size == INF)), 1.0, result)
+
+
+def _integer_power(x: Lanes, y: Lanes) -> Lanes:
+    one = x.splat(1)
+
+    def step(result: Lanes, square: Lanes, left: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+        return select((left & 1) != 0, result * square, result), square * square, left >> 1
+
+    result = x.repeat((one, x, y), lambda _, __, left: left > 0, step)[0]
+    # NumPy raises for negative powers; without traps the truncated value is what is left: 0, or +-1 for +-1
+    if x.kind.family == "u":
+        return result
+    of_unit = select(x == 1, one, select(x == -1, select((y & 1) != 0, x, 1), 0))
+    return select(y < 0, of_unit, result)
+
+
+def pow(x: Lanes, y: Lanes) -> Lanes:
+    """``x**y`` with the special cases of C's pow; integers wrap, their negative powers truncate to 0 or +-1."""
+    return _float_power(x, y) if x.kind.floating else _integer_power(x, y)

@@ -1,0 +1,81 @@
+"""sin and cos: Cody-Waite reduction by pi/2 for moderate arguments, libm for huge ones.
+
+The splits of pi/2 and the float64 polynomials are fdlibm's; the float32 functions work in float64 with the shorter
+polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
+"""
+
+from __future__ import annotations
+
+from .kinds import KINDS
+from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
+
+# fmt: off
+TWO_OVER_PI = 0.6366197723675814
+# float32: |x| below this has an exact n*HIGH in float64
+NARROW_LIMIT = 1.0e8
+NARROW_HIGH, NARROW_LOW = 1.57079631090164184570e00, 1.58932547735281966916e-08
+NARROW_SIN = (2.718311493989822e-06, -0.00019839334836096632, 0.008333329385889463, -0.16666666641626524)
+NARROW_COS = (2.439044879627741e-05, -0.001388676377460993, 0.04166662332373906, -0.499999997251031)
+# float64: pi/2 in 33 + 33 + 53 bits
+WIDE_LIMIT = 1.0e6
+WIDE_HIGH, WIDE_MIDDLE, WIDE_LOW = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21
+WIDE_SIN = (
+    1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
+    8.33333333332248946124e-03,
+)
+WIDE_SIN_HEAD = -1.66666666666666324348e-01
+WIDE_COS = (
+    -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
+    -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+)
+# fmt: on
+
+
+def _by_quadrant(quadrant: Lanes, sine: Lanes, cosine: Lanes) -> Lanes:
+    """Sine of the reduced angle plus `quadrant` right angles."""
+    value = select((quadrant & 1) != 0, cosine, sine)
+    return select((quadrant & 2) != 0, -value, value)
+
+
+def _narrow(x: Lanes, turn: int, symbol: str) -> Lanes:
+    original, x = x, wide(x)
+    shifted = fma(x, TWO_OVER_PI, format_of(x).magic)
+    n = shifted - format_of(x).magic
+    r = fma(n, -NARROW_LOW, fma(n, -NARROW_HIGH, x))
+    z = r * r
+    sine = r * fma(z, horner(z, NARROW_SIN), 1.0)  # a product keeps the sign of zero
+    cosine = fma(z, horner(z, NARROW_COS), 1.0)
+    value = _by_quadrant(bits(shifted) + turn, sine, cosine).cast(KINDS["f32"])
+    return value.rescue(abs_(original) > NARROW_LIMIT, lambda: original.libm(symbol))
+
+
+def _wide(x: Lanes, turn: int, symbol: str) -> Lanes:
+    shifted = fma(x, TWO_OVER_PI, format_of(x).magic)
+    n = shifted - format_of(x).magic
+    # every product with the first two parts is exact for |n| < 2**20
+    first = x - n * WIDE_HIGH
+    step = n * WIDE_MIDDLE
+    second = first - step
+    low = n * WIDE_LOW - ((first - second) - step)
+    r = second - low
+    r_low = (second - r) - low
+    z = r * r
+    cube = z * r
+    sine = r - ((z * (r_low * 0.5 - cube * horner(z, WIDE_SIN)) - r_low) - cube * WIDE_SIN_HEAD)
+    half = z * 0.5
+    head = 1.0 - half
+    cosine = head + (((1.0 - head) - half) + (z * (z * horner(z, WIDE_COS)) - r * r_low))
+    value = _by_quadrant(bits(shifted) + turn, sine, cosine)
+    # next to a multiple of pi/2 the three parts run out of bits
+    hard = (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0))
+    return value.rescue(hard, lambda: x.libm(symbol))
+
+
+def sin(x: Lanes) -> Lanes:
+    """Sine."""
+    return (_narrow if x.kind.bits == 32 else _wide)(x, 0, "sin")
+
+
+def cos(x: Lanes) -> Lanes:
+    """Cosine."""
+    return (_narrow if x.kind.bits == 32 else _wide)(x, 1, "cos")

@@ -1,0 +1,140 @@
+"""Loads and stores as LLVM instructions. Only element alignment is assumed; off lanes never touch memory."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from .kinds import KINDS, Kind
+from .llvm_lanes import I1, I32, I64, POINTER, LlvmLanes, call, constant, splat_scalar, vector_type
+
+_BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
+
+
+def _stored(kind: Kind) -> Kind:
+    """Masks are one byte a lane in memory."""
+    return _BYTE if kind.family == "b" else kind
+
+
+def _suffix(kind: Kind, lanes: int) -> str:
+    return f"v{lanes}{'f' if kind.floating else 'i'}{kind.bits}"
+
+
+def _finish(builder: ir.IRBuilder, value: ir.Value, kind: Kind, lanes: int) -> LlvmLanes:
+    loaded = LlvmLanes(builder, value, _stored(kind), lanes)
+    return loaded.cast(_BOOL) if kind.family == "b" else loaded
+
+
+def _memory_form(value: LlvmLanes) -> LlvmLanes:
+    return value.cast(_BYTE) if value.kind.family == "b" else value
+
+
+def pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """An address as a pointer."""
+    return builder.inttoptr(address, POINTER)
+
+
+def load(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> LlvmLanes:
+    """Consecutive elements."""
+    stored = _stored(kind)
+    value = builder.load(pointer(builder, address), typ=vector_type(stored, lanes))
+    value.align = stored.size
+    return _finish(builder, value, kind, lanes)
+
+
+def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
+    """Consecutive elements where the mask is set, else 0."""
+    stored = _stored(kind)
+    operands = [pointer(builder, address), ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
+    name = f"llvm.masked.load.{_suffix(stored, lanes)}.p0"
+    return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
+
+
+def broadcast(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> LlvmLanes:
+    """One element in every lane."""
+    stored = _stored(kind)
+    scalar = builder.load(pointer(builder, address), typ=vector_type(stored, 1).element)
+    scalar.align = stored.size
+    return _finish(builder, splat_scalar(builder, scalar, lanes), kind, lanes)
+
+
+def strided_offsets(builder: ir.IRBuilder, lanes: int, stride: ir.Value) -> ir.Value:
+    """0, stride, 2*stride, ... in bytes."""
+    counter = LlvmLanes(builder, constant(KINDS["i64"], lanes, 0), KINDS["i64"], lanes).iota(KINDS["i64"])
+    return builder.mul(counter.value, splat_scalar(builder, stride, lanes))
+
+
+def _pointers(builder: ir.IRBuilder, lanes: int, address: ir.Value, offsets: ir.Value) -> ir.Value:
+    addresses = builder.add(splat_scalar(builder, address, lanes), offsets)
+    return builder.inttoptr(addresses, ir.VectorType(POINTER, lanes))
+
+
+def gather(
+    builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, offsets: ir.Value, mask: ir.Value
+) -> LlvmLanes:
+    """Elements at ``address + offsets`` where the mask is set, else 0."""
+    stored = _stored(kind)
+    operands = [
+        _pointers(builder, lanes, address, offsets),
+        ir.Constant(I32, stored.size),
+        mask,
+        constant(stored, lanes, 0),
+    ]
+    name = f"llvm.masked.gather.{_suffix(stored, lanes)}.v{lanes}p0"
+    return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
+
+
+def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:
+    """Consecutive elements."""
+    value = _memory_form(value)
+    builder.store(value.value, pointer(builder, address)).align = value.kind.size
+
+
+def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
+    """Consecutive elements where the mask is set."""
+    value = _memory_form(value)
+    operands = [value.value, pointer(builder, address), ir.Constant(I32, value.kind.size), mask]
+    call(builder, f"llvm.masked.store.{_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
+
+
+def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
+    """Elements to ``address + offsets`` in the order of lanes."""
+    value = _memory_form(value)
+    pointers = _pointers(builder, value.lanes, address, offsets)
+    operands = [value.value, pointers, ir.Constant(I32, value.kind.size), mask]
+    name = f"llvm.masked.scatter.{_suffix(value.kind, value.lanes)}.v{value.lanes}p0"
+    call(builder, name, ir.VoidType(), operands)
+
+
+def load_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """One 64-bit integer as a scalar."""
+    value = builder.load(pointer(builder, address), typ=I64)
+    value.align = 8
+    return value
+
+
+def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
+    """One 64-bit integer."""
+    builder.store(value, pointer(builder, address)).align = 8
+
+
+def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Ask for the cache line of an address, to be read."""
+    flags = [ir.Constant(I32, k) for k in (0, 3, 1)]
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address), *flags])
+
+
+__all__ = [
+    "I1",
+    "broadcast",
+    "gather",
+    "load",
+    "load_i64",
+    "load_masked",
+    "pointer",
+    "prefetch",
+    "scatter",
+    "store",
+    "store_i64",
+    "store_masked",
+    "strided_offsets",
+]

@@ -1,0 +1,191 @@
+"""`Lanes` on NumPy arrays: the emulator's values. Never imports Numba."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .kinds import KINDS, Kind
+from .lanes import Lanes, dekker_error
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+}
+_COMPARISONS: dict[str, Callable[..., Any]] = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_UNARY: dict[str, Callable[..., Any]] = {
+    "neg": np.negative,
+    "abs": np.absolute,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+}
+_BOOL, _F64 = KINDS["bool"], KINDS["f64"]
+_WIDE_INT, _WORD = np.iinfo(np.int64), np.iinfo(np.int32)
+
+
+@functools.cache
+def _c_function(symbol: str, arity: int) -> Callable[..., float]:
+    """The function of libm that compiled code calls, so that the emulator gives the same bits."""
+    try:
+        function = getattr(ctypes.CDLL(None), symbol)
+    except (AttributeError, OSError, TypeError):  # no such library on this platform: nearly the same values
+        return getattr(math, symbol)
+    function.restype = ctypes.c_double
+    function.argtypes = [ctypes.c_double] * arity
+    return function
+
+
+def to_kind(number: Any, kind: Kind) -> Any:
+    """A Python number as a NumPy scalar of `kind`; integers wrap as compiled code wraps them."""
+    if kind.integral:
+        wrapped = int(number) & (2**kind.bits - 1)
+        if kind.family == "i" and wrapped >> (kind.bits - 1):
+            wrapped -= 2**kind.bits
+        number = wrapped
+    return kind.dtype.type(number)
+
+
+class NumpyLanes(Lanes):
+    """A vector value that holds a one-dimensional array.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        One element a lane; never written to afterwards.
+    kind : Kind
+        Its element kind; `array` has that dtype.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: npt.NDArray[Any], kind: Kind):
+        self.array = array
+        self.kind = kind
+        self.lanes = len(array)
+
+    def __repr__(self) -> str:
+        return f"{self.type_name}({self.array.tolist()})"
+
+    def splat(self, number: Any, kind: Kind | None = None) -> NumpyLanes:
+        kind = kind or self.kind
+        return NumpyLanes(splat_array(number, kind, self.lanes), kind)
+
+    def iota(self, kind: Kind) -> NumpyLanes:
+        return NumpyLanes(np.arange(self.lanes, dtype=kind.dtype), kind)
+
+    def arithmetic(self, op: str, other: Lanes) -> NumpyLanes:
+        assert isinstance(other, NumpyLanes)
+        return NumpyLanes(_ARITHMETIC[op](self.array, other.array), self.kind)
+
+    def compare(self, op: str, other: Lanes) -> NumpyLanes:
+        assert isinstance(other, NumpyLanes)
+        return NumpyLanes(_COMPARISONS[op](self.array, other.array), _BOOL)
+
+    def unary(self, op: str) -> NumpyLanes:
+        if op not in ("neg", "abs") and not self.kind.floating:
+            raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
+        return NumpyLanes(_UNARY[op](self.array), self.kind)
+
+    def fma(self, b: Lanes, c: Lanes) -> NumpyLanes:
+        assert isinstance(b, NumpyLanes) and isinstance(c, NumpyLanes)
+        if self.kind.bits == 32 and self.kind.floating:  # the product is exact in float64
+            exact = self.array.astype(np.float64) * b.array + c.array
+            return NumpyLanes(exact.astype(np.float32), self.kind)
+        return NumpyLanes(self.array * b.array + c.array, self.kind)
+
+    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
+        product = self * b
+        return product, dekker_error(self, b, product)
+
+    def choose(self, yes: Lanes, no: Lanes) -> NumpyLanes:
+        assert isinstance(yes, NumpyLanes) and isinstance(no, NumpyLanes)
+        return NumpyLanes(np.where(self.array, yes.array, no.array), yes.kind)
+
+    def copysign(self, sign: Lanes) -> NumpyLanes:
+        assert isinstance(sign, NumpyLanes)
+        return NumpyLanes(np.copysign(self.array, sign.array), self.kind)
+
+    def cast(self, kind: Kind) -> NumpyLanes:
+        if kind is self.kind:
+            return self
+        array = self.array
+        if self.kind.floating and kind.integral:
+            limits = _WIDE_INT if kind.bits == 64 else _WORD
+            whole = np.where(array == array, array, 0.0).astype(np.float64)
+            inside = (whole >= limits.min) & (whole < -float(limits.min))
+            edge = np.where(whole > 0, limits.max, limits.min)
+            array = np.where(inside, np.where(inside, whole, 0.0).astype(np.int64), edge)
+        return NumpyLanes(array.astype(kind.dtype), kind)
+
+    def bitcast(self, kind: Kind) -> NumpyLanes:
+        return NumpyLanes(self.array.view(kind.dtype), kind)
+
+    def part(self, start: int, stop: int) -> NumpyLanes:
+        """Lanes `start` to `stop`."""
+        return NumpyLanes(self.array[start:stop], self.kind)
+
+    def halves(self) -> tuple[Lanes, Lanes]:
+        half = self.lanes // 2
+        return self.part(0, half), self.part(half, self.lanes)
+
+    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> Lanes:
+        assert isinstance(mask, NumpyLanes)
+        return mask.choose(slow(), self) if mask.array.any() else self
+
+    def repeat(
+        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
+    ) -> list[Lanes]:
+        current = list(state)
+        while busy(*current).array.any():  # type: ignore[attr-defined]
+            current = list(step(*current))
+        return current
+
+    def libm(self, symbol: str, *others: Lanes) -> NumpyLanes:
+        if symbol == "fmod":
+            return self.fmod(*others)
+        function = _c_function(symbol, 1 + len(others))
+        columns = [v.array.tolist() for v in (self, *others)]  # type: ignore[attr-defined]
+        values = [function(*row) for row in zip(*columns, strict=True)]
+        return NumpyLanes(np.array(values, self.kind.dtype), self.kind)
+
+    def divide(self, other: Lanes) -> NumpyLanes:
+        assert isinstance(other, NumpyLanes)
+        quotient = self.array // other.array
+        rest = self.array - quotient * other.array  # NumPy's floors
+        return NumpyLanes(
+            (quotient + ((rest != 0) & ((self.array < 0) != (other.array < 0)))).astype(self.kind.dtype), self.kind
+        )
+
+    def fmod(self, other: Lanes) -> NumpyLanes:
+        assert isinstance(other, NumpyLanes)
+        return NumpyLanes(np.fmod(self.array, other.array), self.kind)
+
+
+def splat_array(number: Any, kind: Kind, lanes: int) -> npt.NDArray[Any]:
+    """An array of `lanes` copies."""
+    array = np.empty(lanes, kind.dtype)
+    array.fill(to_kind(number, kind))
+    return array

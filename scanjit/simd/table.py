@@ -1,0 +1,133 @@
+"""The public functions of vectors, once for both backends: definition, allowed kinds, result, error bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import arith, math_erf, math_exp, math_log, math_pow, math_rest, math_trig
+from .lanes import Lanes, fma, rint, sqrt
+
+
+class Function(NamedTuple):
+    """One public function.
+
+    Attributes
+    ----------
+    evaluate : callable
+        Takes and returns `Lanes`.
+    arity : int
+        Number of operands, all of one type.
+    families : str
+        Allowed element families, of ``"f"``, ``"i"``, ``"u"``, ``"b"``.
+    result : str
+        ``"same"`` type, a ``"mask"`` of as many lanes, or the same kind with ``"one"`` lane.
+    inline : bool
+        True for a handful of instructions, which need no function of their own.
+    """
+
+    evaluate: Callable[..., Lanes]
+    arity: int = 1
+    families: str = "f"
+    result: str = "same"
+    inline: bool = False
+
+
+def _neg(x: Lanes) -> Lanes:
+    return -x
+
+
+def _floor(x: Lanes) -> Lanes:
+    return x.unary("floor")
+
+
+def _ceil(x: Lanes) -> Lanes:
+    return x.unary("ceil")
+
+
+def _trunc(x: Lanes) -> Lanes:
+    return x.unary("trunc")
+
+
+def _copysign(x: Lanes, y: Lanes) -> Lanes:
+    return x.copysign(y)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "fma": Function(fma, 3, "fiu", inline=True),
+    "minimum": Function(arith.minimum, 2, "fiu", inline=True),
+    "maximum": Function(arith.maximum, 2, "fiu", inline=True),
+    "abs": Function(arith.abs_any, 1, "fiu", inline=True),
+    "neg": Function(_neg, 1, "fiu", inline=True),
+    "sign": Function(arith.sign, 1, "fiu", inline=True),
+    "sqrt": Function(sqrt, inline=True),
+    "floor": Function(_floor, inline=True),
+    "ceil": Function(_ceil, inline=True),
+    "trunc": Function(_trunc, inline=True),
+    "round": Function(rint, inline=True),
+    "copysign": Function(_copysign, 2, inline=True),
+    "isnan": Function(arith.isnan, result="mask", inline=True),
+    "isinf": Function(arith.isinf, result="mask", inline=True),
+    "isfinite": Function(arith.isfinite, result="mask", inline=True),
+    "floordiv": Function(arith.floordiv, 2, "fiu"),
+    "mod": Function(arith.mod, 2, "fiu"),
+    "fmod": Function(arith.fmod, 2, "fiu"),
+    "pow": Function(math_pow.pow, 2, "fiu"),
+    "exp": Function(math_exp.exp),
+    "exp2": Function(math_exp.exp2),
+    "expm1": Function(math_exp.expm1),
+    "tanh": Function(math_exp.tanh),
+    "sigmoid": Function(math_exp.sigmoid),
+    "sinh": Function(math_exp.sinh),
+    "cosh": Function(math_exp.cosh),
+    "log": Function(math_log.log),
+    "log1p": Function(math_log.log1p),
+    "log2": Function(math_log.log2),
+    "log10": Function(math_log.log10),
+    "softplus": Function(math_log.softplus),
+    "log_sigmoid": Function(math_log.log_sigmoid),
+    "sin": Function(math_trig.sin),
+    "cos": Function(math_trig.cos),
+    "erf": Function(math_erf.erf),
+    "digamma": Function(math_rest.digamma),
+    "erfc": Function(math_rest.from_libm("erfc")),
+    "gammaln": Function(math_rest.from_libm("lgamma")),
+    "cbrt": Function(math_rest.from_libm("cbrt")),
+    "tan": Function(math_rest.from_libm("tan")),
+    "arcsin": Function(math_rest.from_libm("asin")),
+    "arccos": Function(math_rest.from_libm("acos")),
+    "arctan": Function(math_rest.from_libm("atan")),
+    "arctan2": Function(math_rest.from_libm("atan2"), 2),
+    "reduce_add": Function(arith.tree(lambda a, b: a + b), 1, "fiu", "one", True),
+    "reduce_mul": Function(arith.tree(lambda a, b: a * b), 1, "fiu", "one", True),
+    "reduce_min": Function(arith.tree(arith.minimum), 1, "fiu", "one", True),
+    "reduce_max": Function(arith.tree(arith.maximum), 1, "fiu", "one", True),
+    "reduce_and": Function(arith.tree(lambda a, b: a & b), 1, "iub", "one", True),
+    "reduce_or": Function(arith.tree(lambda a, b: a | b), 1, "iub", "one", True),
+}
+
+# Largest error in units in the last place, (float32, float64), with fma and without; the tests sweep it against mpmath.
+# A subnormal result counts in units of the smallest subnormal. libm's functions are held to what glibc promises.
+# sin and cos: beyond 1e8 (float32) or 1e6 (float64), and next to multiples of pi/2 in float64, libm's own error.
+# digamma: for x > 0. Below 0 the error is 1e-13 of max(1, |result|) (float64), because of cancellation near its zeros.
+# gammaln: 4 units of max(1, |result|) in float64.
+# fmt: off
+BOUNDS: dict[str, tuple[float, float]] = {
+    "sqrt": (0.5, 0.5), "exp": (1.0, 1.0), "exp2": (1.0, 1.0), "expm1": (1.75, 2.0), "tanh": (2.5, 2.5),
+    "sigmoid": (2.5, 2.5), "sinh": (2.5, 2.5), "cosh": (2.0, 2.0), "log": (1.0, 1.0), "log1p": (1.0, 1.0),
+    "log2": (0.51, 0.51), "log10": (0.51, 0.51), "softplus": (2.0, 2.0), "log_sigmoid": (2.0, 2.0),
+    "sin": (0.51, 1.0), "cos": (0.51, 1.0), "erf": (1.5, 1.5), "pow": (0.51, 1.5), "digamma": (0.75, 4.0),
+    "erfc": (0.51, 2.0), "cbrt": (0.51, 2.0), "tan": (0.51, 1.0), "arcsin": (0.51, 1.0), "arccos": (0.51, 1.0),
+    "arctan": (0.51, 1.0), "arctan2": (0.51, 1.0), "gammaln": (0.75, 4.0),
+}
+# fmt: on
+
+# Names that each backend defines for itself: they involve memory, scalars, or a type in their name.
+SUFFIXED = frozenset(
+    "load load_masked broadcast load_strided gather splat iota cast bitcast".split()  # one element kind and lanes
+)
+LANES_ONLY = frozenset({"head", "spread"})
+PLAIN = frozenset(
+    "store store_masked store_strided scatter load_i64 store_i64 prefetch select any_of all_of lane lane0 lane_i64 "
+    "concat_lanes".split()
+)
