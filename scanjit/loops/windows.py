@@ -8,11 +8,9 @@ from scanjit import types
 from scanjit.errors import ScanError
 from scanjit.ir import Node, new_input
 from scanjit.loops.entries import Entry, Leaf, rows_available
-from scanjit.ops.expect import expect
+from scanjit.ops.expect import NEGATIVE, expect
 from scanjit.ops.shape import DIMSHUFFLE, window
 from scanjit.types import Dimension
-
-NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
 
 
 def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, asked: bool) -> list[tuple[Node, str]]:
@@ -40,7 +38,12 @@ def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
     """The tensor of a sequence, which must hold rows for so many steps: an error now, or a check when it runs."""
     need = length + entry.lag + entry.ahead
     x = expect(leaf.value, (0, length, NEGATIVE))
-    return with_rows(x, need, f"{leaf.label} has {{right}} rows, the scan needs {{left}}")
+    return with_rows(x, need, f"{escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}")
+
+
+def escaped(label: str) -> str:
+    """A label as part of a text with placeholders."""
+    return label.replace("{", "{{").replace("}", "}}")
 
 
 def with_rows(x: Node, need: Dimension, text: str) -> Node:

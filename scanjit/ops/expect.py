@@ -15,6 +15,9 @@ from scanjit.types import Dimension, Type
 Bound = tuple[Dimension, Dimension, str]
 """`(left, right, text)`: `left <= right` must hold; the text is the error, with `{left}` and `{right}` in it."""
 
+NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
+"""The error for `0 <= length` of a scan."""
+
 
 def _infer(x: Type, *, bounds: tuple[Bound, ...]) -> Type:
     for left, right, text in bounds:

@@ -119,7 +119,7 @@ class Check:
     ----------
     kind : "==" or "<=".
     left, right : the dimensions.
-    what : what must hold, in words.
+    what : what must hold, in words; with `{left}` and `{right}` in it, the whole text of the error.
     where : the user's line of the node that relies on it.
     body : the graph of a scan inside which alone it can be decided, as it depends on values in a step; else None.
     """
@@ -139,6 +139,8 @@ class Check:
             return False
         if left == right or (self.kind == "<=" and left < right):
             return True
+        if "{" in self.what:
+            raise errors.ScanError(self.what.format(left=left, right=right), where=self.where)
         shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
         if self.kind == "<=":
             raise errors.OutOfBoundsError(
