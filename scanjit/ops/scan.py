@@ -5,14 +5,18 @@ Taps, outputs that are not fed back, `go_backwards`, nested states: the front en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.chain import differentiable, is_float, pullback, pushforward
+from scanjit.ops.expect import NEGATIVE
+from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
 from scanjit.types import Dimension, Type
 
 
@@ -67,7 +71,8 @@ def _infer(
     inits, xs, consts = layout.split(operands)
     if len(body.inputs) != len(operands):
         raise errors.InternalError("a scan has as many operands as its body has inputs")
-    outside = {body.inputs[i].dim_atom: dim for i, dim in sizes}
+    types.require(0, length, NEGATIVE)
+    outside = {atom: dim for i, dim in sizes if (atom := body.inputs[i].dim_atom) is not None}
     rows = [x.with_shape(x.shape[1:]) for x in xs]
     for x in xs:
         types.equate(x.shape[0], length, "the length of a sequence and the number of steps of the scan")
@@ -98,8 +103,36 @@ def _reference(*operands: np.ndarray, **params: Any) -> Any:
     raise errors.InternalError("the reference interpreter runs scans itself: a body is not a function of arrays")
 
 
-SCAN = Op(
-    "scan", infer=_infer, reference=_reference, doc="a loop: carries from step to step, sequences read row by row"
+class Loop(Op):
+    """The class of `SCAN`."""
+
+    kind: ClassVar[str] = "scan"
+
+    def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
+        """What `vjp` gives, but only for the operands that are needed: no carries for the cotangents of others."""
+        return _Reverse(node, g, needed).cotangents()
+
+
+def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
+    return tuple(SCAN.selective_vjp(y[0].args[0], g, [is_float(operand) for operand in operands]))
+
+
+def _jvp(tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
+    return _forward(y[0].args[0], tangents)
+
+
+def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> Any:
+    return _over_batch(args, batched, size, params)
+
+
+SCAN = Loop(
+    "scan",
+    infer=_infer,
+    reference=_reference,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=_batch,
+    doc="a loop: carries from step to step, sequences read row by row",
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,
 `sequences` (counts), `until` (bool), `reverse` (bool: rows are read and written from the last to the first), `sizes`
@@ -152,3 +185,347 @@ def _sizes(body: Graph, operands: Sequence[Node]) -> tuple[tuple[int, Dimension]
     if not used:
         return ()
     return tuple((i, ir.as_dim(operands[i])) for i, node in enumerate(body.inputs) if node.dim_atom in used)
+
+
+# ---- building scans from scans ---------------------------------------------------------------------------------------
+
+Pair = tuple[Node, Node]
+"""An input of a body, and the operand that it stands for."""
+
+
+class _Open:
+    """A scan with its body's inputs and outputs as nodes to build from."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.layout = node, Layout.of(node)
+        self.inits, self.xs, self.consts = self.layout.split(node.operands)
+        self.inputs, self.outputs = node.params["body"].opened()
+        self.before, self.rows, self.fixed = self.layout.split(self.inputs)
+        self.after, self.ys, self.stop = self.layout.split_results(self.outputs)
+
+    @property
+    def ends(self) -> list[Node]:
+        """The condition to stop, as a list."""
+        return [] if self.stop is None else [self.stop]
+
+
+def _closed(
+    carries: Sequence[Pair], rows: Sequence[Pair], consts: Sequence[Pair], outputs: Sequence[Node], **params: Any
+) -> tuple[Node, ...]:
+    """The results of a new scan. Rows and constants that its body does not use are left out, and whatever else the
+    body uses from outside becomes a constant."""
+    used = set(ir.walk([*outputs, *(inner for inner, _ in carries)]))
+    rows = [pair for pair in rows if pair[0] in used]
+    used |= set(ir.walk(inner for inner, _ in rows))  # the sizes of rows
+    consts = [pair for pair in consts if pair[0] in used]
+    inner = [pair[0] for pair in (*carries, *rows, *consts)]
+    captured = ir.free_variables(outputs, inner)
+    body = Graph.of([*inner, *captured], outputs)
+    inits, xs, fixed = ([outer for _, outer in pairs] for pairs in (carries, rows, consts))
+    return ir.parts(scan_node(body, inits, xs, [*fixed, *captured], **params))
+
+
+def _or_zeros(derivative: Node | None, node: Node) -> Node:
+    return zeros_like(node) if derivative is None else derivative
+
+
+def _derived(name: str | None, suffix: str) -> str | None:
+    return None if name is None else f"{name}.{suffix}"
+
+
+def _grown(start: Iterable[int], more: Any) -> list[int]:
+    """The smallest set of numbers that holds `start` and what `more(set)` gives."""
+    found = sorted(set(start))
+    while True:
+        grown = sorted({*found, *more(found)})
+        if grown == found:
+            return found
+        found = grown
+
+
+# ---- reverse mode ----------------------------------------------------------------------------------------------------
+
+
+class _Reverse:
+    """The vjp of a scan: the same scan again, which also returns the carries before each step as far as they are
+    needed, and a scan in the other direction over them.
+
+    The body of the reverse scan computes from these carries, the rows and the constants again whatever it needs (which
+    of those values are stored instead is for a later pass to choose). Its own carries are the cotangents of the
+    carries, then a sum for the cotangent of each constant; its results are the cotangents of the rows.
+    """
+
+    def __init__(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> None:
+        self.scan = scan = _Open(node)
+        self.g_carries, self.g_ys, _ = scan.layout.split_results(g)
+        need_inits, need_xs, need_consts = scan.layout.split(needed)
+        self.wanted_rows = [i for i, need in enumerate(need_xs) if need and is_float(scan.rows[i])]
+        self.wanted_consts = [i for i, need in enumerate(need_consts) if need and is_float(scan.fixed[i])]
+        self.wanted_inits = [i for i, need in enumerate(need_inits) if need and is_float(scan.before[i])]
+        self.varying = _grown(self.wanted_inits, self._carries_that_vary)
+        self.seeds = [ir.new_input(carry.type) for carry in scan.before]
+        self.y_seeds = {i: ir.new_input(y.type) for i, y in enumerate(scan.ys) if self.g_ys[i] is not None}
+        arriving = [i for i in self.varying if self.g_carries[i] is not None]
+        self.active = _grown(arriving, lambda active: [i for i in self.varying if scan.before[i] in self._step(active)])
+
+    def _inner(self, carries: Iterable[int]) -> list[Node]:
+        """The inputs of the body that cotangents are for."""
+        scan = self.scan
+        chosen = [scan.before[i] for i in carries] + [scan.rows[i] for i in self.wanted_rows]
+        return chosen + [scan.fixed[i] for i in self.wanted_consts]
+
+    def _carries_that_vary(self, carries: Sequence[int]) -> list[int]:
+        """The carries that a step makes of what is differentiated for, given some that are."""
+        paths = differentiable(self.scan.after, self._inner(carries))
+        return [i for i, new in enumerate(self.scan.after) if new in paths]
+
+    def _step(self, active: Sequence[int]) -> dict[Node, Node]:
+        """The cotangents of the body's inputs, where the carries `active` have some after the step."""
+        scan = self.scan
+        outputs = [scan.after[i] for i in active] + [scan.ys[i] for i in self.y_seeds]
+        seeds = [self.seeds[i] for i in active] + list(self.y_seeds.values())
+        inputs = self._inner(self.varying)
+        found = pullback(outputs, seeds, inputs)
+        return {node: g for node, g in zip(inputs, found, strict=True) if g is not None}
+
+    def cotangents(self) -> list[Node | None]:
+        """One an operand of the scan."""
+        scan = self.scan
+        step = self._step(self.active)
+        rows = [i for i in self.wanted_rows if scan.rows[i] in step]
+        consts = [i for i in self.wanted_consts if scan.fixed[i] in step]
+        if not self.active and not rows and not consts:
+            return [None] * scan.node.arity
+        sums = {i: ir.new_input(scan.fixed[i].type) for i in consts}
+        outputs = [_or_zeros(step.get(scan.before[i]), scan.before[i]) for i in self.active]
+        outputs += [sums[i] + step[scan.fixed[i]] for i in consts]
+        outputs += [step[scan.rows[i]] for i in rows]
+        forward, saved = self._forward(outputs)
+        span = _Span(scan, forward)
+        results = self._backward(outputs, sums, saved, span)
+        inits = {i: span.of_init(results[k]) for k, i in enumerate(self.active) if i in self.wanted_inits}
+        fixed = dict(zip(consts, results[len(self.active) :], strict=False))
+        xs = {
+            i: span.padded(g, scan.xs[i]) for i, g in zip(rows, results[len(self.active) + len(consts) :], strict=True)
+        }
+        return [
+            *(inits.get(i) for i in range(len(scan.inits))),
+            *(xs.get(i) for i in range(len(scan.xs))),
+            *(fixed.get(i) for i in range(len(scan.consts))),
+        ]
+
+    def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair]]:
+        """The results of the scan that also returns carries, and those carries: as inputs of the body, and stacked."""
+        scan, layout = self.scan, self.scan.layout
+        used = set(ir.walk(outputs))
+        kept: list[Node] = list(scan.ys)
+        at = {y: k for k, y in reversed(list(enumerate(kept)))}
+        for carry in scan.before:
+            if carry in used and carry not in at:
+                at[carry] = len(kept)
+                kept.append(carry)
+        node = scan.node
+        if len(kept) > len(scan.ys):
+            body = Graph.of(scan.inputs, [*scan.after, *kept, *scan.ends])
+            node = node.op(*node.operands, **{**node.params, "body": body})
+        results = ir.parts(node)
+        return results, [(carry, results[layout.carries + at[carry]]) for carry in scan.before if carry in used]
+
+    def _backward(
+        self, outputs: Sequence[Node], sums: dict[int, Node], saved: Sequence[Pair], span: _Span
+    ) -> tuple[Node, ...]:
+        scan, params = self.scan, self.scan.node.params
+        carries = [(self.seeds[i], _or_zeros(self.g_carries[i], scan.inits[i])) for i in self.active]
+        carries += [(inner, zeros_like(scan.consts[i])) for i, inner in sums.items()]
+        rows = [*saved, *zip(scan.rows, scan.xs, strict=True)]
+        rows += [(seed, g) for i, seed in self.y_seeds.items() if (g := self.g_ys[i]) is not None]
+        unroll = params["unroll"]
+        return _closed(
+            carries,
+            [(inner, span.cut(outer)) for inner, outer in rows],
+            list(zip(scan.fixed, scan.consts, strict=True)),
+            outputs,
+            length=span.length,
+            reverse=not params["reverse"],
+            unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
+            checkpoint=params["checkpoint"],
+            name=_derived(params["name"], "grad"),
+        )
+
+
+class _Span:
+    """The rows that the reverse scan goes over: those that ran, of these the last ones if the gradient is truncated."""
+
+    def __init__(self, scan: _Open, results: Sequence[Node]) -> None:
+        params = scan.node.params
+        self.rows = params["length"]
+        ran = ir.as_dim(results[-1]) if scan.layout.until else self.rows
+        limit = params["truncate"]
+        self.ran, self.limit = ran, limit if limit >= 0 else None
+        self.length = ran if limit < 0 else types.minimum(ran, limit)
+        if params["reverse"]:
+            self.start = self.rows - ran
+        else:
+            self.start = ran - self.length
+
+    def cut(self, stack: Node) -> Node:
+        """The rows of a tensor with time first."""
+        return stack if self.length == self.rows else window(stack, 0, self.start, self.length)
+
+    def padded(self, g: Node, x: Node) -> Node:
+        """The cotangent of all rows of `x`, zero for those that were cut off."""
+        if self.length == self.rows:
+            return g
+        ones = (1,) * g.ndim
+        return SET_SLICE(zeros_like(x), g, start=(self.start, *[0] * (g.ndim - 1)), step=ones)
+
+    def of_init(self, g: Node) -> Node:
+        """The cotangent of an initial value: zero if the truncation cuts the way to it."""
+        if self.limit is None or self.length == self.ran:
+            return g
+        if isinstance(self.ran, int):
+            return g if self.ran <= self.limit else zeros_like(g)
+        return ir.apply("where", ir.dim_node(self.ran) <= self.limit, g, zeros_like(g))
+
+
+# ---- forward mode ----------------------------------------------------------------------------------------------------
+
+
+def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, ...]:
+    """The jvp of a scan: a scan whose carries are those of `node` and their tangents; it returns the tangents of ys."""
+    scan = _Open(node)
+    d_inits, d_xs, d_consts = scan.layout.split(tangents)
+    seeds = [ir.new_input(inner.type) for inner in scan.inputs]
+    s_carries, s_rows, s_consts = scan.layout.split(seeds)
+    given = {
+        inner: seed
+        for inner, seed, tangent in zip(
+            scan.inputs[len(d_inits) :], [*s_rows, *s_consts], [*d_xs, *d_consts], strict=True
+        )
+        if tangent is not None
+    }
+
+    def step(active: Sequence[int]) -> list[Node | None]:
+        return pushforward([*scan.after, *scan.ys], {**{scan.before[i]: s_carries[i] for i in active}, **given})
+
+    count = len(d_inits)
+    active = _grown(
+        (i for i, tangent in enumerate(d_inits) if tangent is not None),
+        lambda active: [i for i, tangent in enumerate(step(active)[:count]) if tangent is not None],
+    )
+    found = step(active)
+    outputs = [_or_zeros(found[i], scan.before[i]) for i in active]
+    d_ys = {i: tangent for i, tangent in enumerate(found[count:]) if tangent is not None}
+    carries = list(zip(scan.before, scan.inits, strict=True))
+    carries += [(s_carries[i], _or_zeros(d_inits[i], scan.inits[i])) for i in active]
+    params = node.params
+    results = _closed(
+        carries,
+        [*zip(scan.rows, scan.xs, strict=True), *((s, d) for s, d in zip(s_rows, d_xs, strict=True) if d is not None)],
+        [*zip(scan.fixed, scan.consts, strict=True)]
+        + [(s, d) for s, d in zip(s_consts, d_consts, strict=True) if d is not None],
+        [*scan.after, *outputs, *d_ys.values(), *scan.ends],
+        name=_derived(params["name"], "jvp"),
+        **{key: params[key] for key in ("length", "until", "reverse", "truncate", "unroll", "checkpoint")},
+    )
+    d_carries = dict(zip(active, results[count:], strict=False))
+    d_stacks = dict(zip(d_ys, results[count + len(active) :], strict=False))
+    return (
+        *(d_carries.get(i) for i in range(count)),
+        *(d_stacks.get(i) for i in range(len(scan.ys))),
+        *[None] * scan.layout.until,
+    )
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _over_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: dict[str, Any]) -> Any:
+    if any(batched[i] for i, _ in params["sizes"]):
+        raise errors.NotSupportedError("the sizes inside a scan cannot differ between the examples of a batch")
+    return _Batch(args, batched, size, params).results()
+
+
+class _Batch:
+    """A scan over a batch: one loop in which the carries that differ between the examples have a batch axis."""
+
+    def __init__(self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: dict[str, Any]) -> None:
+        self.size, self.params, self.layout = size, params, Layout.of_params(params)
+        self.args, self.batched = args, batched
+        self.inputs, self.outputs = params["body"].opened()
+        self.wide = [ir.new_input(x.type.with_shape((size, *x.type.shape))) for x in self.inputs]
+        count = self.layout.carries
+        self.active = _grown(
+            (i for i in range(count) if batched[i]),
+            lambda active: [i for i, (_, flag) in enumerate(self._step(active)[:count]) if flag],
+        )
+        self.masked = self.layout.until and self._step(self.active)[-1][1]
+        if self.masked:  # examples end at different steps: what has ended is kept
+            self.active = list(range(count))
+
+    def _step(self, active: Sequence[int]) -> list[tuple[Node, bool]]:
+        """The body's outputs, where the carries `active` have a batch axis."""
+        chosen = [*active, *(i for i in range(self.layout.carries, len(self.inputs)) if self.batched[i])]
+        return batch_graph(self.outputs, {self.inputs[i]: self.wide[i] for i in chosen}, self.size)
+
+    def _widened(self, node: Node, flag: bool) -> Node:
+        return node if flag else broadcast_to(node, (self.size, *node.type.shape))
+
+    def results(self) -> tuple[tuple[Node, ...], tuple[bool, ...]]:
+        """The results of the loop over the batch, and which of them have a batch axis (as their first)."""
+        layout, active = self.layout, set(self.active)
+        inits, xs, consts = layout.split(list(zip(self.args, self.batched, strict=True)))
+        inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]
+        before, rows, fixed = layout.split(inner)
+        outer = [self._widened(*init) if i in active else init[0] for i, init in enumerate(inits)]
+        after, ys, stop = layout.split_results(self._step(self.active))
+        new = [self._widened(*pair) if i in active else pair[0] for i, pair in enumerate(after)]
+        flags = [flag for _, flag in ys]
+        stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
+        extra: list[Pair] = []
+        if self.masked:
+            extra, new, stacked, end = self._masked(before, new, [self._widened(*y) for y in ys], end[0])
+            flags = [True] * len(ys)
+        found = _closed(
+            [*zip(before, outer, strict=True), *extra],
+            [(x, _swapped(o) if flag else o) for x, (o, flag) in zip(rows, xs, strict=True)],
+            [(x, o) for x, (o, _) in zip(fixed, consts, strict=True)],
+            [*new, *stacked, *end],
+            **{key: self.params[key] for key in _KEPT},
+        )
+        start = layout.carries + len(extra)
+        stacks = [_swapped(y) if flag else y for y, flag in zip(found[start:], flags, strict=False)]
+        counts = [(found[layout.carries + 1], True) if self.masked else (found[-1], False)] if layout.until else []
+        return (
+            (*found[: layout.carries], *stacks, *(count for count, _ in counts)),
+            (*(i in active for i in range(layout.carries)), *flags, *(flag for _, flag in counts)),
+        )
+
+    def _inputs(self) -> Iterable[tuple[Node, Node, bool]]:
+        return zip(self.inputs, self.wide, self.batched, strict=True)
+
+    def _masked(
+        self, before: Sequence[Node], new: Sequence[Node], ys: Sequence[Node], stop: Node
+    ) -> tuple[list[Pair], list[Node], list[Node], list[Node]]:
+        """A step that leaves alone the examples that have ended: two more carries (which have ended, and how many steps
+        each has run), all carries after the step, the ys, and the condition to stop."""
+        no, zero = (full(0, (self.size,), dtype) for dtype in ("bool", "int64"))
+        ended, count = ir.new_input(no.type), ir.new_input(zero.type)
+        over = ended | stop
+        kept = [_where(ended, old, now) for old, now in zip(before, new, strict=True)]
+        counted = _where(ended, count, count + 1)
+        rows = [_where(ended, zeros_like(y), y) for y in ys]
+        return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ir.OPS["all"](over, axes=(0,))]
+
+
+_KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name")
+
+
+def _swapped(x: Node) -> Node:
+    """`x` with its first two axes exchanged."""
+    return DIMSHUFFLE(x, order=(1, 0, *range(2, x.ndim)))
+
+
+def _where(condition: Node, a: Node, b: Node) -> Node:
+    """`a` where the condition holds for the example, else `b`."""
+    return ir.apply("where", DIMSHUFFLE(condition, order=(0, *[None] * (a.ndim - 1))), a, b)

@@ -1,0 +1,95 @@
+"""A graph over single examples, turned into the graph over batches of them.
+
+It is what `vmap` does, and what turns the code of a step into code over all of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scanjit import errors, ir, types
+from scanjit.ir import PART, Graph, Node, dim_nodes, free_variables, parts, rebuild, replace, walk
+from scanjit.types import Atom, Dimension
+
+Batched = tuple[Any, Any]
+"""A node and whether it has the batch axis (first); for several results, a tuple of both."""
+
+
+def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> list[tuple[Node, bool]]:
+    """The outputs over a batch.
+
+    Parameters
+    ----------
+    outputs : nodes over one example.
+    batched : what stands for some nodes: a node with one axis more, the batch, as the first.
+    size : the size of the batch.
+
+    Returns
+    -------
+    list of (Node, bool)
+        Each output, and whether it has a batch axis, as its first. What does not depend on what is batched is kept as
+        it is, without one.
+    """
+    known: dict[Node, Batched] = {node: (new, True) for node, new in batched.items()}
+    dims: dict[Atom, Dimension] = {}
+    for node in walk(outputs, batched):
+        if node not in known:
+            known[node] = _batch(node, known, dims, size)
+            new, flag = known[node]
+            if node.dim_atom is not None and flag is False and new is not node:
+                dims[node.dim_atom] = ir.as_dim(new)
+    return [known[output] for output in outputs]
+
+
+def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimension], size: Dimension) -> Batched:
+    several = isinstance(node.type, tuple)
+    if node.op is PART and isinstance(known[node.args[0]][1], tuple):
+        nodes, flags = known[node.args[0]]
+        return nodes[node.params["index"]], flags[node.params["index"]]
+    args = [known[arg] for arg in node.args]
+    if not any(flag for _, flag in args):
+        return rebuild(node, tuple(new for new, _ in args), dims), False
+    for sized in dim_nodes(node.params):
+        if known[sized][1]:
+            raise errors.NotSupportedError(
+                "a size that differs between the examples of a batch",
+                got=f"{sized!r}, used by {node!r}",
+                where=node.where,
+            )
+    operands, flags = ([pair[k] for pair in args[: node.arity]] for k in (0, 1))
+    with errors.located(node.where):
+        if node.op.batch is None:
+            found = _by_loop(node, operands, flags, dims, size)
+        else:
+            params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
+            found = node.op.batch(operands, flags, size, **params)
+    _verify(node, found, several)
+    return found
+
+
+def _verify(node: Node, found: Batched, several: bool) -> None:
+    rows = zip(node.type, *found, strict=True) if several else [(node.type, *found)]
+    for type_, new, flag in rows:
+        if new.dtype != type_.dtype or new.ndim != type_.ndim + flag:
+            raise errors.InternalError(
+                f"{node.op.name} over a batch has another type", got=new.type, expected=type_, where=node.where
+            )
+
+
+def _by_loop(
+    node: Node, operands: Sequence[Node], flags: Sequence[bool], dims: Mapping[Atom, Dimension], size: Dimension
+) -> Batched:
+    """An op without a batching rule: a loop over the examples."""
+    from scanjit.ops.scan import scan_node
+
+    several = isinstance(node.type, tuple)
+    pairs = list(zip(node.operands, operands, flags, strict=True))
+    rows = {old: ir.new_input(old.type) for old, _, flag in pairs if flag}
+    sequences = {old: new for old, new, flag in pairs if flag}
+    rest = {old: new for old, new, flag in pairs if not flag}
+    outputs = replace(parts(node) if several else [node], {**rest, **rows}, dims)
+    consts = free_variables(outputs, rows.values())
+    body = Graph.of([*rows.values(), *consts], outputs)
+    results = parts(scan_node(body, [], list(sequences.values()), consts, size))
+    return (results, (True,) * len(results)) if several else (results[0], True)

@@ -1,0 +1,198 @@
+"""The chain rule over a graph: `pullback` from outputs to inputs (reverse mode), `pushforward` the other way.
+
+Both build nodes. A missing derivative (None) is one that is zero because of the structure alone; only floats have any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from scanjit import errors
+from scanjit.ir import PART, Node, new_input, parts, walk
+from scanjit.ops.shape import broadcast_to, sum_to
+from scanjit.types import Type
+
+
+def is_float(node: Node) -> bool:
+    """Whether a node (or one of its several results) has values that can have a derivative."""
+    kinds: tuple[Type, ...] = node.type if isinstance(node.type, tuple) else (node.type,)
+    return any(kind.dtype.kind == "f" for kind in kinds)
+
+
+def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Collection[Node] = ()) -> set[Node]:
+    """The nodes that `outputs` depend on and that depend on `wrt` themselves, by ops that have a derivative.
+
+    Nothing depends on anything by way of the `constant` nodes.
+    """
+    wrt, constant = set(wrt), set(constant)
+    found: set[Node] = set()
+    for node in walk(outputs, constant):
+        if node in constant or not is_float(node):
+            continue
+        passes = node.op is PART or node.op.vjp is not None
+        if node in wrt or (passes and any(arg in found for arg in node.operands)):
+            found.add(node)
+    return found
+
+
+# ---- reverse mode ----------------------------------------------------------------------------------------------------
+
+
+def pullback(
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node | None],
+    wrt: Sequence[Node],
+    *,
+    constant: Collection[Node] = (),
+    fixed: Mapping[Node, Node] | None = None,
+) -> list[Node | None]:
+    """The cotangents of `wrt`, from those of `outputs`.
+
+    Parameters
+    ----------
+    outputs : nodes; one may be given twice, or depend on another.
+    cotangents : of each output, of its type.
+    wrt : nodes that the outputs may depend on; one may depend on another.
+    constant : nodes that nothing flows through.
+    fixed : cotangents of nodes that are known: they replace what flows to these nodes.
+    """
+    fixed = fixed or {}
+    paths = differentiable(outputs, wrt, constant)
+    wanted = set(wrt)
+    arrived = _Arrived()
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        if cotangent is not None and output in paths:
+            arrived.add(output, cotangent)
+    totals: dict[Node, Node] = {}
+    for node in reversed(walk(outputs, constant)):
+        if node not in paths:
+            continue
+        total = fixed[node] if node in fixed else arrived.total(node)
+        if total is None:
+            continue
+        if node in wanted:
+            totals[node] = total
+        for operand, cotangent in zip(node.operands, _cotangents(node, total, paths), strict=True):
+            if cotangent is not None and operand in paths:
+                arrived.add(operand, _fitted(cotangent, operand, node))
+        if node.op is PART:
+            arrived.add_part(node, total)
+    return [totals.get(node) for node in wrt]
+
+
+class _Arrived:
+    """Cotangents that wait for their node's turn, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Node, list[Node]] = {}
+        self._of_parts: dict[Node, dict[int, Node]] = {}
+
+    def add(self, node: Node, cotangent: Node) -> None:
+        self._waiting.setdefault(node, []).append(cotangent)
+
+    def add_part(self, part: Node, total: Node) -> None:
+        self._of_parts.setdefault(part.args[0], {})[part.params["index"]] = total
+
+    def total(self, node: Node) -> Any:
+        """The sum (for several results: a tuple of sums, None where nothing came); None where nothing came at all."""
+        if isinstance(node.type, tuple):
+            found = self._of_parts.pop(node, None)
+            return None if found is None else tuple(found.get(i) for i in range(len(node.type)))
+        waiting = self._waiting.pop(node, None)
+        if waiting is None:
+            return None
+        with errors.located(node.where):
+            total = waiting[0]
+            for cotangent in waiting[1:]:
+                total = total + cotangent
+        return total
+
+
+def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Node | None]:
+    """The cotangents of a node's operands; None at least for those that are not needed."""
+    nothing = [None] * node.arity
+    needed = [operand in paths for operand in node.operands]
+    if node.op is PART or not any(needed):
+        return nothing
+    with errors.located(node.where):
+        selective = getattr(node.op, "selective_vjp", None)
+        if selective is not None:
+            return selective(node, total, needed)
+        assert node.op.vjp is not None  # else the node would be on no path
+        return node.op.vjp(total, _results(node), *node.operands, **node.params)
+
+
+def _results(node: Node) -> Any:
+    return parts(node) if isinstance(node.type, tuple) else node
+
+
+def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
+    """The cotangent in the shape of the operand, which an op may have stretched."""
+    if cotangent.dtype != operand.dtype:
+        raise errors.InternalError(
+            f"a cotangent from {node.op.name} has another dtype than the operand",
+            got=cotangent.type,
+            expected=operand.type,
+            where=node.where,
+        )
+    shape = operand.type.shape
+    with errors.located(node.where):
+        if cotangent.ndim < len(shape):
+            return broadcast_to(cotangent, shape)
+        cotangent = sum_to(cotangent, shape)
+        stretched = any(a == 1 and b != 1 for a, b in zip(cotangent.type.shape, shape, strict=True))
+        return broadcast_to(cotangent, shape) if stretched else cotangent
+
+
+# ---- forward mode ----------------------------------------------------------------------------------------------------
+
+
+def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node | None]:
+    """The tangents of `outputs`, where some nodes have the tangents that are given (of their types)."""
+    known: dict[Node, Any] = dict(tangents)
+    for node in walk(outputs, tangents):
+        if node not in known:
+            known[node] = _tangent(node, tuple(known[arg] for arg in node.operands))
+    return [known[output] for output in outputs]
+
+
+def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
+    """The tangent of a node (for several results: a tuple); None where it is zero."""
+    if all(tangent is None for tangent in tangents) or not is_float(node):
+        return None
+    if node.op is PART:
+        return tangents[0][node.params["index"]]
+    with errors.located(node.where):
+        if node.op.jvp is not None:
+            found = node.op.jvp(tangents, _results(node), *node.operands, **node.params)
+        elif node.op.vjp is not None:
+            found = _transposed(node, tangents)
+        else:
+            found = None
+    several = isinstance(node.type, tuple) and found is not None
+    for type_, tangent in zip(node.type, found, strict=True) if several else ((node.type, found),):
+        if tangent is not None and (tangent.dtype != type_.dtype or tangent.ndim != type_.ndim):
+            raise errors.InternalError(
+                f"a tangent of {node.op.name} has another type", got=tangent.type, expected=type_, where=node.where
+            )
+    return found
+
+
+def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
+    """The tangent by a vjp alone: that is linear in the cotangent of the result, and its transpose is the jvp."""
+    several = isinstance(node.type, tuple)
+    kinds: tuple[Type, ...] = node.type if several else (node.type,)
+    seeds = [new_input(kind) if kind.dtype.kind == "f" else None for kind in kinds]
+    assert node.op.vjp is not None
+    cotangents = node.op.vjp(tuple(seeds) if several else seeds[0], _results(node), *node.operands, **node.params)
+    pairs = [
+        (_fitted(cotangent, operand, node), tangent)
+        for cotangent, operand, tangent in zip(cotangents, node.operands, tangents, strict=True)
+        if cotangent is not None and tangent is not None
+    ]
+    if not pairs:
+        return None
+    found = iter(pullback([c for c, _ in pairs], [t for _, t in pairs], [seed for seed in seeds if seed is not None]))
+    result = tuple(None if seed is None else next(found) for seed in seeds)
+    return result if several else result[0]
