@@ -13,7 +13,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,8 @@ class Atom:
 
 Monomial = tuple[Atom, ...]
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+    "//": lambda a, b: a // b if b else 0,  # as integers do everywhere in this package
+    "%": lambda a, b: a % b if b else 0,
     "min": min,
     "max": max,
 }
@@ -95,6 +95,11 @@ class Dim:
     def __floordiv__(self, other: Dimension) -> Dimension:
         if isinstance(other, int) and other > 0 and all(c % other == 0 for _, c in self.terms):
             return _polynomial({m: c // other for m, c in self.terms})
+        if isinstance(other, Dim) and len(other.terms) == 1:
+            ((divisor, factor),) = other.terms
+            quotients = [(_without(m, divisor), c) for m, c in self.terms]
+            if factor > 0 and all(m is not None and c % factor == 0 for m, c in quotients):
+                return _polynomial({m: c // factor for m, c in quotients if m is not None})
         return 1 if other is self else _call("//", self, other)
 
     def __rfloordiv__(self, other: Dimension) -> Dimension:
@@ -119,6 +124,16 @@ class Dim:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_terms, (self.terms,)
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The quotient of two products of atoms, if it is one."""
+    left = list(monomial)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
 
 
 def _terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
@@ -158,38 +173,72 @@ def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 
 def minimum(left: Dimension, right: Dimension) -> Dimension:
-    """The smaller of two dimensions; decided now where their difference is a known number."""
-    difference = left - right
-    if isinstance(difference, int):
-        return left if difference <= 0 else right
-    return _call("min", left, right)
+    """The smaller of two dimensions; decided now where that is possible."""
+    return _extreme("min", left, right)
 
 
 def maximum(left: Dimension, right: Dimension) -> Dimension:
     """The larger of two dimensions; decided now where that is possible (sizes are never negative)."""
-    difference = left - right
-    if isinstance(difference, int):
-        return left if difference >= 0 else right
-    if right == 0 and not_negative(left):
-        return left
-    if left == 0 and not_negative(right):
-        return right
-    return _call("max", left, right)
+    return _extreme("max", left, right)
 
 
-def not_negative(dim: Dimension) -> bool:
-    """Whether the dimension is certainly >= 0, from sizes being >= 0."""
+def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
+    upper = kind == "max"
+    if not_negative(left - right):
+        return left if upper else right
+    if not_negative(right - left):
+        return right if upper else left
+    for one, other in ((left, right), (right, left)):  # max(max(n - 1, 0) - 1, 0) is max(n - 2, 0)
+        for inner, rest in _split(one, (kind,)):
+            for kept, lost in (inner.args, inner.args[::-1]):
+                gap = other - (rest + lost) if upper else rest + lost - other
+                if not_negative(gap):
+                    return _extreme(kind, rest + kept, other)
+    return _call(kind, left, right)
+
+
+def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimension]]:
+    """The function atoms of these kinds that are simply added to a dimension, each with what it is added to."""
+    for monomial, factor in dim.terms if isinstance(dim, Dim) else ():
+        if factor == 1 and len(monomial) == 1 and monomial[0].kind in kinds:
+            yield monomial[0], dim - _polynomial({monomial: 1})
+
+
+def not_negative(dim: Dimension, effort: int = 12) -> bool:
+    """Whether the dimension is certainly >= 0, from sizes being >= 0 and from what `min`, `max`, `//`, `%` are."""
     if isinstance(dim, int):
         return dim >= 0
+    if all(factor > 0 and all(map(_atom_not_negative, monomial)) for monomial, factor in dim.terms):
+        return True
+    if not effort:
+        return False
+    either: list[Dimension] = []  # one of these being >= 0 is enough
+    for monomial, factor in dim.terms:
+        if len(monomial) != 1 or monomial[0].kind in ("size", "value"):
+            continue
+        (atom,) = monomial
+        rest = dim - _polynomial({monomial: factor})
+        left, right = atom.args
+        if atom.kind in ("min", "max"):
+            cases = [rest + factor * left, rest + factor * right]
+            if (atom.kind == "min") == (factor > 0):
+                return all(not_negative(case, effort - 1) for case in cases)
+            either += cases
+        elif atom.kind == "//" and isinstance(right, int) and right > 0:
+            either.append(right * rest + factor * (left - right + 1 if factor > 0 else left))
+        elif atom.kind == "%" and not_negative(right - 1, effort - 1):
+            either.append(rest if factor > 0 else rest + factor * (right - 1))
+    return any(not_negative(case, effort - 1) for case in either)
 
-    def certain(atom: Atom) -> bool:
-        if atom.kind == "size":
-            return True
-        if atom.kind == "max":
-            return any(map(not_negative, atom.args))
-        return atom.kind in ("min", "//") and all(map(not_negative, atom.args))
 
-    return all(c > 0 and all(certain(atom) for atom in monomial) for monomial, c in dim.terms)
+def _atom_not_negative(atom: Atom) -> bool:
+    if atom.kind == "size":
+        return True
+    if atom.kind == "max":
+        return any(map(not_negative, atom.args))
+    if atom.kind == "%":
+        return not_negative(atom.args[1])
+    return atom.kind in ("min", "//") and all(map(not_negative, atom.args))
 
 
 def size(name: str | None = None) -> Dim:
@@ -290,17 +339,28 @@ def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
     return total
 
 
-# ---- equalities between dimensions -----------------------------------------------------------------------------------
+# ---- conditions on dimensions ----------------------------------------------------------------------------------------
 
-_collector: contextvars.ContextVar[list[tuple[Dimension, Dimension, str]] | None] = contextvars.ContextVar(
-    "collector", default=None
-)
+
+class Condition(NamedTuple):
+    """What inference relies on without being able to decide it: `left == right` or `left <= right`.
+
+    For `==`, `what` names the two; for `<=`, it is the text of the error, with `{left}` and `{right}` for the values.
+    """
+
+    kind: str
+    left: Dimension
+    right: Dimension
+    what: str
+
+
+_collector: contextvars.ContextVar[list[Condition] | None] = contextvars.ContextVar("collector", default=None)
 
 
 @contextlib.contextmanager
-def collecting() -> Iterator[list[tuple[Dimension, Dimension, str]]]:
-    """Collect the equalities `(a, b, what)` that inference relies on without being able to decide them."""
-    found: list[tuple[Dimension, Dimension, str]] = []
+def collecting() -> Iterator[list[Condition]]:
+    """Collect the conditions that inference relies on without being able to decide them."""
+    found: list[Condition] = []
     token = _collector.set(found)
     try:
         yield found
@@ -319,10 +379,25 @@ def equate(left: Dimension, right: Dimension, what: str) -> Dimension:
         raise errors.ShapeError(f"{what} must be equal", got=f"{left} and {right}")
     found = _collector.get()
     if found is not None:
-        found.append((left, right, what))
+        found.append(Condition("==", left, right, what))
     if isinstance(left, int) or isinstance(right, int):
         return left if isinstance(left, int) else right
     return min(left, right, key=lambda d: (len(d.terms), [[a.serial for a in m] for m, _ in d.terms]))
+
+
+def require(left: Dimension, right: Dimension, what: str) -> None:
+    """`left <= right` must hold: an error if it cannot, a condition to check at run time if it may.
+
+    A `what` with `{left}` and `{right}` in it is the whole text of the error."""
+    if not_negative(right - left):
+        return
+    if not_negative(left - right - 1):
+        if "{" in what:
+            raise errors.ScanError(what.format(left=left, right=right))
+        raise errors.OutOfBoundsError(what.format(left=left, right=right))
+    found = _collector.get()
+    if found is not None:
+        found.append(Condition("<=", left, right, what))
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

@@ -1,33 +1,40 @@
-"""Elementwise ops: one line each."""
+"""Elementwise ops: one line each. Functions that are made of them (`softsign`...) are in `scanjit.tensor`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op, apply, as_node, constant
-from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
-from scanjit.types import Type
+from scanjit.ir import CONSTANT, Node, Op, as_node, constant, constant_value
+from scanjit.ops import special
+from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, full, zeros_like
+from scanjit.types import Dimension, Type
+
+INTS = ("int8", "int16", "int32", "int64", "uint8")
+FLOATS = ("float64", "float32")
 
 
 class Elementwise(Op):
     """An op that is applied to each element, with NumPy's broadcasting.
 
-    Its operands have one dtype (`prepare` promotes what a user gives), unless `mixed`.
+    Its operands have one dtype (`prepare` promotes what a user gives); only the first of a `mixed` op is a bool.
 
     Parameters
     ----------
-    lower : the expression in generated code, over SIMD values `{0}`, `{1}`...; or a function of the operands' dtypes
-        (and the params) that returns it.
+    lower : the expression in generated code, over SIMD values `{0}`, `{1}`... and `{T}`, the suffix of the result's
+        type; or a function of the operands' dtypes (and the params) that returns it.
     result : the dtype of the result: "same", a dtype's name, or a function of the operands' dtypes (and the params).
-    takes : the kinds of dtype that it computes in: "f" converts integers and bools to float64 first; "if" takes integers
-        and floats (bools become int64... as NumPy does), "bif" anything.
+    takes : the kinds of dtype that it computes in, of b(ool), i(nt), f(loat). Without "i", integers and bools become
+        float64; without "b", bools become int8, as in NumPy (where NumPy has no such function, an error).
+    bools : whether bools may become int8.
     formula : sympy text of the function of x (and y, z), by which the suite proves the gradient rule.
     cost : roughly how many instructions an element costs; what costs more than a load is worth saving for the gradient.
     domain : where tests sample each operand: pairs (low, high), one an operand.
+    mixed : whether the first operand is a condition.
     """
 
     kind: ClassVar[str] = "elementwise"
@@ -39,6 +46,7 @@ class Elementwise(Op):
         lower: str | Callable[..., str],
         result: str | Callable[..., Any] = "same",
         takes: str = "bif",
+        bools: bool = True,
         formula: str | None = None,
         cost: int = 1,
         domain: Sequence[tuple[float, float]] = ((-3.0, 3.0),),
@@ -47,27 +55,97 @@ class Elementwise(Op):
     ) -> None:
         def infer(*operands: Type, **params: Any) -> Type:
             dtypes = [t.dtype for t in operands]
-            if not mixed and len(set(dtypes)) > 1:
+            if len(set(dtypes[mixed:])) > 1 or (mixed and dtypes[0] != np.bool_):
                 raise errors.InternalError(f"{name} takes operands of one dtype", got=dtypes)
-            dtype = result(*dtypes, **params) if callable(result) else dtypes[0] if result == "same" else result
+            dtype = result(*dtypes, **params) if callable(result) else dtypes[-1] if result == "same" else result
             return Type(np.dtype(dtype), types.broadcast([t.shape for t in operands], f"operands of {name}"))
 
         if "vjp" in rest and rest["vjp"] is not None:
             rest.setdefault("jvp", _elementwise_jvp)
-        super().__init__(name, infer=infer, batch=_elementwise_batch, **rest)
-        self.lower, self.takes, self.formula, self.cost, self.domain = lower, takes, formula, cost, domain
+        kinds = {"f": FLOATS, "i": INTS, "b": ("bool",)}
+        rest.setdefault("dtypes", [dtype for kind in "fib" if kind in takes for dtype in kinds[kind]])
+        rest.setdefault("samples", self._samples)
+        super().__init__(name, infer=infer, batch=self._batch, **rest)
+        self.lower, self.result, self.takes, self.bools, self.mixed = lower, result, takes, bools, mixed
+        self.formula, self.cost, self.domain = formula, cost, domain
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Node]:
-        scalars = [v for v in values if isinstance(v, bool | int | float) and not isinstance(v, np.generic)]
-        nodes = [v if any(v is s for s in scalars) else as_node(v) for v in values]
-        dtype = types.promote([n.dtype for n in nodes if isinstance(n, Node)], scalars)
-        if dtype.kind not in self.takes.replace("i", "iu"):
-            dtype = np.dtype("float64" if self.takes == "f" else "int64")
-        return [cast(n, dtype) if isinstance(n, Node) else constant(n, dtype) for n in nodes]
+        if self.mixed:
+            return [truth(as_node(values[0])), *self._promoted(values[1:])]
+        return self._promoted(values)
+
+    def _promoted(self, values: Sequence[Any]) -> list[Node]:
+        """The values as nodes of one dtype that the op computes in. Python's numbers are weak."""
+        given = [v if _is_weak(v) else as_node(v) for v in values]
+        scalars = [v for v in given if not isinstance(v, Node)]
+        dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
+        if dtype.kind == "b" and "b" not in self.takes and "i" in self.takes:
+            if not self.bools:
+                raise errors.DtypeError(f"{self.name} is not defined for bool", fix="use logical operators: ~ & | ^")
+            dtype = np.dtype("int8")
+        elif dtype.kind not in self.takes.replace("i", "iu"):
+            if self.takes != "f":
+                raise errors.DtypeError(f"{self.name} is not defined for {dtype}", expected="integers or bools")
+            dtype = np.dtype("float64")
+        if dtype.kind in "iu" and any(not _fits(v, dtype) for v in scalars):
+            if self.result != "bool":
+                raise errors.DtypeError("this Python integer does not fit the dtype", got=scalars, expected=dtype)
+            dtype = np.dtype("int64")
+        return [cast(v, dtype) if isinstance(v, Node) else constant(v, dtype) for v in given]
+
+    def _batch(
+        self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any
+    ) -> tuple[Node, bool]:
+        ndim = max(a.ndim - b for a, b in zip(args, batched, strict=True))
+        aligned = []
+        for a, b in zip(args, batched, strict=True):
+            missing = ndim - (a.ndim - 1) if b else 0  # new axes stand between the batch axis and the others
+            aligned.append(DIMSHUFFLE(a, order=(0, *[None] * missing, *range(1, a.ndim))) if missing else a)
+        return self(*aligned, **params), True
+
+    def _samples(self, rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        for shapes in _SHAPES:
+            arrays = [sample(rng, shapes[i % len(shapes)], dtype, *pair) for i, pair in enumerate(self.domain)]
+            if self.mixed:
+                arrays[0] = rng.random(arrays[0].shape) < 0.5
+            yield tuple(arrays), {}
 
     def text(self, dtypes: Sequence[np.dtype], **params: Any) -> str:
         """The expression in generated code for operands of these dtypes, with `{0}`, `{1}`... for the operands."""
         return self.lower(*dtypes, **params) if callable(self.lower) else self.lower
+
+
+_SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((), ()),
+    ((5,), (5,)),
+    ((0,), (1,)),
+    ((2, 3), (3,)),
+    ((2, 1), (1, 3)),
+    ((), (4,)),
+    ((1,), (2, 1, 2)),
+)
+
+
+def sample(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, low: float = -3, high: float = 3
+) -> np.ndarray:
+    """Random numbers of a dtype between two bounds (for tests)."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return rng.random(shape) < 0.5
+    if kind in "iu":
+        lowest = max(math.ceil(low), 0) if kind == "u" else math.ceil(low)
+        return np.asarray(rng.integers(lowest, int(high) + 1, shape)).astype(dtype)
+    return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def _fits(value: Any, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return isinstance(value, bool) or not isinstance(value, int) or limits.min <= value <= limits.max
 
 
 def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **params: Any) -> Node | None:
@@ -81,51 +159,404 @@ def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **pa
     return None if total is None else broadcast_to(total, y.type.shape)
 
 
-def _elementwise_batch(
-    args: Sequence[Node], batched: Sequence[bool], size: Any, *, _op: Op | None = None, **params: Any
-):
-    raise NotImplementedError
-
-
 def cast(x: Node, dtype: Any) -> Node:
     """`x` in another dtype; `x` itself where it has it."""
     dtype = types.dtype_of(dtype)
-    return x if x.dtype == dtype else CAST(x, dtype=dtype)
+    if x.dtype == dtype:
+        return x
+    if x.op is CONSTANT:
+        return constant(_cast_reference(x.params["data"].array, dtype=dtype))
+    return CAST(x, dtype=dtype)
 
+
+def truth(x: Node) -> Node:
+    """`x != 0`."""
+    return x if x.dtype.kind == "b" else cast(x, "bool")
+
+
+def where(condition: Node, a: Any, b: Any) -> Node:
+    """`a` where the condition holds, else `b`."""
+    return WHERE(*WHERE.prepare((condition, a, b)))
+
+
+def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    # What C leaves undefined is defined here: NaN is 0; numbers beyond 32 bits (64 for int64) saturate, then wrap.
+    limits = np.iinfo(np.int64 if dtype.itemsize == 8 else np.int32)
+    whole = np.where(np.isnan(x), 0.0, x).astype(np.float64)
+    inside = (whole >= limits.min) & (whole < -float(limits.min))
+    edge = np.where(whole > 0, limits.max, limits.min)
+    return np.where(inside, np.where(inside, whole, 0.0).astype(np.int64), edge).astype(dtype)
+
+
+def _bool_or(boolean: str, number: str) -> Callable[..., str]:
+    """A lowering that is another for bools, which are masks in generated code."""
+    return lambda dtype, *_: boolean if dtype.kind == "b" else number
+
+
+_TWO = ((-3.0, 3.0), (-3.0, 3.0))
+_NONZERO = ((-3.0, 3.0), (0.5, 3.0))
+
+# ---- dtypes and gradients --------------------------------------------------------------------------------------------
 
 CAST = Elementwise(
     "cast",
-    lower=lambda source, *, dtype: f"cast_{{{dtype}}}({{0}})",
+    lower=lambda source, *, dtype: "{0} != 0" if dtype.kind == "b" else "cast_{T}({0})",
     result=lambda source, *, dtype: dtype,
-    reference=lambda x, *, dtype: x.astype(dtype),
+    reference=_cast_reference,
     vjp=lambda g, y, x, *, dtype: (cast(g, x.dtype) if x.dtype.kind == "f" and dtype.kind == "f" else None,),
-    doc="the same value in another dtype",
+    samples=lambda rng, dtype: [
+        ((sample(rng, (3,), dtype, 0, 3),), {"dtype": d}) for d in types.DTYPES if d != np.dtype(dtype)
+    ],
+    doc="the same value in another dtype; floats become integers towards zero",
 )
+STOP_GRADIENT = Elementwise(
+    "stop_gradient", lower="{0}", reference=lambda x: x, doc="the same value, a constant to differentiation"
+)
+CLIP_GRADIENT = Elementwise(
+    "clip_gradient",
+    lower="{0}",
+    takes="f",
+    reference=lambda x, *, low, high: x,
+    vjp=lambda g, y, x, *, low, high: (CLIP(*CLIP.prepare((g, low, high))),),
+    jvp=lambda tangents, y, x, **_: tangents[0],
+    samples=lambda rng, dtype: [((sample(rng, (3,), dtype),), {"low": -1.0, "high": 1.0})],
+    doc="the same value; the gradient that passes back through it is clipped",
+)
+WHERE = Elementwise(
+    "where",
+    lower=lambda c, a, b: "({0} & {1}) | (~{0} & {2})" if a.kind == "b" else "select({0}, {1}, {2})",
+    mixed=True,
+    reference=np.where,
+    vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
+    domain=(*_TWO, (-3, 3)),
+    doc="the second operand where the first holds, else the third",
+)
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
 
 ADD = Elementwise(
     "add",
-    lower="{0} + {1}",
-    takes="if",
+    lower=_bool_or("{0} | {1}", "{0} + {1}"),
     reference=np.add,
     vjp=lambda g, y, a, b: (g, g),
     formula="x + y",
-    domain=((-3, 3), (-3, 3)),
+    domain=_TWO,
+)
+SUB = Elementwise(
+    "sub",
+    lower="{0} - {1}",
+    takes="if",
+    bools=False,
+    reference=np.subtract,
+    vjp=lambda g, y, a, b: (g, -g),
+    formula="x - y",
+    domain=_TWO,
 )
 MUL = Elementwise(
     "mul",
-    lower="{0} * {1}",
-    takes="if",
+    lower=_bool_or("{0} & {1}", "{0} * {1}"),
     reference=np.multiply,
     vjp=lambda g, y, a, b: (g * b, g * a),
     formula="x * y",
-    domain=((-3, 3), (-3, 3)),
+    domain=_TWO,
 )
-TANH = Elementwise(
-    "tanh",
-    lower="tanh({0})",
+
+
+def _div_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    share = g / b
+    return share, -(share * y)
+
+
+DIV = Elementwise(
+    "div",
+    lower="{0} / {1}",
     takes="f",
-    reference=np.tanh,
-    vjp=lambda g, y, x: (g * (1 - y * y),),
-    formula="tanh(x)",
-    cost=20,
+    reference=np.divide,
+    vjp=_div_vjp,
+    formula="x / y",
+    cost=8,
+    domain=_NONZERO,
 )
+FLOORDIV = Elementwise(
+    "floordiv",
+    lower="floordiv({0}, {1})",
+    takes="if",
+    reference=np.floor_divide,
+    vjp=lambda g, y, a, b: (zeros_like(a), zeros_like(b)),
+    cost=20,
+    domain=_NONZERO,
+    doc="the quotient rounded down; integers by 0 give 0",
+)
+MOD = Elementwise(
+    "mod",
+    lower="mod({0}, {1})",
+    takes="if",
+    reference=np.mod,
+    vjp=lambda g, y, a, b: (g, -(g * (a // b))),
+    cost=20,
+    domain=_NONZERO,
+    doc="what is left of a division rounded down, with the sign of the divisor; integers by 0 give 0",
+)
+
+
+def _pow_reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    # NumPy raises for negative powers of integers. Here the value is truncated: 0, but 1 or -1 for 1 and -1.
+    unit = np.where(x == 1, 1, np.where((x == -1) & (x < 0), np.where(y % 2 == 0, 1, -1), 0))
+    return np.where(y < 0, unit, np.power(x, np.maximum(y, 0))).astype(x.dtype)
+
+
+def _pow_vjp(g: Node, y: Node, x: Node, e: Node) -> tuple[Node, Node]:
+    known = constant_value(e)
+    if known is not None and known.ndim == 0:
+        by_base = float(known) * power(x, float(known) - 1) if known else zeros_like(x)
+    else:  # each `where` also guards what it does not select, so that the gradient of the gradient is finite too
+        by_base = where(e == 0, 0, e * x ** (where(e == 0, 1, e) - 1))
+    by_exponent = where(x == 0, 0, y * LOG(where(x == 0, 1, x)))
+    return g * by_base, g * by_exponent
+
+
+POW = Elementwise(
+    "pow",
+    lower="pow({0}, {1})",
+    takes="if",
+    reference=_pow_reference,
+    vjp=_pow_vjp,
+    formula="x ** y",
+    cost=60,
+    domain=((0.2, 3.0), (0.0, 3.0)),
+)
+
+
+def power(x: Any, exponent: Any) -> Node:
+    """`x ** exponent`; small known powers are products, and therefore fast and exact."""
+    x, exponent = POW.prepare((x, exponent))
+    known = constant_value(exponent)
+    if known is None or exponent.ndim:
+        return POW(x, exponent)
+    if known < 0 and x.dtype.kind in "iu":
+        raise errors.ArgumentError("integers have no negative powers", got=f"exponent {known}", fix="cast to a float")
+    if known in (0, 1, 2, 3, 4):
+        factors = {0: full(1, x.type.shape, x.dtype), 1: x}
+        for n in range(2, int(known) + 1):
+            factors[n] = factors[n // 2] * factors[n - n // 2]
+        return factors[int(known)]
+    if known in (-1, -2):
+        return 1 / power(x, -known)
+    return SQRT(x) if known == 0.5 else POW(x, exponent)
+
+
+NEG = Elementwise(
+    "neg",
+    lower="-{0}",
+    takes="if",
+    bools=False,
+    reference=np.negative,
+    vjp=lambda g, y, x: (-g,),
+    formula="-x",
+)
+ABS = Elementwise(
+    "abs",
+    lower=_bool_or("{0}", "abs({0})"),
+    reference=np.abs,
+    vjp=lambda g, y, x: (g * SIGN(x),),
+    formula="Abs(x)",
+)
+SIGN: Elementwise = Elementwise(
+    "sign",
+    lower="sign({0})",
+    takes="if",
+    bools=False,
+    reference=np.sign,
+    vjp=lambda g, y, x: (zeros_like(x),),
+)
+
+
+def _max_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    """The larger (or, through `y`, the smaller) gets the gradient; equal ones share it."""
+    tie = where(a == b, g * 0.5, 0)
+    first = (a > b) if y.op is MAXIMUM else (a < b)
+    second = (a < b) if y.op is MAXIMUM else (a > b)
+    return where(first, g, tie), where(second, g, tie)
+
+
+MAXIMUM = Elementwise(
+    "maximum",
+    lower=_bool_or("{0} | {1}", "maximum({0}, {1})"),
+    reference=np.maximum,
+    vjp=_max_vjp,
+    formula="Max(x, y)",
+    domain=_TWO,
+)
+MINIMUM = Elementwise(
+    "minimum",
+    lower=_bool_or("{0} & {1}", "minimum({0}, {1})"),
+    reference=np.minimum,
+    vjp=_max_vjp,
+    formula="Min(x, y)",
+    domain=_TWO,
+)
+CLIP: Elementwise = Elementwise(
+    "clip",
+    lower="minimum(maximum({0}, {1}), {2})",
+    takes="if",
+    reference=lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    vjp=lambda g, y, x, low, high: (
+        where((x >= low) & (x <= high), g, 0),
+        where((x < low) & (low <= high), g, 0),
+        where((x > high) | (low > high), g, 0),
+    ),
+    formula="Min(Max(x, y), z)",
+    domain=((-3, 3), (-2, -1), (1, 2)),
+    doc="a number kept between two bounds (which pass the gradient on if they are met exactly)",
+)
+
+# ---- comparisons and logic -------------------------------------------------------------------------------------------
+
+
+def _comparison(name: str, sign: str, of_bools: str, reference: Callable[..., Any]) -> Elementwise:
+    return Elementwise(
+        name, lower=_bool_or(of_bools, f"{{0}} {sign} {{1}}"), result="bool", reference=reference, domain=_TWO
+    )
+
+
+LESS = _comparison("less", "<", "~{0} & {1}", np.less)
+LESS_EQUAL = _comparison("less_equal", "<=", "~{0} | {1}", np.less_equal)
+GREATER = _comparison("greater", ">", "{0} & ~{1}", np.greater)
+GREATER_EQUAL = _comparison("greater_equal", ">=", "{0} | ~{1}", np.greater_equal)
+EQUAL = _comparison("equal", "==", "~({0} ^ {1})", np.equal)
+NOT_EQUAL = _comparison("not_equal", "!=", "{0} ^ {1}", np.not_equal)
+AND = Elementwise("and", lower="{0} & {1}", takes="bi", reference=np.bitwise_and, domain=_TWO)
+OR = Elementwise("or", lower="{0} | {1}", takes="bi", reference=np.bitwise_or, domain=_TWO)
+XOR = Elementwise("xor", lower="{0} ^ {1}", takes="bi", reference=np.bitwise_xor, domain=_TWO)
+INVERT = Elementwise("invert", lower="~{0}", takes="bi", reference=np.invert)
+ISNAN = Elementwise("isnan", lower="isnan({0})", takes="f", result="bool", reference=np.isnan)
+ISINF = Elementwise("isinf", lower="isinf({0})", takes="f", result="bool", reference=np.isinf)
+
+
+# ---- functions of one number -----------------------------------------------------------------------------------------
+
+
+def _function(
+    name: str,
+    reference: Callable[..., Any],
+    derivative: Callable[[Node, Node], Any],
+    formula: str | None = None,
+    *domain: float,
+    cost: int = 20,
+    takes: str = "f",
+    lower: str | None = None,
+    doc: str = "",
+) -> Elementwise:
+    """A function of one number with its derivative, as a function of (x, y), `y` being the value at `x`."""
+    return Elementwise(
+        name,
+        lower=lower or name + "({0})",
+        takes=takes,
+        reference=reference,
+        vjp=lambda g, y, x: (g * derivative(x, y),),
+        formula=formula,
+        domain=(domain or (-3.0, 3.0),),  # type: ignore[arg-type]
+        cost=cost,
+        doc=doc,
+    )
+
+
+SQRT = _function("sqrt", np.sqrt, lambda x, y: 0.5 / y, "sqrt(x)", 0.1, 3, cost=8)
+CBRT = _function("cbrt", np.cbrt, lambda x, y: 1 / (3 * y * y), "sign(x) * Abs(x) ** Rational(1, 3)", 0.2, 3)
+EXP = _function("exp", np.exp, lambda x, y: y, "exp(x)")
+EXP2 = _function("exp2", np.exp2, lambda x, y: y * math.log(2), "2 ** x")
+EXPM1 = _function("expm1", np.expm1, lambda x, y: y + 1, "exp(x) - 1")
+LOG = _function("log", np.log, lambda x, y: 1 / x, "log(x)", 0.1, 3)
+LOG2 = _function("log2", np.log2, lambda x, y: 1 / (x * math.log(2)), "log(x, 2)", 0.1, 3)
+LOG10 = _function("log10", np.log10, lambda x, y: 1 / (x * math.log(10)), "log(x, 10)", 0.1, 3)
+LOG1P = _function("log1p", np.log1p, lambda x, y: 1 / (1 + x), "log(1 + x)", -0.8, 3)
+SIN = _function("sin", np.sin, lambda x, y: COS(x), "sin(x)")
+COS: Elementwise = _function("cos", np.cos, lambda x, y: -SIN(x), "cos(x)")
+TAN = _function("tan", np.tan, lambda x, y: 1 + y * y, "tan(x)", -1.2, 1.2, cost=40)
+ARCSIN = _function("arcsin", np.arcsin, lambda x, y: 1 / SQRT((1 - x) * (1 + x)), "asin(x)", -0.9, 0.9)
+ARCCOS = _function("arccos", np.arccos, lambda x, y: -1 / SQRT((1 - x) * (1 + x)), "acos(x)", -0.9, 0.9)
+ARCTAN = _function("arctan", np.arctan, lambda x, y: 1 / (1 + x * x), "atan(x)")
+SINH = _function("sinh", np.sinh, lambda x, y: COSH(x), "sinh(x)")
+COSH: Elementwise = _function("cosh", np.cosh, lambda x, y: SINH(x), "cosh(x)")
+TANH = _function("tanh", np.tanh, lambda x, y: 1 - y * y, "tanh(x)")
+SIGMOID = _function("sigmoid", special.sigmoid, lambda x, y: y * (1 - y), "1 / (1 + exp(-x))", doc="1 / (1 + exp(-x))")
+SOFTPLUS = _function(
+    "softplus", special.softplus, lambda x, y: SIGMOID(x), "log(1 + exp(x))", cost=40, doc="log(1 + exp(x))"
+)
+LOG_SIGMOID = _function(
+    "log_sigmoid", lambda x: -special.softplus(-x), lambda x, y: SIGMOID(-x), "-log(1 + exp(-x))", cost=40
+)
+RELU = Elementwise(
+    "relu",
+    lower="maximum({0}, 0)",
+    takes="if",
+    reference=lambda x: np.maximum(x, x.dtype.type(0)),
+    vjp=lambda g, y, x: (where(y > 0, g, 0),),
+    formula="Max(x, 0)",
+    doc="x where it is positive, else 0 (and so its derivative at 0)",
+)
+_SLOPE_OF_ERF = 2 / math.sqrt(math.pi)
+ERF = _function("erf", special.erf, lambda x, y: _SLOPE_OF_ERF * EXP(-(x * x)), "erf(x)", cost=40)
+ERFC = _function("erfc", special.erfc, lambda x, y: -_SLOPE_OF_ERF * EXP(-(x * x)), "1 - erf(x)", cost=60)
+GAMMALN = _function(
+    "gammaln", special.gammaln, lambda x, y: DIGAMMA(x), "loggamma(x)", 0.2, 6, cost=200, doc="log(abs(gamma(x)))"
+)
+DIGAMMA: Elementwise = _function(
+    "digamma", special.digamma, lambda x, y: trigamma(x), "digamma(x)", 0.2, 6, cost=200, doc="gammaln's derivative"
+)
+ARCTAN2 = Elementwise(
+    "arctan2",
+    lower="arctan2({0}, {1})",
+    takes="f",
+    reference=np.arctan2,
+    vjp=lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a) / (a * a + b * b)),
+    formula="atan2(x, y)",
+    cost=60,
+    domain=((-3, 3), (0.5, 3)),
+)
+
+
+def _rounding(name: str, reference: Callable[..., Any], doc: str) -> Elementwise:
+    return Elementwise(
+        name,
+        lower=_of_floats(name),
+        takes="if",
+        bools=False,
+        reference=lambda x: x if x.dtype.kind in "iu" else reference(x),
+        vjp=lambda g, y, x: (zeros_like(x),),
+        doc=doc,
+    )
+
+
+def _of_floats(name: str) -> Callable[..., str]:
+    return lambda dtype: name + "({0})" if dtype.kind == "f" else "{0}"
+
+
+FLOOR = _rounding("floor", np.floor, "the largest whole number that is not larger")
+CEIL = _rounding("ceil", np.ceil, "the smallest whole number that is not smaller")
+TRUNC = _rounding("trunc", np.trunc, "the whole number towards zero")
+ROUND = _rounding("round", np.rint, "the nearest whole number, ties to the even one")
+
+
+def trigamma(x: Node) -> Node:
+    """The derivative of `digamma`, made of arithmetic so that it has derivatives of every order itself.
+
+    `trigamma(x) = trigamma(x + n) + sum 1 / (x + k)**2`, then the asymptotic series; by reflection below 1/2.
+    """
+    low = x < 0.5
+    z = where(low, 1 - x, x)
+    total: Any = 0
+    for k in range(8):
+        total = total + 1 / ((z + k) * (z + k))
+    inverse = 1 / (z + 8)
+    square = inverse * inverse
+    series: Any = 0
+    for bernoulli in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        series = bernoulli + series * square
+    total = total + (inverse + square * (0.5 + inverse * series))
+    sine = SIN(where(low, x - ROUND(x), 0.5) * math.pi)  # whole turns change neither the square nor its derivatives
+    return where(low, math.pi**2 / (sine * sine) - total, total)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.shape import zeros_like
-from scanjit.types import Type
+from scanjit.ops.elementwise import sample, where
+from scanjit.ops.shape import ANY_DTYPE, DIMSHUFFLE, IOTA, RESHAPE, broadcast_to, full, zeros_like
+from scanjit.types import Dimension, Type
 
 
-def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple:
+def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, ...]:
     """The shape of what is gathered: the indices' shape in place of the axes that they index."""
     shape = indices[0].shape
     for other in indices:
@@ -28,7 +29,7 @@ def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple:
 def _checked(x: np.ndarray, indices: Sequence[np.ndarray], axis: int) -> None:
     for k, index in enumerate(indices):
         size = x.shape[axis + k]
-        if index.size and not (0 <= index.min() and index.max() < size):
+        if index.size and (index.min() < 0 or index.max() >= size):
             bad = index[(index < 0) | (index >= size)].flat[0]
             raise errors.OutOfBoundsError(f"index {bad} is out of bounds for axis {axis + k} with size {size}")
 
@@ -38,7 +39,56 @@ def _gather_reference(x: np.ndarray, *indices: np.ndarray, axis: int) -> np.ndar
     return x[(slice(None),) * axis + tuple(indices)]
 
 
-GATHER = Op(
+_CASES: tuple[tuple[tuple[int, ...], int, tuple[Any, ...]], ...] = (
+    ((5,), 0, ([0, 3, 3],)),
+    ((4, 3), 0, (2,)),
+    ((4, 3), 1, ([[0, 2], [1, 1]],)),
+    ((3, 4, 2), 0, ([[0], [2]], [1, 3])),
+    ((2, 3, 4), 1, ([2, 0], 3)),
+    ((3, 2), 0, ([],)),
+    ((1, 0), 0, ([0, 0],)),
+)
+
+
+def _gather_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for shape, axis, indices in _CASES:
+        yield (sample(rng, shape, dtype), *(np.asarray(i, np.int64) for i in indices)), {"axis": axis}
+
+
+def _batch_axis(index: Node, batched: bool, ndim: int) -> Node:
+    """An index with its batch axis in front of `ndim` others; one without a batch axis stays as it is."""
+    if not batched:
+        return index
+    return DIMSHUFFLE(index, order=(0, *[None] * (ndim - index.ndim + 1), *range(1, index.ndim)))
+
+
+def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[list[Node], int]:
+    """The indices after one more, the position in the batch, and how many axes they have without the batch."""
+    ndim = max(i.ndim - b for i, b in zip(indices, batched, strict=True))
+    position = DIMSHUFFLE(IOTA(length=size), order=(0, *[None] * ndim))
+    return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))], ndim
+
+
+def _moved(x: Node, source: int, target: int) -> Node:
+    """`x` with one axis moved, the others in order."""
+    order = [a for a in range(x.ndim) if a != source]
+    order.insert(target, source)
+    return x if source == target else DIMSHUFFLE(x, order=tuple(order))
+
+
+def _gather_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int) -> tuple[Node, bool]:
+    (x, *indices), (whole, *each) = args, batched
+    if not any(each):
+        return GATHER(x, *indices, axis=axis + 1), True
+    paired, _ = _paired(indices, each, size)
+    if whole:
+        found = GATHER(_moved(x, 0, axis), *paired, axis=axis)
+    else:
+        found = GATHER(x, *paired[1:], axis=axis)
+    return _moved(found, axis, 0), True
+
+
+GATHER: Op = Op(
     "gather",
     infer=lambda x, *indices, axis: x.with_shape(_gathered(x, indices, axis)),
     reference=_gather_reference,
@@ -49,13 +99,16 @@ GATHER = Op(
     jvp=lambda tangents, y, x, *indices, axis: (
         None if tangents[0] is None else GATHER(tangents[0], *indices, axis=axis)
     ),
+    batch=_gather_batch,
+    samples=_gather_samples,
+    dtypes=ANY_DTYPE,
     doc="`x[..., i, j, ...]`: entries at int64 indices (never negative) of consecutive axes from `axis` on",
 )
 
 
 def _scatter_infer(x: Type, v: Type, *indices: Type, axis: int, add: bool) -> Type:
     shape = _gathered(x, indices, axis)
-    if v.dtype != x.dtype or v.ndim != len(shape):
+    if v.dtype != x.dtype or v.ndim != len(shape) or (add and x.dtype == np.bool_):
         raise errors.InternalError("scatter takes a value of the gathered type", got=f"{v} into {x}")
     for a, b in zip(v.shape, shape, strict=True):
         types.equate(a, b, "a dimension of a value to scatter")
@@ -65,17 +118,68 @@ def _scatter_infer(x: Type, v: Type, *indices: Type, axis: int, add: bool) -> Ty
 def _scatter_reference(x: np.ndarray, v: np.ndarray, *indices: np.ndarray, axis: int, add: bool) -> np.ndarray:
     _checked(x, indices, axis)
     x = x.copy()
-    where = (slice(None),) * axis + tuple(indices)
+    place: Any = (slice(None),) * axis + tuple(indices)
     if add:
-        np.add.at(x, where, v)
+        np.add.at(x, place, v)
     else:
-        x[where] = v
+        x[place] = v
     return x
 
 
-SCATTER = Op(
+def _last_written(x: Node, v: Node, indices: Sequence[Node], axis: int) -> Node | None:
+    """Which entries of `v` stay, when later ones replace earlier ones; None if all do."""
+    shape = v.type.shape[axis : axis + v.ndim - (x.ndim - len(indices))]
+    if not shape:
+        return None
+    order = RESHAPE(IOTA(length=types.product(shape)), shape=shape)
+    indexed = full(0, x.type.shape[axis : axis + len(indices)], "int64")
+    last = GATHER(SCATTER(indexed, order, *indices, axis=0, add=False), *indices, axis=0) == order
+    return DIMSHUFFLE(last, order=(*range(last.ndim), *[None] * (v.ndim - axis - last.ndim)))
+
+
+def _scatter_vjp(g: Node, y: Node, x: Node, v: Node, *indices: Node, axis: int, add: bool) -> tuple[Node | None, ...]:
+    of_v = GATHER(g, *indices, axis=axis)
+    if add:
+        return g, of_v, *[None] * len(indices)
+    stays = _last_written(x, v, indices, axis)
+    of_x = SCATTER(g, zeros_like(v), *indices, axis=axis, add=False)
+    return of_x, of_v if stays is None else where(stays, of_v, 0), *[None] * len(indices)
+
+
+def _scatter_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *indices: Node, **params: Any) -> Any:
+    if tangents[0] is None and tangents[1] is None:
+        return None
+    dx, dv = (zeros_like(a) if t is None else t for a, t in zip((x, v), tangents, strict=False))
+    return SCATTER(dx, dv, *indices, **params)
+
+
+def _scatter_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int, add: bool
+) -> tuple[Node, bool]:
+    x, v = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args[:2], batched, strict=False))
+    indices, each = args[2:], batched[2:]
+    if not any(each):
+        return SCATTER(x, v, *indices, axis=axis + 1, add=add), True
+    paired, _ = _paired(indices, each, size)
+    changed = SCATTER(_moved(x, 0, axis), _moved(v, 0, axis), *paired, axis=axis, add=add)
+    return _moved(changed, axis, 0), True
+
+
+def _scatter_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for (x, *indices), params in _gather_samples(rng, dtype):
+        v = sample(rng, _gather_reference(x, *indices, **params).shape, dtype)
+        for add in (False, True) if dtype != "bool" else (False,):
+            yield (x, v, *indices), {**params, "add": add}
+
+
+SCATTER: Op = Op(
     "scatter",
     infer=_scatter_infer,
     reference=_scatter_reference,
+    vjp=_scatter_vjp,
+    jvp=_scatter_jvp,
+    batch=_scatter_batch,
+    samples=_scatter_samples,
+    dtypes=ANY_DTYPE,
     doc="`x` with `v` added to (or, one after the other, put in place of) its entries at int64 indices",
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
+from scanjit.ops.elementwise import sample
+from scanjit.ops.reduce import NUMBERS
 from scanjit.types import Dimension, Type
 
 Labels = tuple[int, ...]
@@ -54,7 +56,23 @@ def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: L
     return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
 
-def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, left: Labels, right: Labels, out: Labels):
+def _samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for a, b, left, right, out in (
+        ((2, 3), (3, 4), (0, 1), (1, 2), (0, 2)),
+        ((3,), (3,), (0,), (0,), ()),
+        ((2,), (3,), (0,), (1,), (0, 1)),
+        ((2, 3, 1), (2, 1, 4), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
+        ((2, 3), (4, 3, 2), (0, 1), (2, 1, 0), (2,)),
+        ((2, 3), (2, 3), (0, 1), (0, 1), (1, 0)),
+        ((2, 0), (0, 3), (0, 1), (1, 2), (0, 2)),
+        ((), (2,), (), (0,), (0,)),
+    ):
+        yield (sample(rng, a, dtype), sample(rng, b, dtype)), {"left": left, "right": right, "out": out}
+
+
+def _batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, left: Labels, right: Labels, out: Labels
+) -> Any:
     new = max((*left, *right), default=-1) + 1
     lead = [(new,) if b else () for b in batched]
     return contract(args[0], args[1], lead[0] + left, lead[1] + right, (new, *out)), True
@@ -67,6 +85,8 @@ CONTRACT = Op(
     vjp=lambda g, y, a, b, *, left, right, out: (contract(g, b, out, right, left), contract(g, a, out, left, right)),
     jvp=_jvp,
     batch=_batch,
+    samples=_samples,
+    dtypes=(*NUMBERS, "bool"),
     doc="sum of products: `out[i, j] = sum_k left[i, k] * right[k, j]`, with axes named by labels",
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op, apply, as_node, constant
-from scanjit.types import Dimension, Type
+from scanjit.types import Dimension, Type, not_negative
 
 Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
 """Where an axis of a view's operand is read: an offset, and for some axes of the view, the stride."""
@@ -29,16 +29,28 @@ class View(Op):
         self.access = access
 
 
-def _linear(op_name: str) -> Callable[..., Node | None]:
+def _linear(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
     """The jvp of a linear op with one operand: the op itself, on the tangent."""
-
-    def jvp(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
-        return None if tangents[0] is None else y.op(tangents[0], **params)
-
-    return jvp
+    return None if tangents[0] is None else y.op(tangents[0], **params)
 
 
-# ---- dimshuffle: transposes, new axes of size 1, axes of size 1 dropped ------------------------------------------------
+Sample = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _numbered(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array whose elements (but for bools) are different (for tests)."""
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) + 1).astype(dtype)
+
+
+def _sampled(*cases: tuple[tuple[int, ...], dict[str, Any]]) -> Callable[[Any, Any], list[Sample]]:
+    """Samples of an op with one operand, of these shapes and with these parameters."""
+    return lambda rng, dtype: [((_numbered(shape, dtype),), params) for shape, params in cases]
+
+
+ANY_DTYPE = tuple(map(str, types.DTYPES))
+
+
+# ---- dimshuffle: transposes, new axes of size 1, axes of size 1 dropped ----------------------------------------------
 
 
 def _dimshuffle_infer(x: Type, *, order: tuple[int | None, ...]) -> Type:
@@ -62,7 +74,9 @@ def _dimshuffle_reference(x: np.ndarray, *, order: tuple[int | None, ...]) -> np
     return np.expand_dims(moved, tuple(i for i, axis in enumerate(order) if axis is None))
 
 
-def _dimshuffle_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, order: tuple[int | None, ...]):
+def _dimshuffle_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, order: tuple[int | None, ...]
+) -> Any:
     return DIMSHUFFLE(args[0], order=(0, *(None if axis is None else axis + 1 for axis in order))), True
 
 
@@ -74,13 +88,22 @@ DIMSHUFFLE = View(
         (0, ((order.index(axis), 1),)) if axis in order else (0, ()) for axis in range(len(shape))
     ],
     vjp=_dimshuffle_vjp,
-    jvp=_linear("dimshuffle"),
+    jvp=_linear,
     batch=_dimshuffle_batch,
+    samples=_sampled(
+        ((2, 3), {"order": (1, 0)}),
+        ((2, 3), {"order": (None, 0, None, 1)}),
+        ((1, 3, 1), {"order": (1,)}),
+        ((2, 1, 3), {"order": (2, None, 0)}),
+        ((), {"order": (None, None)}),
+        ((0, 2), {"order": (1, 0)}),
+    ),
+    dtypes=ANY_DTYPE,
     doc="axes in another order; `None` makes a new axis of size 1; axes of size 1 may be left out",
 )
 
 
-# ---- broadcast_to --------------------------------------------------------------------------------------------------------
+# ---- broadcast_to ----------------------------------------------------------------------------------------------------
 
 
 def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
@@ -92,7 +115,9 @@ def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
     return x.with_shape(shape)
 
 
-def _broadcast_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...]):
+def _broadcast_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...]
+) -> Any:
     (x,) = args
     ones = [None] * (len(shape) - (x.ndim - 1))
     x = DIMSHUFFLE(x, order=(0, *ones, *range(1, x.ndim)))
@@ -107,8 +132,16 @@ BROADCAST_TO = View(
         (0, ()) if dim == 1 else (0, ((axis, 1),)) for axis, dim in enumerate(given, start=len(shape) - len(given))
     ],
     vjp=lambda g, y, x, *, shape: (sum_to(g, x.type.shape),),
-    jvp=_linear("broadcast_to"),
+    jvp=_linear,
     batch=_broadcast_batch,
+    samples=_sampled(
+        ((3,), {"shape": (2, 3)}),
+        ((2, 1), {"shape": (2, 4)}),
+        ((), {"shape": (2, 2)}),
+        ((1, 1), {"shape": (3, 0, 2)}),
+        ((2,), {"shape": (2,)}),
+    ),
+    dtypes=ANY_DTYPE,
     doc="a tensor stretched to a shape, by NumPy's rule",
 )
 
@@ -148,11 +181,46 @@ def zeros_like(x: Node) -> Node:
     return full(0, x.type.shape, x.dtype)
 
 
-# ---- slice: a window of every axis, with a step ------------------------------------------------------------------------------
+# ---- slice: a window of every axis, with a step ----------------------------------------------------------------------
 
 
 def _slice_infer(x: Type, *, start: tuple, length: tuple, step: tuple) -> Type:
+    if not len(start) == len(length) == len(step) == x.ndim:
+        raise errors.InternalError("a slice has a start, a length and a step for each axis", got=f"{start} of {x}")
+    for axis, window in enumerate(zip(start, length, step, strict=True)):
+        _require_inside(axis, x.shape[axis], *window)
     return x.with_shape(length)
+
+
+def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimension, step: Dimension) -> None:
+    """A window must lie inside its axis (unless it is empty): certain, or checked at run time."""
+    types.require(0, length, f"the length of a slice of axis {axis} is negative: {{right}}")
+    if length == 0:
+        return
+    # If there is any entry, then `max(n, 0)` of them are n.
+    atom = types.as_atom(length)
+    count = length
+    if atom is not None and atom.kind == "max" and atom.args[1] == 0:
+        count = atom.args[0]
+    ends = start, start + step * (count - 1)
+    first, last = ends if not_negative(step) else ends[::-1]
+    if not not_negative(step) and not not_negative(-step):
+        raise errors.InternalError("the sign of a step must be known", got=step)
+    some = 1 if not_negative(length - 1) else types.minimum(length, 1)
+    if not not_negative(first):
+        least, rest = _apart(first)
+        types.require(some * least, some * rest, _OUTSIDE.format(start, axis, size))
+    if not not_negative(size - 1 - last):
+        types.require(some * (last + 1), some * size, _OUTSIDE.format(start, axis, size))
+
+
+_OUTSIDE = "index {} is out of bounds for axis {} with size {}: {{left}} exceeds {{right}}"
+
+
+def _apart(dim: Dimension) -> tuple[Dimension, Dimension]:
+    """`0 <= dim` with its constant on the other side."""
+    constant = dict(dim.terms).get((), 0) if isinstance(dim, types.Dim) else dim
+    return -constant, dim - constant
 
 
 def _slice_reference(x: np.ndarray, *, start: tuple, length: tuple, step: tuple) -> np.ndarray:
@@ -164,7 +232,9 @@ def _slice_reference(x: np.ndarray, *, start: tuple, length: tuple, step: tuple)
     return x
 
 
-def _slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start, length, step):
+def _slice_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: Any, length: Any, step: Any
+) -> Any:
     return SLICE(args[0], start=(0, *start), length=(size, *length), step=(1, *step)), True
 
 
@@ -176,8 +246,17 @@ SLICE = View(
         (a, ((axis, s),)) for axis, (a, s) in enumerate(zip(start, step, strict=True))
     ],
     vjp=lambda g, y, x, *, start, length, step: (SET_SLICE(zeros_like(x), g, start=start, step=step),),
-    jvp=_linear("slice"),
+    jvp=_linear,
     batch=_slice_batch,
+    samples=_sampled(
+        ((5,), {"start": (1,), "length": (3,), "step": (1,)}),
+        ((5,), {"start": (4,), "length": (3,), "step": (-2,)}),
+        ((3, 4), {"start": (2, 0), "length": (3, 2), "step": (-1, 3)}),
+        ((3,), {"start": (-1,), "length": (0,), "step": (-1,)}),
+        ((0, 2), {"start": (0, 1), "length": (0, 1), "step": (1, 1)}),
+        ((), {"start": (), "length": (), "step": ()}),
+    ),
+    dtypes=ANY_DTYPE,
     doc="`length[k]` entries of each axis k, from `start[k]`, `step[k]` apart; never outside the tensor",
 )
 
@@ -197,12 +276,14 @@ def flip(x: Node, axis: int) -> Node:
     return window(x, axis, n - 1, n, -1)
 
 
-# ---- set_slice: a tensor with a window of it replaced ---------------------------------------------------------------------------
+# ---- set_slice: a tensor with a window of it replaced ----------------------------------------------------------------
 
 
 def _set_slice_infer(x: Type, v: Type, *, start: tuple, step: tuple) -> Type:
     if x.dtype != v.dtype or x.ndim != v.ndim:
         raise errors.InternalError("set_slice takes a value of the tensor's dtype and rank", got=f"{x} and {v}")
+    for axis, window in enumerate(zip(start, v.shape, step, strict=True)):
+        _require_inside(axis, x.shape[axis], *window)
     return x
 
 
@@ -219,30 +300,41 @@ def _set_slice_vjp(g: Node, y: Node, x: Node, v: Node, *, start: tuple, step: tu
     )
 
 
-def _set_slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: tuple, step: tuple):
+def _set_slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: Any, step: Any) -> Any:
     x, v = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True))
     return SET_SLICE(x, v, start=(0, *start), step=(1, *step)), True
 
 
 def _set_slice_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, **params: Any) -> Node | None:
-    if tangents == (None, None):
+    if all(t is None for t in tangents):
         return None
     dx, dv = (zeros_like(a) if t is None else t for a, t in zip((x, v), tangents, strict=True))
     return SET_SLICE(dx, dv, **params)
 
 
-SET_SLICE = Op(
+SET_SLICE: Op = Op(
     "set_slice",
     infer=_set_slice_infer,
     reference=_set_slice_reference,
     vjp=_set_slice_vjp,
     jvp=_set_slice_jvp,
     batch=_set_slice_batch,
+    samples=lambda rng, dtype: [
+        ((_numbered(whole, dtype), 50 * _numbered(part, dtype)), {"start": start, "step": step})
+        for whole, part, start, step in (
+            ((5,), (2,), (1,), (2,)),
+            ((3, 4), (3, 2), (2, 1), (-1, 2)),
+            ((3,), (0,), (3,), (1,)),
+            ((2, 2), (2, 2), (0, 0), (1, 1)),
+            ((), (), (), ()),
+        )
+    ],
+    dtypes=ANY_DTYPE,
     doc="a tensor with the window at `start`, `step` replaced by a value (its shape is the window's)",
 )
 
 
-# ---- reshape -------------------------------------------------------------------------------------------------------------
+# ---- reshape ---------------------------------------------------------------------------------------------------------
 
 
 def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
@@ -250,18 +342,26 @@ def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
     return x.with_shape(shape)
 
 
-RESHAPE = Op(
+RESHAPE: Op = Op(
     "reshape",
     infer=_reshape_infer,
     reference=lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (RESHAPE(g, shape=x.type.shape),),
-    jvp=_linear("reshape"),
+    jvp=_linear,
     batch=lambda args, batched, size, *, shape: (RESHAPE(args[0], shape=(size, *shape)), True),
+    samples=_sampled(
+        ((2, 3), {"shape": (3, 2)}),
+        ((4,), {"shape": (2, 1, 2)}),
+        ((), {"shape": (1, 1)}),
+        ((1,), {"shape": ()}),
+        ((0, 3), {"shape": (3, 0, 5)}),
+    ),
+    dtypes=ANY_DTYPE,
     doc="the same elements, in row-major order, in another shape",
 )
 
 
-# ---- concatenate -----------------------------------------------------------------------------------------------------------
+# ---- concatenate -----------------------------------------------------------------------------------------------------
 
 
 def _concatenate_infer(*xs: Type, axis: int) -> Type:
@@ -291,7 +391,7 @@ def _concatenate_jvp(tangents: Sequence[Node | None], y: Node, *xs: Node, axis: 
     return CONCATENATE(*(zeros_like(x) if t is None else t for x, t in zip(xs, tangents, strict=True)), axis=axis)
 
 
-def _concatenate_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int):
+def _concatenate_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int) -> Any:
     xs = [a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True)]
     return CONCATENATE(*xs, axis=axis + 1), True
 
@@ -303,16 +403,28 @@ CONCATENATE = Op(
     vjp=_concatenate_vjp,
     jvp=_concatenate_jvp,
     batch=_concatenate_batch,
+    samples=lambda rng, dtype: [
+        (tuple(50 * i + _numbered(shape, dtype) for i, shape in enumerate(shapes)), {"axis": axis})
+        for shapes, axis in (
+            (((2,), (3,)), 0),
+            (((2, 3), (2, 1), (2, 0)), 1),
+            (((1, 2),), 0),
+            (((0, 2), (3, 2)), 0),
+        )
+    ],
+    dtypes=ANY_DTYPE,
     doc="tensors one after the other along an axis",
 )
 
 
-# ---- iota ----------------------------------------------------------------------------------------------------------------
+# ---- iota ------------------------------------------------------------------------------------------------------------
 
 IOTA = Op(
     "iota",
     infer=lambda *, length: Type(np.dtype("int64"), (length,)),
     reference=lambda *, length: np.arange(length),
+    samples=lambda rng, dtype: [((), {"length": n}) for n in (0, 1, 5)],
+    dtypes=("int64",),
     doc="0, 1, ... length - 1",
 )
 

@@ -143,9 +143,7 @@ class Check:
             raise errors.ScanError(self.what.format(left=left, right=right), where=self.where)
         shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
         if self.kind == "<=":
-            raise errors.OutOfBoundsError(
-                f"{self.what} must not leave its bounds", got=shown[0], expected=f"at most {shown[1]}", where=self.where
-            )
+            raise errors.OutOfBoundsError(self.what.format(left=shown[0], right=shown[1]), where=self.where)
         raise errors.ShapeError(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
 
     def atoms(self) -> set[Atom]:

@@ -1,0 +1,48 @@
+"""Settings of the whole process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scanjit import errors
+
+_FIELDS: dict[str, tuple[type, tuple[Any, ...]]] = {
+    "floatX": (str, ("float64", "float32")),
+}
+"""Each setting's type, and the values it may have (none listed: any of that type)."""
+
+
+class Config:
+    """Settings, checked when they are assigned.
+
+    Attributes
+    ----------
+    floatX : the dtype of symbols that are made without one: "float64" (the default) or "float32".
+
+    Examples
+    --------
+    >>> from scanjit.config import config
+    >>> config.floatX
+    'float64'
+    >>> config.floatX = "int8"
+    Traceback (most recent call last):
+        ...
+    scanjit.errors.ArgumentError: config.floatX cannot have this value
+      got:      'int8'
+      expected: one of 'float64', 'float32'
+      ...
+    """
+
+    floatX: str = "float64"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _FIELDS:
+            raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
+        kind, allowed = _FIELDS[name]
+        if not isinstance(value, kind) or (allowed and value not in allowed):
+            expected = "one of " + ", ".join(map(repr, allowed)) if allowed else f"a {kind.__name__}"
+            raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)
+        object.__setattr__(self, name, value)
+
+
+config = Config()
