@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from scanjit import errors, ir, types
+from scanjit import errors, ir, show, types
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
@@ -70,8 +70,7 @@ def function(
     >>> total.get_value()
     array(3.)
     """
-    if mode not in MODES:
-        raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
+    check_mode(mode)
     name = name or "function"
     given_inputs = _inputs(inputs)
     leaves, tree = _outputs(outputs)
@@ -102,6 +101,12 @@ class FunctionGraph:
     def shared(self) -> list[Node]:
         """The shared variables that are read, as nodes."""
         return [node for node in ir.walk(self.roots) if node.op is SHARED]
+
+
+def check_mode(mode: str) -> None:
+    """An error unless there is such a mode."""
+    if mode not in MODES:
+        raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
 
 
 # ---- what the user gave ----------------------------------------------------------------------------------------------
@@ -439,6 +444,9 @@ class CompiledFunction:
         gives = ", ".join(str(node.type) for node in self.graph.outputs) or "None"
         updates = ", ".join(variable.name or "unnamed" for variable in self._targets)
         return f"<{self.name}({takes}) -> {gives}{f', updates {updates}' if updates else ''}; mode={self.mode!r}>"
+
+    def _repr_html_(self) -> str:
+        return show.document(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         graph = self.graph

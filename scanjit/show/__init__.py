@@ -1,0 +1,10 @@
+"""Graphs as people read them: `pprint` (a formula), `dprint` (a listing), and a drawing in notebooks."""
+
+from scanjit.ir import Node
+from scanjit.show.drawing import document, svg
+from scanjit.show.formula import pprint
+from scanjit.show.listing import dprint
+
+setattr(Node, "_repr_svg_", svg)  # noqa: B010 - to a type checker, a node has no such attribute
+
+__all__ = ["document", "dprint", "pprint", "svg"]

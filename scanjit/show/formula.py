@@ -1,0 +1,291 @@
+"""`pprint`: one expression as a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from scanjit import ir, types
+from scanjit.ir import INPUT, SHARED, Graph, Node
+from scanjit.show.subject import leaf_name, number, setting, subject
+from scanjit.types import Dimension
+
+# What binds tighter has the higher number, as in Python.
+_COMPARE, _OR, _XOR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
+_INFIX = {
+    "less": ("<", _COMPARE),
+    "less_equal": ("<=", _COMPARE),
+    "greater": (">", _COMPARE),
+    "greater_equal": (">=", _COMPARE),
+    "equal": ("==", _COMPARE),
+    "not_equal": ("!=", _COMPARE),
+    "or": ("|", _OR),
+    "xor": ("^", _XOR),
+    "and": ("&", _AND),
+    "add": ("+", _SUM),
+    "sub": ("-", _SUM),
+    "mul": ("*", _PRODUCT),
+    "div": ("/", _PRODUCT),
+    "floordiv": ("//", _PRODUCT),
+    "mod": ("%", _PRODUCT),
+    "pow": ("**", _POWER),
+}
+_PREFIX = {"neg": "-", "invert": "~"}
+_LONGEST = 20_000
+"""How long a formula may become: shared parts are written out each time, which grows without bounds."""
+
+Text = tuple[str, int]
+"""A formula and how tightly its outermost operator binds."""
+
+
+def pprint(x: Any) -> str:
+    """One expression as a formula, as Python would write it, with the parentheses that it needs.
+
+    A scan is `scan{t < steps: h <- new value from initial value; y <- output}[i]`, with `[i]` choosing among the last
+    carries, then the stacked outputs; `h'` in an output is the new `h`.
+
+    Parameters
+    ----------
+    x : an expression (or a shared variable).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x, y = sj.vector("x"), sj.vector("y")
+    >>> sj.pprint((x + y) * x - (x * y + y))
+    '(x + y) * x - (x * y + y)'
+    """
+    (node,) = subject(x)[1]
+    return _Formula(_Names()).text(node)[0]
+
+
+class _Names:
+    """Names of leaves: their own, or numbered ones for those without."""
+
+    def __init__(self) -> None:
+        self._given: dict[Any, str] = {}
+        self._used: set[str] = set()
+
+    def leaf(self, node: Node) -> str:
+        """The name of an input or a shared variable."""
+        if node not in self._given:
+            self._given[node] = leaf_name(node) or self.new("shared" if node.op is SHARED else "x")
+            self._used.add(self._given[node])
+        return self._given[node]
+
+    def new(self, stem: str) -> str:
+        """A name that nothing else has: the stem, or the stem and a number."""
+        number, name = 0, stem
+        while name in self._used:
+            number, name = number + 1, f"{stem}{number + 1}"
+        self._used.add(name)
+        return name
+
+
+class _Formula:
+    """Writes formulas of nodes. `bound` says what the inputs of a scan's body are called."""
+
+    def __init__(self, names: _Names, bound: dict[Node, Text] | None = None, depth: int = 0) -> None:
+        self.names, self.depth = names, depth
+        self.known: dict[Node, Text] = dict(bound or {})
+
+    def text(self, root: Node) -> Text:
+        """The formula of a node."""
+        order = ir.walk([root], self.known.keys())
+        for node in order:  # names that users gave come before made-up ones
+            if node.op in (INPUT, SHARED) and node not in self.known:
+                self.names.leaf(node)
+        for node in order:
+            if node not in self.known:
+                text, binds = self._make(node)
+                self.known[node] = (text, binds) if len(text) <= _LONGEST else ("...", _ATOM)
+        return self.known[root]
+
+    def _make(self, node: Node) -> Text:
+        name = node.op.name
+        if name in _WRITERS:
+            return _WRITERS[name](self, node)
+        if name in _INFIX and len(node.operands) == 2:
+            return self._infix(node)
+        if name in _PREFIX:
+            return _PREFIX[name] + self.inside(node.operands[0], _UNARY), _UNARY
+        arguments = [self.known[arg][0] for arg in node.operands]
+        return f"{name}({', '.join([*arguments, *_settings(node)])})", _ATOM
+
+    def _infix(self, node: Node) -> Text:
+        sign, binds = _INFIX[node.op.name]
+        left, right = node.operands
+        if binds == _POWER:
+            return f"{self.inside(left, _POWER + 1)} ** {self.inside(right, _UNARY)}", binds
+        return f"{self.inside(left, binds + (binds == _COMPARE))} {sign} {self.inside(right, binds + 1)}", binds
+
+    def inside(self, node: Node, binds: int) -> str:
+        """A formula as part of another: in parentheses where it binds less tightly than `binds`."""
+        return _inside(self.known[node], binds)
+
+    def primary(self, node: Node) -> str:
+        """A formula in front of `[...]` or `.name`."""
+        return self.inside(node, _ATOM)
+
+
+def _inside(text: Text, binds: int) -> str:
+    return text[0] if text[1] >= binds else f"({text[0]})"
+
+
+def _settings(node: Node) -> Iterator[str]:
+    """The parameters of an op as keyword arguments."""
+    for key, value in node.params.items():
+        if key == "axes":
+            if len(value) != node.operands[0].ndim:
+                yield f"axis={value[0] if len(value) == 1 else value}"
+        elif isinstance(value, Graph):
+            yield f"{key}=<graph>"
+        elif value is not None:
+            yield f"{key}={setting(value)}"
+
+
+def _constant(formula: _Formula, node: Node) -> Text:
+    text = number(node)
+    return text, _UNARY if text.startswith("-") else _ATOM
+
+
+def _dim(dim: Dimension) -> Text:
+    return str(dim), _ATOM if isinstance(dim, int) or types.as_atom(dim) is not None else _SUM
+
+
+def _index(dim: Any, start: Dimension, length: Dimension, step: int) -> str:
+    """One axis of a slice, as Python writes it."""
+    last = dim - 1 if step < 0 else 0
+    stop = start + length * step
+    first = "" if start is last or start == last else str(start)
+    end = "" if stop is dim or (step < 0 and stop == -1) else str(stop)
+    return f"{first}:{end}" + (f":{step}" if step != 1 else "")
+
+
+def _brackets(indices: Sequence[str]) -> str:
+    kept = list(indices)
+    while len(kept) > 1 and kept[-1] == ":":
+        kept.pop()
+    return f"[{', '.join(kept)}]"
+
+
+def _slice(formula: _Formula, node: Node) -> Text:
+    p = node.params
+    axes = zip(node.operands[0].type.shape, p["start"], p["length"], p["step"], strict=True)
+    return formula.primary(node.operands[0]) + _brackets([_index(*axis) for axis in axes]), _ATOM
+
+
+def _set_slice(formula: _Formula, node: Node) -> Text:
+    x, v = node.operands
+    axes = zip(x.type.shape, node.params["start"], v.type.shape, node.params["step"], strict=True)
+    return f"{formula.primary(x)}{_brackets([_index(*axis) for axis in axes])}.set({formula.known[v][0]})", _ATOM
+
+
+def _gathered(formula: _Formula, node: Node, indices: Iterable[Node]) -> str:
+    return _brackets([":"] * node.params["axis"] + [formula.known[index][0] for index in indices])
+
+
+def _gather(formula: _Formula, node: Node) -> Text:
+    x, *indices = node.operands
+    return formula.primary(x) + _gathered(formula, node, indices), _ATOM
+
+
+def _scatter(formula: _Formula, node: Node) -> Text:
+    x, v, *indices = node.operands
+    method = "inc" if node.params["add"] else "set"
+    return f"{formula.primary(x)}{_gathered(formula, node, indices)}.{method}({formula.known[v][0]})", _ATOM
+
+
+def _dimshuffle(formula: _Formula, node: Node) -> Text:
+    (x,), order = node.operands, node.params["order"]
+    kept = [axis for axis in order if axis is not None]
+    if kept == sorted(kept) and len(kept) == x.ndim:
+        return formula.primary(x) + _brackets(["None" if axis is None else ":" for axis in order]), _ATOM
+    if list(order) == list(range(x.ndim))[::-1]:
+        return formula.primary(x) + ".T", _ATOM
+    shown = ", ".join("'x'" if axis is None else str(axis) for axis in order)
+    return f"{formula.primary(x)}.dimshuffle({shown})", _ATOM
+
+
+def _reshape(formula: _Formula, node: Node) -> Text:
+    return f"{formula.primary(node.operands[0])}.reshape({', '.join(map(str, node.params['shape']))})", _ATOM
+
+
+def _concatenate(formula: _Formula, node: Node) -> Text:
+    joined = ", ".join(formula.known[arg][0] for arg in node.operands)
+    return f"concatenate([{joined}]{''.join(', ' + s for s in _settings(node) if s != 'axis=0')})", _ATOM
+
+
+def _contract(formula: _Formula, node: Node) -> Text:
+    """A matrix product where NumPy's `@` means the same, perhaps of transposes; else an `einsum`."""
+    a, b = node.operands
+    left, right, out = (node.params[key] for key in ("left", "right", "out"))
+    for text_a, labels_a in _both_ways(formula, a, left):
+        for text_b, labels_b in _both_ways(formula, b, right):
+            if _is_matmul(labels_a, labels_b, out):
+                return f"{_inside(text_a, _PRODUCT)} @ {_inside(text_b, _PRODUCT + 1)}", _PRODUCT
+    letters = ["".join(chr(ord("i") + label) for label in labels) for labels in (left, right, out)]
+    return f"einsum('{letters[0]},{letters[1]}->{letters[2]}', {formula.known[a][0]}, {formula.known[b][0]})", _ATOM
+
+
+def _both_ways(formula: _Formula, x: Node, labels: tuple[int, ...]) -> Iterator[tuple[Text, tuple[int, ...]]]:
+    """An operand, and if it is a matrix, its transpose."""
+    yield formula.known[x], labels
+    if len(labels) == 2:
+        yield (formula.primary(x) + ".T", _ATOM), labels[::-1]
+
+
+def _is_matmul(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether these are the labels of `left @ right`."""
+    if not left or not right:
+        return False
+    rows, batch, summed, columns = left[:-1], right[:-2], right[-2:][0], right[-2:][1:]
+    aligned = not batch or rows[:-1][-len(batch) :] == batch
+    return left[-1] == summed and summed not in out and out == rows + columns and aligned
+
+
+def _scan(formula: _Formula, node: Node) -> Text:
+    """`scan{t < steps: carry <- new from initial; y <- output}`: rows are `xs[t]`, constants are written out."""
+    p, names = node.params, formula.names
+    body, carries = p["body"], p["carries"]
+    index = names.new("tsruvw"[formula.depth] if formula.depth < 6 else "t")
+    bound: dict[Node, Text] = {}
+    for i, (inner, outer) in enumerate(zip(body.inputs, node.operands, strict=True)):
+        if i < carries:
+            bound[inner] = names.new("h"), _ATOM
+        elif i < carries + p["sequences"]:
+            bound[inner] = f"{formula.primary(outer)}[{index}]", _ATOM
+        else:
+            bound[inner] = formula.known[outer]
+    inside = _Formula(names, bound, formula.depth + 1)
+    own = [bound[inner][0] for inner in body.inputs[:carries]]
+    new = [inside.text(output)[0] for output in body.outputs[:carries]]
+    lines = [f"{own[i]} <- {new[i]} from {formula.known[node.operands[i]][0]}" for i in range(carries)]
+    for name, output in zip(own, body.outputs, strict=False):
+        if output.operands:  # the outputs may use the new carries
+            inside.known[output] = name + "'", _ATOM
+    rest = [inside.text(output)[0] for output in body.outputs[carries:]]
+    lines += [f"until {rest.pop()}"] if p["until"] else []
+    lines += [f"y{i or ''} <- {text}" for i, text in enumerate(rest)]
+    return f"scan{{{index} < {p['length']}{' reversed' if p['reverse'] else ''}: {'; '.join(lines)}}}", _ATOM
+
+
+_WRITERS: dict[str, Callable[[_Formula, Node], Text]] = {
+    "input": lambda formula, node: (formula.names.leaf(node), _ATOM),
+    "shared": lambda formula, node: (formula.names.leaf(node), _ATOM),
+    "bound": lambda formula, node: (f"bound{node.params['index']}", _ATOM),
+    "constant": _constant,
+    "size": lambda formula, node: _dim(node.params["dim"]),
+    "part": lambda formula, node: (f"{formula.known[node.args[0]][0]}[{node.params['index']}]", _ATOM),
+    "cast": lambda formula, node: (f"{node.dtype}({formula.known[node.operands[0]][0]})", _ATOM),
+    "iota": lambda formula, node: (f"arange({node.params['length']})", _ATOM),
+    "slice": _slice,
+    "set_slice": _set_slice,
+    "gather": _gather,
+    "scatter": _scatter,
+    "dimshuffle": _dimshuffle,
+    "reshape": _reshape,
+    "concatenate": _concatenate,
+    "contract": _contract,
+    "scan": _scan,
+}

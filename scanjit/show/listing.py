@@ -1,0 +1,135 @@
+"""`dprint`: a graph as a listing, one line a node."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from scanjit import ir
+from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node
+from scanjit.show.subject import leaf_name, number, setting, subject
+
+
+def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False) -> str | None:
+    """Print the graph of an expression or of a compiled function: one line a node, arguments before their users.
+
+    Parameters
+    ----------
+    x : an expression, several in a list, a compiled function, or a `Graph`.
+    file : where to print; standard output by default. With "str" the text is returned instead.
+    locations : also show the line of your code that made each node.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.dprint((2 * x).sum())
+    %0: float64() = 2.0
+    %1: float64(n...) = input 'x'
+    %2: float64(n...) = mul %0 %1
+    %3: float64() = sum %2 {axes=(0,)}
+    return %3
+    """
+    listing = _Listing(locations)
+    title, roots, updates = subject(x)
+    if title:
+        listing.lines.append(title)
+    listing.graph([*roots, *(node for _, node in updates)])
+    listing.lines.append("return " + ", ".join(listing.ids[node] for node in roots))
+    listing.lines += [f"update {name} = {listing.ids[node]}" for name, node in updates]
+    text = "\n".join(listing.lines) + "\n"
+    if file == "str":
+        return text
+    print(text, end="", file=sys.stdout if file is None else file)  # type: ignore[arg-type]
+    return None
+
+
+class _Listing:
+    """Lines of a graph, with those of scans' bodies indented. Numbers are unique over the whole text."""
+
+    def __init__(self, locations: bool) -> None:
+        self.locations = locations
+        self.lines: list[str] = []
+        self.ids: dict[Node, str] = {}
+        self.count = 0
+        self.bodies: dict[Graph, str] = {}
+        self.indent = ""
+
+    def graph(self, roots: Iterable[Node]) -> None:
+        for node in ir.walk(roots):
+            if node not in self.ids:
+                self.ids[node] = f"%{self.count}"
+                self.count += 1
+                self._line(node)
+
+    def _line(self, node: Node) -> None:
+        kind = f"({', '.join(map(str, node.type))})" if isinstance(node.type, tuple) else str(node.type)
+        where = f"   # {node.where}" if self.locations else ""
+        self.lines.append(f"{self.indent}{self.ids[node]}: {kind} = {self._right_side(node)}{where}")
+        for value in node.params.values():
+            if isinstance(value, Graph):
+                self._body(value, node)
+
+    def _right_side(self, node: Node) -> str:
+        if node.op is CONSTANT:
+            return number(node)
+        if node.op is SIZE:
+            return f"size {node.params['dim']}"
+        if node.op is PART:
+            return f"{self.ids[node.args[0]]}[{node.params['index']}]"
+        if node.op in (INPUT, SHARED):
+            return f"{node.op.name} {leaf_name(node)!r}" if leaf_name(node) else node.op.name
+        if node.op is BOUND:
+            return f"bound {node.params['index']}"
+        shown = [f"{key}={setting(value)}" for key, value in node.params.items() if _matters(node, key)]
+        operands = "".join(f" {self.ids[arg]}" for arg in node.operands)
+        return node.op.name + operands + (f" {{{', '.join(shown)}}}" if shown else "")
+
+    def _body(self, graph: Graph, owner: Node) -> None:
+        if graph in self.bodies:
+            self.lines.append(f"{self.indent}  | the body of {self.bodies[graph]}")
+            return
+        self.bodies[graph] = self.ids[owner]
+        outer, self.ids = self.ids, {}
+        self.indent += "  | "
+        roles = _roles(owner, graph)
+        for node, role in zip(graph.inputs, roles, strict=True):
+            if node not in self.ids:
+                self.ids[node] = f"%{self.count}"
+                self.count += 1
+                self.lines.append(f"{self.indent}{self.ids[node]}: {node.type} = {role}")
+        self.graph(graph.outputs)
+        self.lines.append(f"{self.indent}{_results(owner, graph, self.ids)}")
+        self.indent = self.indent[:-4]
+        self.ids = outer
+
+
+_USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "checkpoint": None}
+
+
+def _matters(node: Node, key: str) -> bool:
+    """Whether a parameter is worth showing: graphs are shown apart, and of scans only what is unusual."""
+    value = node.params[key]
+    if node.op.name == "scan" and (key in ("carries", "sequences") or value is _USUAL.get(key, node) or value == ()):
+        return False
+    return value is not None and not isinstance(value, Graph)
+
+
+def _roles(owner: Node, graph: Graph) -> list[str]:
+    """What the inputs of an op's graph are."""
+    if owner.op.name != "scan":
+        return [f"input {i}" for i in range(len(graph.inputs))]
+    carries, rows = owner.params["carries"], owner.params["sequences"]
+    rest = len(graph.inputs) - carries - rows
+    return [f"{kind} {i}" for kind, n in (("carry", carries), ("row", rows), ("constant", rest)) for i in range(n)]
+
+
+def _results(owner: Node, graph: Graph, ids: dict[Node, str]) -> str:
+    found = [ids[node] for node in graph.outputs]
+    if owner.op.name != "scan":
+        return "return " + ", ".join(found)
+    carries, stop = owner.params["carries"], owner.params["until"]
+    parts = [("carry", found[:carries]), ("emit", found[carries : len(found) - stop])]
+    parts += [("until", found[-1:])] if stop else []
+    return "; ".join(f"{word} {', '.join(nodes)}" for word, nodes in parts if nodes)
