@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import ir, types
+from scanjit.config import config
 from scanjit.errors import ScanError
 from scanjit.ir import Node, new_input
 from scanjit.loops import windows
@@ -42,14 +43,14 @@ class Carry:
         if entry.taps == (-1,):
             initial = [value]
         else:
-            label = f"{leaf.label}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
+            text = f"{windows.escaped(leaf.label)}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
             if value.ndim == 0:
                 raise ScanError(
                     f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {entry.lag} rows",
                     got=repr(value),
                     fix="stack the values before the first step, the earliest first",
                 )
-            value = windows.with_rows(value, entry.lag, label)
+            value = windows.with_rows(value, entry.lag, text)
             initial = [windows.row(value, i) for i in range(entry.lag)]
         lags = range(entry.lag, 0, -1)
         symbols = [new_input(node.type, f"{leaf.name}[t-{lag}]") for node, lag in zip(initial, lags, strict=True)]
@@ -127,19 +128,19 @@ class Carries:
     def adapted(self, results: Sequence[Sequence[Node]]) -> Carries | None:
         """These carries with the dtypes that weak scalars should have, seeing what the step returned; None if they do.
 
-        A weak scalar should have the dtype of what it meets: of the tensors that enter the result and do not depend on
-        a weak scalar themselves. Where there is none, the default.
+        A weak scalar should have the dtype of the tensors that enter it, in any step, and are not weak scalars
+        themselves. Where there is none, the default.
         """
         weak = [item for item in self.items if item.weak]
-        symbols = [symbol for item in weak for symbol in item.symbols]
+        met = _dtypes_met([item.symbols for item in weak], [results[item.output][item.place] for item in weak])
         changed = {}
-        for item in weak:
+        for item, entering in zip(weak, met, strict=True):
             result = results[item.output][item.place]
             own, kind = np.asarray(item.leaf.value).dtype.kind, result.dtype.kind
             if result.ndim or _ORDER.index(kind) < _ORDER.index(own):
                 continue
-            met = [n.dtype for n in map(_uncast, ir.free_variables([result], symbols)) if n.dtype.kind == kind]
-            wanted = types.promote(met) if met else default_dtype(kind)
+            alike = [dtype for dtype in entering if dtype.kind == kind]
+            wanted = types.promote(alike) if alike else default_dtype(kind)
             if wanted == item.type.dtype:
                 wanted = result.dtype
             if wanted != item.type.dtype:
@@ -189,7 +190,20 @@ class Carries:
 
 def default_dtype(kind: str) -> np.dtype:
     """The dtype of Python numbers of a kind that meet nothing else."""
-    return np.dtype({"b": "bool", "f": "float64"}.get(kind, "int64"))
+    return np.dtype({"b": "bool", "f": config.floatX}.get(kind, "int64"))
+
+
+def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> list[set[np.dtype]]:
+    """For each weak scalar, the dtypes of what enters its results, directly or by way of the other weak scalars."""
+    all_symbols = [symbol for group in symbols for symbol in group]
+    met = [{_uncast(node).dtype for node in ir.free_variables([result], all_symbols)} for result in results]
+    uses = []
+    for result in results:
+        nodes = set(ir.walk([result]))
+        uses.append([k for k, group in enumerate(symbols) if not nodes.isdisjoint(group)])
+    for _ in results:  # as often as a path between them can be long
+        met = [own.union(*(met[k] for k in used)) for own, used in zip(met, uses, strict=True)]
+    return met
 
 
 def _uncast(node: Node) -> Node:
