@@ -1,0 +1,248 @@
+"""Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`), `jvp` (`Rop`), `jacobian`, `hessian`; of any order and mix."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from scanjit import errors, types
+from scanjit.ir import Node, apply, as_node, constant, new_input, walk
+from scanjit.loops.structure import Mismatch, Tree, flatten
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.chain import is_float, pullback, pushforward
+from scanjit.ops.elementwise import cast
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to, zeros_like
+
+_DISCONNECTED = ("raise", "zero", "ignore")
+
+
+def grad(
+    cost: Any,
+    wrt: Any,
+    known_grads: Mapping[Any, Any] | None = None,
+    consider_constant: Iterable[Any] = (),
+    disconnected: str = "raise",
+) -> Any:
+    """The gradient of a scalar.
+
+    Parameters
+    ----------
+    cost : a float scalar. May be None if `known_grads` says where to start.
+    wrt : a float tensor or shared variable, or a tuple, list, dict (also nested) of them: inputs of the graph, or any
+        nodes inside it.
+    known_grads : gradients of nodes that are known already: they replace what would be computed for these nodes.
+    consider_constant : nodes that no gradient flows through.
+    disconnected : what to do where the cost does not depend on an entry of `wrt`: "raise" a `GradientError`, or give
+        "zero" ("ignore" means the same). A dependence by way of integers and bools is none.
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+        Each of the type of what it is the gradient for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import new_input
+    >>> from scanjit.types import Type
+    >>> x = new_input(Type(np.dtype("float64")), "x")
+    >>> grad(x * x * x, x).type
+    float64()
+    """
+    known = {as_node(node): _like(g, as_node(node), "a known gradient") for node, g in dict(known_grads or {}).items()}
+    outputs, cotangents = list(known), list(known.values())
+    if cost is not None:
+        node = _scalar(cost)
+        outputs, cotangents = [node, *outputs], [constant(1, node.dtype), *cotangents]
+    elif not known:
+        raise errors.ArgumentError("grad needs a cost, or gradients that are known", got="cost=None and no known_grads")
+    return _backward(outputs, cotangents, wrt, known, consider_constant, disconnected)
+
+
+def vjp(
+    outputs: Any, wrt: Any, cotangents: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise"
+) -> Any:
+    """Vectors times the Jacobian: the derivative of `sum(outputs * cotangents)`. Theano's `Lop`.
+
+    Parameters
+    ----------
+    outputs : a float tensor, or a structure of them.
+    wrt, consider_constant, disconnected : see `grad`.
+    cotangents : one of the type of each output, in the same structure.
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+    """
+    leaves, tree = flatten(outputs)
+    nodes = [_float(leaf, "an output") for leaf in leaves]
+    given = _leaves(tree, cotangents, "cotangents", "outputs")
+    seeds = [_like(g, node, "a cotangent") for g, node in zip(given, nodes, strict=True)]
+    return _backward(nodes, seeds, wrt, {}, consider_constant, disconnected)
+
+
+def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
+    """The Jacobian times vectors: how outputs change where `wrt` changes by `tangents`. Theano's `Rop`.
+
+    Parameters
+    ----------
+    outputs : a float tensor, or a structure of them.
+    wrt : a float tensor or shared variable, or a structure of them.
+    tangents : one of the type of each entry of `wrt`, in the same structure.
+
+    Returns
+    -------
+    Node, or the structure of `outputs`
+        Of the types of the outputs.
+    """
+    leaves, tree = flatten(outputs)
+    nodes = [_float(leaf, "an output") for leaf in leaves]
+    variables, wrt_tree = flatten(wrt)
+    given = _leaves(wrt_tree, tangents, "tangents", "wrt")
+    changes: dict[Node, Node] = {}
+    for variable, tangent in zip(variables, given, strict=True):
+        node = _float(variable, "wrt")
+        change = _like(tangent, node, "a tangent")
+        changes[node] = changes[node] + change if node in changes else change
+    found = pushforward(nodes, changes)
+    return tree.unflatten([_full(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
+
+
+Rop, Lop = jvp, vjp
+
+
+def jacobian(output: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
+    """The derivative of each element of a tensor.
+
+    Parameters
+    ----------
+    output : a float tensor.
+    wrt, consider_constant, disconnected : see `grad`.
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+        Each has the axes of the output, then those of the variable.
+    """
+    node = _float(output, "the output")
+    variables, tree = flatten(wrt)
+    seed = new_input(node.type)
+    rows, _ = flatten(_backward([node], [seed], tuple(variables), {}, consider_constant, disconnected))
+    count = types.product(node.type.shape)
+    index = IOTA(length=count)
+    equal = apply("equal", DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
+    basis = RESHAPE(cast(equal, node.dtype), shape=(count, *node.type.shape))
+    found = []
+    for (new, batched), row in zip(batch_graph(rows, {seed: basis}, count), rows, strict=True):
+        full = new if batched else broadcast_to(new, (count, *row.type.shape))
+        found.append(RESHAPE(full, shape=(*node.type.shape, *row.type.shape)))
+    return tree.unflatten(found)
+
+
+def hessian(cost: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
+    """The second derivatives of a scalar: of each variable of `wrt` by itself. See `grad` for the parameters."""
+    constants = tuple(consider_constant)
+    variables, tree = flatten(wrt)
+    return tree.unflatten(
+        [
+            jacobian(grad(cost, variable, None, constants, disconnected), variable, constants, "zero")
+            for variable in variables
+        ]
+    )
+
+
+# ---- from what users give to nodes -----------------------------------------------------------------------------------
+
+
+def _backward(
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node],
+    wrt: Any,
+    fixed: Mapping[Node, Node],
+    consider_constant: Iterable[Any],
+    disconnected: str,
+) -> Any:
+    if disconnected not in _DISCONNECTED:
+        raise errors.ArgumentError(
+            "`disconnected` says what to do where there is no gradient", got=repr(disconnected), expected=_DISCONNECTED
+        )
+    leaves, tree = flatten(wrt)
+    variables = [_float(leaf, "wrt") for leaf in leaves]
+    constants = [as_node(node) for node in consider_constant]
+    if disconnected == "raise":
+        reached = _connected(outputs, variables, constants)
+        for variable in variables:
+            if variable not in reached:
+                raise _not_connected(variable, outputs)
+    found = pullback(outputs, cotangents, variables, constant=constants, fixed=fixed)
+    return tree.unflatten([_full(g, variable) for g, variable in zip(found, variables, strict=True)])
+
+
+def _connected(outputs: Sequence[Node], wrt: Iterable[Node], constants: Collection[Node]) -> set[Node]:
+    """The entries of `wrt` that reach an output through floats, be their derivative zero or not."""
+    constants = set(constants)
+    reached: set[Node] = set(outputs) - constants
+    for node in reversed(walk(outputs, constants)):
+        if node in reached and is_float(node):
+            reached.update(arg for arg in node.operands if is_float(arg) and arg not in constants)
+    return reached.intersection(wrt)
+
+
+def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientError:
+    used = variable in set(walk(outputs))
+    how = "only by way of integers, bools or what is considered constant" if used else "not at all"
+    return errors.GradientError(
+        f"there is no gradient for {variable.name or 'a variable'}: the cost depends on it {how}",
+        got=repr(variable) + (f", made at {variable.where}" if variable.where else ""),
+        fix='take it out of `wrt`, or pass disconnected="zero"',
+    )
+
+
+def _float(value: Any, what: str) -> Node:
+    """A node that can have a derivative."""
+    node = as_node(value)
+    if node.dtype.kind != "f":
+        raise errors.GradientError(
+            f"{what} must be of floats: {node.name or 'this'} is of {node.dtype}, which has no derivatives",
+            got=repr(node),
+            fix=f"use {node.name or 'x'}.astype('float64') where it enters the computation",
+        )
+    return node
+
+
+def _scalar(cost: Any) -> Node:
+    node = _float(cost, "the cost")
+    if node.ndim:
+        raise errors.GradientError(
+            "the cost of a gradient must be a scalar",
+            got=repr(node),
+            fix="take its sum or mean; or use vjp, jacobian for derivatives of tensors",
+        )
+    return node
+
+
+def _like(value: Any, node: Node, what: str) -> Node:
+    """A derivative that a user gives, in the dtype of what it belongs to; its rank must fit."""
+    given = as_node(value)
+    if given.ndim != node.ndim:
+        raise errors.GradientError(f"{what} must have the type of what it is for", got=given.type, expected=node.type)
+    for axis, (a, b) in enumerate(zip(given.type.shape, node.type.shape, strict=True)):
+        types.equate(a, b, f"dimension {axis} of {what} and of what it is for")
+    return cast(given, node.dtype)
+
+
+def _leaves(tree: Tree, value: Any, what: str, model: str) -> list[Any]:
+    """The leaves of a value that must have the structure of another argument (lists and tuples are the same here)."""
+    if tree.kind in (tuple, list) and isinstance(value, tuple | list) and len(value) == len(tree.children):
+        pairs = zip(tree.children, value, strict=True)
+        return [leaf for child, item in pairs for leaf in _leaves(child, item, what, model)]
+    try:
+        return tree.leaves_of(value)
+    except Mismatch as error:
+        raise errors.GradientError(
+            f"{what} must have the structure of {model}", got=error.got, expected=error.expected
+        ) from None
+
+
+def _full(derivative: Node | None, node: Node) -> Node:
+    return zeros_like(node) if derivative is None else derivative

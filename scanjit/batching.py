@@ -1,0 +1,114 @@
+"""`vmap`: a function of single examples, turned into one of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scanjit import errors, types
+from scanjit.ir import Node, as_node, new_input
+from scanjit.loops.structure import flatten
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.shape import DIMSHUFFLE, broadcast_to
+from scanjit.types import Dimension
+
+__all__ = ["batch_graph", "vmap"]
+
+Axes = int | None | Sequence[int | None]
+
+
+def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
+    """A function that does for every example of a batch what `fn` does for one.
+
+    Parameters
+    ----------
+    fn : a function of symbols (each may be a structure of them) that returns a symbol or a structure of them. What it
+        closes over is the same for all examples.
+    in_axes : the axis of the batch: one for all arguments, or one an argument; None for an argument without. It counts
+        for all of an argument's structure.
+    out_axes : where the axis of the batch is in what is returned: one for all, or, where `fn` returns a tuple or list,
+        one an entry.
+
+    Returns
+    -------
+    callable
+        Takes symbols (or arrays) and returns symbols.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import new_input
+    >>> from scanjit.types import Type
+    >>> x = new_input(Type(np.dtype("float64"), (5, 3)), "x")
+    >>> w = new_input(Type(np.dtype("float64"), (3,)), "w")
+    >>> vmap(lambda row, w: row * w, in_axes=(0, None))(x, w).type
+    float64(5, 3)
+    """
+
+    def batched(*args: Any) -> Any:
+        axes = _one_each(in_axes, len(args), "in_axes", "arguments")
+        size, stand_ins, examples = _examples(args, axes)
+        leaves, tree = flatten(fn(*examples))
+        count = len(tree.children) if tree.kind in (tuple, list) else 1
+        chosen = _one_each(out_axes, count, "out_axes", "results")
+        sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]
+        places = [axis for axis, n in zip(chosen, sizes, strict=True) for _ in range(n)]
+        found = batch_graph([as_node(leaf) for leaf in leaves], stand_ins, size)
+        return tree.unflatten([_placed(*pair, axis, size) for pair, axis in zip(found, places, strict=True)])
+
+    return batched
+
+
+def _one_each(axes: Axes, count: int, what: str, of: str) -> Sequence[int | None]:
+    if axes is None or isinstance(axes, int):
+        return [axes] * count
+    if len(axes) != count:
+        raise errors.ArgumentError(f"{what} needs one entry for each of the {of}", got=len(axes), expected=count)
+    return axes
+
+
+def _examples(args: Sequence[Any], axes: Sequence[int | None]) -> tuple[Dimension, dict[Node, Node], list[Any]]:
+    """The size of the batch, what symbols of single examples stand for, and the arguments for `fn`."""
+    size: Dimension | None = None
+    stand_ins: dict[Node, Node] = {}
+    examples = []
+    for number, (arg, axis) in enumerate(zip(args, axes, strict=True)):
+        leaves, tree = flatten(arg)
+        nodes = [as_node(leaf) for leaf in leaves]
+        if axis is not None:
+            moved = [_moved_first(node, axis, number) for node in nodes]
+            for node in moved:
+                dim = node.type.shape[0]
+                size = dim if size is None else types.equate(size, dim, "the sizes of the batch axes of vmap")
+            nodes = [new_input(node.type.with_shape(node.type.shape[1:]), node.name) for node in moved]
+            stand_ins.update(zip(nodes, moved, strict=True))
+        examples.append(tree.unflatten(nodes))
+    if size is None:
+        raise errors.ArgumentError("vmap needs an argument with a batch axis", got=f"in_axes of {list(axes)}")
+    return size, stand_ins, examples
+
+
+def _moved_first(node: Node, axis: int, number: int) -> Node:
+    if not -node.ndim <= axis < node.ndim:
+        raise errors.ArgumentError(
+            f"argument {number} of a batched function has no axis {axis}", got=repr(node), fix="see `in_axes` of vmap"
+        )
+    axis %= node.ndim
+    return node if axis == 0 else DIMSHUFFLE(node, order=(axis, *(a for a in range(node.ndim) if a != axis)))
+
+
+def _placed(node: Node, batched: bool, axis: int | None, size: Dimension) -> Node:
+    """The result with the axis of the batch where it is wanted."""
+    if axis is None:
+        if batched:
+            raise errors.ArgumentError(
+                "out_axes is None for a result that differs between the examples", got=repr(node)
+            )
+        return node
+    if not batched:
+        node = broadcast_to(node, (size, *node.type.shape))
+    if not -node.ndim <= axis < node.ndim:
+        raise errors.ArgumentError(f"a result of a batched function has no axis {axis}", got=repr(node))
+    axis %= node.ndim
+    rest = list(range(1, node.ndim))
+    return node if axis == 0 else DIMSHUFFLE(node, order=(*rest[:axis], 0, *rest[axis:]))
