@@ -1,4 +1,4 @@
-"""From the source of a kernel to object code, through Numba. Nothing is loaded here, and `runtime` needs Numba only here.
+"""From the source of a kernel to object code, through Numba. Nothing is loaded here; only here `runtime` needs Numba.
 
 Numba is used below its public API, for three reasons. A kernel's object code has to be ours, to be loaded from the
 disk cache by a process that never imports Numba. Its one exported symbol has to be known before it is compiled, so
