@@ -175,7 +175,7 @@ class Carries:
                     f"{item.leaf} changes its shape: initial has shape {have}, the step returns {new}",
                     got=f"{after} from the step",
                     expected=f"{before}, as the initial value",
-                    fix=_shape_advice(before.shape, after.shape),
+                    fix=_shape_advice(before, after),
                     where=where,
                 )
             if before.dtype != after.dtype:
@@ -230,13 +230,11 @@ def _dtype_advice(before: np.dtype, after: np.dtype) -> str:
     return f"return sj.cast(value, '{before}'), or start from {after}"
 
 
-def _shape_advice(before: Sequence[Any], after: Sequence[Any]) -> str:
-    stretched = len(before) <= len(after) and all(
-        b == 1 or not _differ(b, a) for b, a in zip(reversed(before), reversed(after), strict=False)
-    )
-    if stretched:
-        text = _shape_text(after)
-        return f"start from the whole shape: sj.zeros({text}), or sj.broadcast_to(initial, {text})"
-    if len(before) != len(after):
+def _shape_advice(before: Type, after: Type) -> str:
+    pairs = zip(reversed(before.shape), reversed(after.shape), strict=False)
+    if before.ndim <= after.ndim and all(b == 1 or not _differ(b, a) for b, a in pairs):
+        text = _shape_text(after.shape)
+        return f"start from the whole shape: use sj.zeros({text}, '{before.dtype}') or sj.broadcast_to(initial, {text})"
+    if before.ndim != after.ndim:
         return "return a value of as many axes as the initial value has"
     return "return a value of the shape that the step is given (did a reduction or a broadcast change it?)"

@@ -183,7 +183,8 @@ def build(
     results = [*traced.carries.shifted(traced.results), *(y for group in traced.results for y in group)]
     results += [] if traced.until is None else [traced.until]
     captured = ir.free_variables(results, symbols)
-    _check_strict(strict, results, symbols, others)
+    if strict:
+        _check_strict(results, symbols, others, where)
     _check_sizes(traced, symbols, where)
     node = scan_node(
         Graph.of([*symbols, *captured], results),
@@ -225,13 +226,19 @@ def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[An
     return result
 
 
+def _named(others: Sequence[Any]) -> list[tuple[Any, str]]:
+    """The values of non_sequences, with names."""
+    names = (value.name if isinstance(value, Node) else None for value in others)
+    return [(value, name or f"non_sequence {i}") for i, (value, name) in enumerate(zip(others, names, strict=True))]
+
+
 def _trace(
     fn: Callable[..., Any], rows: list[tuple[Any, str]], infos: list[Entry] | None, others: list[Any], where: str
 ) -> Traced:
     """Call the step on symbols; where initial values are Python numbers, again until their dtypes are known."""
 
     def call(carries: Carries) -> Traced:
-        args = [*rows, *carries.arguments(), *((value, f"non_sequence {i}") for i, value in enumerate(others))]
+        args = [*rows, *carries.arguments(), *_named(others)]
         returned = read_result(called(fn, [a for a, _ in args], [n for _, n in args], where), infos, where)
         return Traced(carries, returned.trees, carries.results(returned), returned.until)
 
@@ -247,18 +254,16 @@ def _trace(
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check_strict(strict: bool, results: Sequence[Node], symbols: Sequence[Node], others: Sequence[Any]) -> None:
-    """With `strict`, an error for the first variable that the step uses and that was not passed to it."""
-    if not strict:
-        return
+def _check_strict(results: Sequence[Node], symbols: Sequence[Node], others: Sequence[Any], where: str) -> None:
+    """An error for the first variable that the step uses and that was not passed to it."""
     passed = [leaf for value in others for leaf in flatten(value)[0] if isinstance(leaf, Node)]
     for node in ir.free_variables(results, [*symbols, *passed]):
         raise ScanError(
             f"strict: the step uses {node.name or 'an expression'!r}, which is not among its arguments",
-            got=repr(node),
+            got=f"{node!r}, made at {node.where}",
             expected="only the arguments of the step",
             fix="add it to non_sequences, and give the step an argument for it",
-            where=node.where,
+            where=where,
         )
 
 

@@ -1,4 +1,4 @@
-"""scan against a plain Python loop: taps, several sequences and outputs, directions, lengths, until, in all mixtures."""
+"""scan against a plain Python loop: taps, several sequences and outputs, directions, lengths, until, all mixed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ def run(outputs: Any, env: dict[Node, Any]) -> list[np.ndarray]:
     return evaluate(outputs if isinstance(outputs, list) else [outputs], env)
 
 
-# ---- everything at once ------------------------------------------------------------------------------------------------
+# ---- everything at once ----------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -146,7 +146,7 @@ def test_a_scan_is_a_loop(case: Case) -> None:
         np.testing.assert_array_equal(got, np.array(rows).reshape(len(rows), *case.row))
 
 
-# ---- one thing at a time -----------------------------------------------------------------------------------------------
+# ---- one thing at a time ---------------------------------------------------------------------------------------------
 
 X = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0])
 
@@ -309,7 +309,7 @@ def test_carries_of_a_delay_line_move_up() -> None:
     assert body.outputs[2] is body.outputs[3]
 
 
-# ---- Python numbers as initial values ------------------------------------------------------------------------------------
+# ---- Python numbers as initial values --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_step_is_called_once_unless_a_dtype_must_be_found() -> None:
     assert len(calls) == 2
 
 
-# ---- what passes through to the node -------------------------------------------------------------------------------------
+# ---- what passes through to the node ---------------------------------------------------------------------------------
 
 
 def test_options_are_parameters_of_the_node() -> None:

@@ -1,0 +1,117 @@
+"""Nested sequences, states and constants: tuples, dicts, named tuples, dataclasses."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from scanjit.ir import Node
+from scanjit.loops import foldl, map, scan, until
+from scanjit.loops.structure import flatten
+from tests.loops.test_scan import run, symbol
+
+
+class State(NamedTuple):
+    h: Any
+    c: Any
+
+
+@dataclass
+class Memory:
+    key: Any
+    value: Any
+
+
+X = np.array([1.0, 2.0, 3.0])
+H, C = np.cumsum(X), np.cumsum(np.cumsum(X))
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda h, c: (h, c), lambda s: (s[0], s[1])),
+        (lambda h, c: {"h": h, "c": c}, lambda s: (s["h"], s["c"])),
+        (State, lambda s: (s.h, s.c)),
+        (Memory, lambda s: (s.key, s.value)),
+        (lambda h, c: ((h,), {"rest": c}), lambda s: (s[0][0], s[1]["rest"])),
+    ],
+)
+def test_a_state_comes_back_as_it_went_in(make: Any, parts: Any) -> None:
+    x = symbol("x", "T")
+
+    def step(a: Node, state: Any) -> Any:
+        assert type(state) is type(make(0, 0))
+        h, c = parts(state)
+        return make(h + a, c + h + a)
+
+    for wrapped in (False, True):  # alone, and as one of the outputs of a list
+        fn = (lambda a, s: [step(a, s)]) if wrapped else step
+        result = scan(fn, x, [make(0.0, 0.0)])
+        assert type(result) is type(make(0, 0))
+        h, c = run(list(parts(result)), {x: X})
+        assert h.tolist() == H.tolist() and c.tolist() == C.tolist()
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    x = symbol("x", "T")
+    result = scan(lambda a, s: {"c": s["c"] + 1, "h": s["h"] + a}, x, [{"h": 0.0, "c": 0}])
+    assert list(result) == ["h", "c"]
+    assert result["h"].dtype == np.float64 and result["c"].dtype == np.int64
+    assert run(result["h"], {x: X})[0].tolist() == H.tolist()
+
+
+def test_a_dict_as_the_whole_argument_is_one_entry() -> None:
+    x = symbol("x", "T")
+    result = scan(lambda a, s: {"h": s["h"] + a["x"]}, {"x": x}, {"h": 0.0})
+    assert run(result["h"], {x: X})[0].tolist() == H.tolist()
+
+
+def test_taps_of_structures() -> None:
+    x, h, c = symbol("x", "T"), symbol("h", 2), symbol("c", 2)
+
+    def step(before: Any, now: Any, two: Any, one: Any) -> Any:
+        assert isinstance(before, State) and isinstance(two, State)
+        return State(before.h * 10 + now.c + two.h, one.c + 1)
+
+    result = scan(step, dict(input=State(x, x), taps=[-1, 0]), dict(initial=State(h, c), taps=[-2, -1]))
+    got = run([result.h, result.c], {x: X, h: [0.5, 0.25], c: [0.0, 7.0]})
+    assert [g.tolist() for g in got] == [[12.5, 23.25], [8.0, 9.0]]
+
+
+def test_rows_are_those_of_the_shortest_tensor_in_a_structure() -> None:
+    x, y = symbol("x", "T"), symbol("y", "S")
+    pair = map(lambda p: p[0] * p[1], [(x, y)])
+    assert run(pair, {x: X, y: X[:2]})[0].tolist() == [1, 4]
+
+
+def test_nested_outputs_that_are_not_fed_back() -> None:
+    x = symbol("x", "T")
+    first, second = map(lambda a: ({"double": 2 * a, "half": a / 2}, a), x)
+    assert run([first["double"], first["half"], second], {x: X})[0].tolist() == (2 * X).tolist()
+    named = map(lambda a: State(a, -a), x)
+    assert isinstance(named, State) and run(named.c, {x: X})[0].tolist() == (-X).tolist()
+
+
+def test_structures_with_until_and_with_constants() -> None:
+    x = symbol("x", "T")
+
+    def step(a: Node, s: State, k: dict[str, Any]) -> Any:
+        return State(s.h + a * k["one"], s.c), until(s.h + a > k["limit"])
+
+    result = scan(step, x, [State(0.0, 1.0)], [{"one": 1.0, "limit": np.float64(2.0)}])
+    assert run([result.h, result.c], {x: X})[0].tolist() == [1, 3]
+
+
+def test_a_fold_of_a_structure() -> None:
+    x = symbol("x", "T")
+    result = foldl(lambda a, s: State(s.h + a, s.c * a), x, [State(0.0, 1.0)])
+    assert [float(v) for v in run([result.h, result.c], {x: X})] == [6, 6]
+
+
+def test_lists_of_numbers_are_arrays_and_other_lists_structures() -> None:
+    assert flatten([1, 2.0])[0] == [[1, 2.0]]
+    x = symbol("x", "T")
+    assert len(flatten([x, (1, 2)])[0]) == 3
+    result = scan(lambda a, s: [s[0] + a, s[1]], x, [[np.zeros(2), np.zeros(3)]])
+    assert isinstance(result, list) and [r.ndim for r in result] == [2, 2]
