@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .kinds import KINDS, Kind
 
-SPACING_BITS = 40  # allocation k starts at (k + 1) << 40: no overrun below half a terabyte meets a neighbour
+SPACING_BITS = 40  # each allocation starts in the middle of a terabyte: no run over either end meets a neighbour
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _WRITTEN = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 _I64 = KINDS["i64"]
@@ -127,7 +127,7 @@ class Memory:
     def _insert(self, data: npt.NDArray[np.uint8], name: str | None, writable: bool, tracked: bool, keep: Any) -> int:
         index = self._next
         self._next += 1
-        base = index << SPACING_BITS
+        base = (2 * index + 1) << (SPACING_BITS - 1)
         self._allocations[index] = Allocation(base, data, name or f"allocation {index}", writable, tracked, keep)
         return base
 
@@ -135,10 +135,8 @@ class Memory:
 
     def _fault(self, problem: str, access: str, kind: Kind, lanes: int, address: int) -> MemoryFault:
         found = self._allocations.get(address >> SPACING_BITS)
-        if found is None:  # an underrun lands in the gap below; name the buffer that was meant
-            found = self._allocations.get((address >> SPACING_BITS) + 1)
-            if found is None or found.base - address > 1 << (SPACING_BITS - 1):
-                return MemoryFault(f"{access} of {kind.name}x{lanes} at {address:#x}: {problem}", None, address)
+        if found is None:
+            return MemoryFault(f"{access} of {kind.name}x{lanes} at {address:#x}: {problem}", None, address)
         offset = address - found.base
         place = f"byte {offset} of {found.name} ({found.size} bytes)"
         return MemoryFault(f"{access} of {kind.name}x{lanes} at {place}: {problem}", found.name, offset)

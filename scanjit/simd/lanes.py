@@ -134,6 +134,8 @@ class Lanes:
     def like(self, other: Lanes | Number) -> Lanes:
         """`other` as a vector of this type: numbers are splatted, another vector type is an error."""
         if not isinstance(other, Lanes):
+            if isinstance(other, float) and not self.kind.floating:
+                raise TypeError(f"a float operand with {self.type_name}")
             return self.splat(other)
         if other.kind is not self.kind or other.lanes != self.lanes:
             raise TypeError(f"operands are {self.type_name} and {other.type_name}; cast one of them")
@@ -198,8 +200,10 @@ def select(mask: Lanes, yes: Any, no: Any) -> Lanes:
     """`yes` where the mask is set, else `no`; one of them may be a number."""
     if isinstance(yes, Lanes):
         no = yes.like(no)
-    else:
+    elif isinstance(no, Lanes):
         yes = no.like(yes)
+    else:
+        raise TypeError("no operand of select is a vector")
     if mask.kind.family != "b" or mask.lanes != yes.lanes:
         raise TypeError(f"select needs a mask of {yes.lanes} lanes, got {mask.type_name}")
     return mask.choose(yes, no)

@@ -339,8 +339,12 @@ class LlvmLanes(Lanes):
         return current
 
     def libm(self, symbol: str, *others: Lanes) -> Lanes:
-        operands = [v.cast(KINDS["f64"]) for v in (self, *others)]
-        result = outlined(self.builder, symbol, functools.partial(_libm_lanes, symbol), operands, inline=False)  # type: ignore[arg-type]
+        operands = []
+        for operand in (self, *others):
+            assert isinstance(operand, LlvmLanes)
+            operands.append(operand.cast(KINDS["f64"]))
+        in_lanes = functools.partial(_libm_lanes, symbol)
+        result = outlined(self.builder, f"libm.{symbol}", in_lanes, operands, inline=False)
         return self._new(result.value, result.kind).cast(self.kind)
 
     def divide(self, other: Lanes) -> LlvmLanes:

@@ -1,0 +1,161 @@
+"""Loads and stores, compiled and emulated: alignment, masks, strides, order of lanes; and the emulator's faults."""
+
+import numpy as np
+import pytest
+
+from scanjit.simd import emulate
+from scanjit.simd.kinds import KINDS
+
+from .support import NATIVE, run_compiled, run_emulated, source_of
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_loads_and_stores(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    dtype, size = KINDS[kind].dtype, KINDS[kind].size
+    lanes = min(NATIVE[kind], 16)
+    suffix = f"{kind}x{lanes}"
+    imports = [f"{name}_{suffix}" for name in "load load_masked broadcast load_strided gather".split()]
+    imports += [f"head_x{lanes}", f"load_i64x{lanes}", *"store store_masked store_strided scatter".split()]
+    step = lanes * size
+    body = [
+        f"m = head_x{lanes}(count)",
+        f"o = load_i64x{lanes}(offsets)",
+        f"store(y, load_{suffix}(x + {size}))",  # not aligned to the vector
+        f"store(y + {step}, load_masked_{suffix}(x, m))",
+        f"store(y + {2 * step}, broadcast_{suffix}(x + {size}))",
+        f"store(y + {3 * step}, load_strided_{suffix}(x, {3 * size}, m))",
+        f"store(y + {4 * step}, load_strided_{suffix}(x + {lanes * size}, {-size}, m))",
+        f"store(y + {5 * step}, gather_{suffix}(x, o, m))",
+        f"v = load_{suffix}(x)",
+        f"store_masked(y + {6 * step}, v, m)",
+        f"store_strided(y + {7 * step}, {2 * size}, v, m)",
+        f"scatter(y + {9 * step}, o, v, m)",
+    ]
+    source = source_of(imports, ["x", "y", "offsets", "count"], body)
+    x = rng.integers(0, 2, 4 * lanes).astype(bool) if kind == "bool" else rng.integers(1, 99, 4 * lanes).astype(dtype)
+    index = rng.integers(0, 3, lanes)  # places repeat: the last lane wins
+    for count in (0, 1, max(1, lanes - 1), lanes):
+        on = np.arange(lanes) < count
+        expected = np.zeros((13, lanes), dtype)
+        expected[0] = x[1 : lanes + 1]
+        expected[1] = np.where(on, x[:lanes], 0)
+        expected[2] = x[1]
+        expected[3] = np.where(on, x[: 3 * lanes : 3], 0)
+        expected[4] = np.where(on, x[lanes:0:-1], 0)
+        expected[5] = np.where(on, x[index], 0)
+        expected[6] = np.where(on, x[:lanes], 0)
+        expected[7:9].reshape(-1)[::2][on] = x[:lanes][on]
+        for lane in range(count):
+            expected[9:].reshape(-1)[index[lane]] = x[lane]
+        for run in (run_compiled, run_emulated):
+            if run is run_compiled and count not in (1, lanes):
+                continue  # a compile each
+            y = np.zeros((13, lanes), dtype)
+            run(source, [x, y, index * size, count])
+            np.testing.assert_array_equal(y, expected)
+
+
+def emulated(body: list[str], *arguments: int, memory: emulate.Memory) -> None:
+    imports = (
+        "load_f32x4 load_masked_f32x4 load_strided_f32x4 gather_f32x4 broadcast_f32x4 store store_masked scatter "
+        "splat_f32x4 head_x4 load_i64x4 load_i64 store_i64 splat_i64x4 iota_i64x4"
+    ).split()
+    source = source_of(imports, ["p", "q"][: len(arguments)], body)
+    emulate.load_source(source, memory)["kernel"](*arguments)
+
+
+FAULTS = [
+    ("load_f32x4(p + 20)", r"load of f32x4 at byte 20 of x \(32 bytes\): it ends at byte 36"),
+    ("load_f32x4(p - 4)", r"at byte -4 of x"),
+    ("load_f32x4(p + 2)", "not aligned to 4 bytes"),
+    ("load_f32x4(p + 4096)", "at byte 4096 of x"),
+    ("load_f32x4(64)", "no allocation"),
+    ("broadcast_f32x4(p + 32)", "ends at byte 36"),
+    ("load_masked_f32x4(p + 20, head_x4(4))", "ends at byte 36"),
+    ("load_strided_f32x4(p, 12, head_x4(4))", "ends at byte 40"),
+    ("load_strided_f32x4(p + 4, -4, head_x4(3))", "byte -4 of x"),
+    ("gather_f32x4(p, iota_i64x4(0) * 2, head_x4(4))", "not aligned"),
+    ("scatter(p, iota_i64x4(-1) * 4, splat_f32x4(0), head_x4(1))", "byte -4 of x"),
+    ("store(p + 20, splat_f32x4(1))", "store of f32x4 at byte 20 of x"),
+    ("store_masked(p + 20, splat_f32x4(1), head_x4(4))", "ends at byte 36"),
+    ("store_i64(p + 4, 1)", "not aligned to 8"),
+    ("load_i64(p + 32)", "ends at byte 40"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FAULTS)
+def test_faults(text: str, message: str) -> None:
+    memory = emulate.Memory()
+    before = memory.add(np.zeros(8, np.float32), name="before")
+    p = memory.add(np.zeros(8, np.float32), name="x")
+    memory.add(np.zeros(8, np.float32), name="after")
+    assert before != p
+    with pytest.raises(emulate.MemoryFault, match=message):
+        emulated([text], p, memory=memory)
+
+
+def test_off_lanes_are_not_checked() -> None:
+    memory = emulate.Memory()
+    p = memory.add(np.arange(8, dtype=np.float32), name="x")
+    body = [
+        "m = head_x4(3)",
+        "store_masked(p + 20, load_masked_f32x4(p + 20, m), m)",
+        "store_masked(p, load_strided_f32x4(p, 12, m), head_x4(0))",
+        "scatter(p, iota_i64x4(5) * 4, gather_f32x4(p, iota_i64x4(5) * 4, m), m)",
+        "load_masked_f32x4(12345, head_x4(-1))",
+    ]
+    emulated(body, p, memory=memory)
+
+
+def test_read_only_and_freed() -> None:
+    memory = emulate.Memory()
+    p = memory.add(np.zeros(8, np.float32), writable=False, name="weights")
+    emulated(["load_f32x4(p)"], p, memory=memory)
+    with pytest.raises(emulate.MemoryFault, match=r"weights.*read-only"):
+        emulated(["store(p, splat_f32x4(1))"], p, memory=memory)
+    memory.free(p)
+    with pytest.raises(emulate.MemoryFault, match="no allocation"):
+        emulated(["load_f32x4(p)"], p, memory=memory)
+    frozen = np.zeros(4, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(emulate.MemoryFault, match="read-only"):
+        emulated(["store(p, splat_f32x4(1))"], memory.add(frozen), memory=memory)
+
+
+def test_uninitialised_bytes() -> None:
+    memory = emulate.Memory()
+    p = memory.allocate(64, "workspace")
+    with pytest.raises(emulate.MemoryFault, match=r"workspace.*nothing has written"):
+        emulated(["load_f32x4(p)"], p, memory=memory)
+    emulated(["store_masked(p, splat_f32x4(1), head_x4(3))"], p, memory=memory)
+    emulated(["load_masked_f32x4(p, head_x4(3))", "broadcast_f32x4(p + 8)"], p, memory=memory)
+    for text in ("load_f32x4(p)", "load_masked_f32x4(p, head_x4(4))", "load_strided_f32x4(p, 12, head_x4(2))",
+                 "load_i64(p + 8)", "gather_f32x4(p, iota_i64x4(0) * 4, head_x4(4))"):  # fmt: skip
+        with pytest.raises(emulate.MemoryFault, match="nothing has written"):
+            emulated([text], p, memory=memory)
+    emulated(["store(p, splat_f32x4(1))", "store(p, load_f32x4(p))"], p, memory=memory)
+    untracked = memory.allocate(16, tracked=False)
+    emulated(["load_f32x4(p)"], untracked, memory=memory)
+
+
+def test_strided_arrays_and_values() -> None:
+    memory = emulate.Memory()
+    whole = np.arange(40, dtype=np.float32)
+    p = memory.add(whole[10:30:5], name="column")  # 4 elements, 20 bytes apart
+    out = np.zeros(4, np.float32)
+    body = ["store(q, load_strided_f32x4(p, 20, head_x4(4)))"]
+    emulated(body, p, memory.add(out), memory=memory)
+    assert out.tolist() == [10, 15, 20, 25]
+    flipped = memory.add(out[::-1], name="flipped")
+    emulated(["store(q, load_strided_f32x4(p, -4, head_x4(4)))"], flipped, memory.add(whole), memory=memory)
+    assert whole[:4].tolist() == [25, 20, 15, 10]
+    with pytest.raises(emulate.MemoryFault, match="column"):
+        emulated(["load_f32x4(p + 56)"], p, memory=memory)
+
+
+def test_loaded_values_do_not_change_with_memory() -> None:
+    memory = emulate.Memory()
+    x = np.arange(8, dtype=np.float32)
+    emulated(["v = load_f32x4(p)", "store(p, splat_f32x4(9))", "store(p + 16, v)"], memory.add(x), memory=memory)
+    assert x.tolist() == [9, 9, 9, 9, 0, 1, 2, 3]
