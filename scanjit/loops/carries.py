@@ -43,14 +43,15 @@ class Carry:
         if entry.taps == (-1,):
             initial = [value]
         else:
+            advice = "stack the values of the steps before the first, the earliest first"
             text = f"{windows.escaped(leaf.label)}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
             if value.ndim == 0:
                 raise ScanError(
                     f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {entry.lag} rows",
                     got=repr(value),
-                    fix="stack the values before the first step, the earliest first",
+                    fix=advice,
                 )
-            value = windows.with_rows(value, entry.lag, text)
+            value = windows.with_rows(value, entry.lag, text, advice)
             initial = [windows.row(value, i) for i in range(entry.lag)]
         lags = range(entry.lag, 0, -1)
         symbols = [new_input(node.type, f"{leaf.name}[t-{lag}]") for node, lag in zip(initial, lags, strict=True)]

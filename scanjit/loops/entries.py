@@ -161,7 +161,7 @@ def _taps(given: Any, label: str, default: tuple[int, ...]) -> tuple[int, ...]:
     taps = given if isinstance(given, list | tuple | range | np.ndarray) else [given]
     if not len(taps) or any(isinstance(t, bool) or not isinstance(t, int | np.integer) for t in taps):
         raise ScanError(
-            f"the taps of {label} must be integers", got=describe(given), expected=f"such as {list(default)}"
+            f"the taps of {label} must be integers, at least one", got=given, expected=f"such as {list(default)}"
         )
     taps = tuple(int(t) for t in taps)
     repeated = sorted({t for t in taps if taps.count(t) > 1})
@@ -194,7 +194,7 @@ def steps(given: Any) -> Dimension | None:
         expected="an int or an integer scalar",
         fix="convert it: int(n), or sj.cast(n, 'int64')",
     )
-    if isinstance(given, bool | np.bool_) or is_container(given):
+    if isinstance(given, bool | np.bool_ | str) or is_container(given):
         raise wrong
     node = symbol(given, "n_steps")
     if node.ndim or node.dtype.kind not in "iu":

@@ -67,7 +67,7 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
     returned, condition = _split_until(returned, where)
     values = _listed(returned, infos)
     if infos is None and not values:
-        raise ScanError("the step returned no output", got=describe(returned), where=where)
+        raise ScanError("the step returned no output", got=describe(returned), expected="at least one", where=where)
     if infos is not None and len(values) != len(infos):
         _refuse_updates(values[len(infos) :], where)
         raise ScanError(

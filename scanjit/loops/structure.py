@@ -108,7 +108,7 @@ class Mismatch(Exception):
 def describe(value: Any) -> str:
     """A value in a few words, for an error."""
     if is_container(value):
-        return str(flatten(value)[1])
+        return str(flatten(value)[1]) if value else f"an empty {_kind(value).__name__}"
     if isinstance(value, Node):
         return repr(value)
     text = repr(value)

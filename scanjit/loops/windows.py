@@ -38,7 +38,10 @@ def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
     """The tensor of a sequence, which must hold rows for so many steps: an error now, or a check when it runs."""
     need = length + entry.lag + entry.ahead
     x = expect(leaf.value, (0, length, NEGATIVE))
-    return with_rows(x, need, f"{escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}")
+    text = f"{escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}"
+    beyond = entry.lag + entry.ahead
+    why = f", {beyond} of them for its taps {list(entry.taps)}" if beyond else ""
+    return with_rows(x, need, text, f"give {need} rows{why}, or run fewer steps")
 
 
 def escaped(label: str) -> str:
@@ -46,11 +49,11 @@ def escaped(label: str) -> str:
     return label.replace("{", "{{").replace("}", "}}")
 
 
-def with_rows(x: Node, need: Dimension, text: str) -> Node:
+def with_rows(x: Node, need: Dimension, text: str, fix: str) -> Node:
     """`x`, whose first axis must have at least `need` rows; `text` is the error, see `ops.expect`."""
     have = x.type.shape[0]
     if types.not_negative(need - have - 1):
-        raise ScanError(text.format(right=have, left=need), got=repr(x), fix="give more rows, or run fewer steps")
+        raise ScanError(text.format(right=have, left=need), got=repr(x), fix=fix)
     return expect(x, (need, have, text))
 
 

@@ -50,12 +50,12 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "float scalar": (lambda: scan(identity, X, n_steps=W), ["n_steps must be an integer", "<w: float64()>", "cast"]),
     "bool": (lambda: scan(identity, X, n_steps=True), ["n_steps must be an integer", "True (bool)"]),
     "vector": (lambda: scan(identity, X, n_steps=symbol("v", 3, dtype="int64")), ["n_steps must be an integer"]),
-    "text": (lambda: scan(identity, X, n_steps="3"), ["n_steps is not a tensor", "'3' (str)"]),
+    "text": (lambda: scan(identity, X, n_steps="3"), ["n_steps must be an integer", "'3' (str)"]),
     "tuple": (lambda: scan(identity, X, n_steps=(3,)), ["n_steps must be an integer"]),
     "too short": (lambda: scan(identity, TEN, n_steps=20), ["sequence 0 has 10 rows, the scan needs 20"]),
     "too short with taps": (
         lambda: scan(add, [X, dict(input=TEN, taps=[-2])], n_steps=9),
-        ["sequence 1 has 10 rows, the scan needs 11"],
+        ["sequence 1 has 10 rows, the scan needs 11", "give 11 rows, 2 of them for its taps [-2]"],
     ),
     "always one too short": (
         lambda: scan(identity, X, n_steps=X.type.shape[0] + 1),
@@ -146,6 +146,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "too many": (lambda: scan(unpack, X, [0.0]), ["wrong number of outputs", "got:      2", "None for one"]),
     "None": (lambda: scan(nothing, X), ["the step returned None as output 0", "return statement"]),
     "text as output": (lambda: scan(lambda a: (a, "b"), X), ["the step returned 'b' as output 1"]),
+    "empty list": (lambda: scan(lambda a: [], X), ["no output", "an empty list"]),
     "an object": (lambda: scan(lambda a: object(), X), ["the step returned something that is no tensor as output 0"]),
     "no outputs": (lambda: scan(lambda a: (), X), ["the step returned no output"]),
     "only until": (lambda: scan(lambda a: until(a > 0), X), ["the step returned no output"]),
