@@ -165,7 +165,7 @@ def scan_node(
         sequences=len(xs),
         until=until,
         reverse=reverse,
-        sizes=_sizes(body, operands),
+        sizes=_sizes(body, operands, len(inits) + len(xs)),
         truncate=truncate,
         unroll=unroll,
         checkpoint=checkpoint,
@@ -173,8 +173,8 @@ def scan_node(
     )
 
 
-def _sizes(body: Graph, operands: Sequence[Node]) -> tuple[tuple[int, Dimension], ...]:
-    """The parameter `sizes`; see `SCAN`."""
+def _sizes(body: Graph, operands: Sequence[Node], first: int) -> tuple[tuple[int, Dimension], ...]:
+    """The parameter `sizes`; see `SCAN`. The constants are the operands from `first` on."""
     used = {
         atom
         for node in (*body.inputs, *body.outputs)
@@ -184,7 +184,8 @@ def _sizes(body: Graph, operands: Sequence[Node]) -> tuple[tuple[int, Dimension]
     }
     if not used:
         return ()
-    return tuple((i, ir.as_dim(operands[i])) for i, node in enumerate(body.inputs) if node.dim_atom in used)
+    fixed = list(zip(body.inputs, operands, strict=True))[first:]
+    return tuple((i, ir.as_dim(outer)) for i, (inner, outer) in enumerate(fixed, first) if inner.dim_atom in used)
 
 
 # ---- building scans from scans ---------------------------------------------------------------------------------------
