@@ -155,6 +155,11 @@ def _polynomial(terms: dict[Monomial, int]) -> Dimension:
     return found
 
 
+def monomial(factors: Iterable[Atom], number: int = 1) -> Dimension:
+    """The product of atoms and a number."""
+    return _polynomial({tuple(sorted(factors, key=lambda atom: atom.serial)): number})
+
+
 def _combine(left: Dimension, right: Dimension, factor: int) -> Dimension:
     total = dict(_terms(left))
     for monomial, c in _terms(right):

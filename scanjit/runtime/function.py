@@ -310,7 +310,7 @@ class _Reference:
 def _compile(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Executable:
     if mode == "reference":
         return _Reference(leaves, outputs)
-    from scanjit.codegen.program import compile_program  # imports Numba
+    from scanjit.runtime.program import compile_program  # imports llvmlite
 
     return compile_program(leaves, outputs, name, mode)
 

@@ -1,0 +1,209 @@
+"""Where generated lines go: nested loop bodies, what is known in each, names and parameters.
+
+A value is written in the outermost scope in which everything that it depends on is known, so that nothing is computed or
+loaded more often than its loops ask for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanjit.schedule.program import Access, Buffer, Fetch, Load, Loop, Nest, Position, Reduce, Register, Tile, Value
+from scanjit.schedule.program import operands, walk_values
+from scanjit.types import Dimension
+
+STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
+"""Where a nest reports an index out of bounds."""
+
+
+class Scope:
+    """The body of a loop (or of the function): lines, and scopes inside it. While an inner scope is open, further lines
+    go before it."""
+
+    def __init__(self, header: str | None) -> None:
+        self.header = header
+        self.lines: list[str | Scope] = []
+        self._before: Scope | None = None
+
+    def add(self, line: str | Scope) -> None:
+        """Add a line (before the inner scope that is open)."""
+        (self.lines if self._before is None else self._before.lines).append(line)
+
+    def open(self, inner: Scope) -> None:
+        """Begin an inner scope."""
+        self._before = Scope(None)
+        self.lines += [self._before, inner]
+
+    def close(self) -> None:
+        """End the inner scope: further lines go after it."""
+        self._before = None
+
+    def text(self, indent: int = 0) -> list[str]:
+        """The source lines."""
+        result = [] if self.header is None else ["    " * indent + self.header]
+        inner = indent if self.header is None else indent + 1
+        for line in self.lines:
+            result += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
+        return result
+
+
+@dataclass(frozen=True)
+class Point:
+    """Which copy of the unrolled body a value belongs to: a row of the tile, a vector, the width of its vectors."""
+
+    row: int = 0
+    vector: int = 0
+    width: int = 1
+
+
+class Frame:
+    """The state of writing one nest."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.tile = nest.tile or Tile()
+        self.lane = nest.space[-1] if nest.space and not self.tile.horizontal else None
+        """The loop along which lanes run just now (in a horizontal reduction, the reduction's own)."""
+        self.addresses: dict[tuple[Buffer, Dimension], str] = {}
+        self.numbers: dict[Dimension, str] = {}
+        self.function = Scope(None)
+        self.scopes: list[Scope] = [self.function]
+        self.memos: list[dict[object, str]] = [{}]
+        self.masks: list[list[str] | None] = [None]
+        self.level: dict[Loop, int] = {}
+        self.index: dict[tuple[Loop, int], str] = {}
+        self._counts: dict[str, int] = {}
+        self._dependence: dict[Value, frozenset[Loop]] = {}
+
+    # ---- scopes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def scope(self) -> Scope:
+        """The innermost open scope."""
+        return self.scopes[-1]
+
+    def push(self, header: str | None, loop: Loop, counter: str) -> None:
+        """Open the body of a loop."""
+        inner = Scope(header)
+        self.scope.open(inner)
+        self.scopes.append(inner)
+        self.memos.append({})
+        self.masks.append(self.masks[-1])
+        self.level[loop] = len(self.scopes) - 1
+        self.index[loop, 0] = counter
+
+    def pop(self, depth: int) -> None:
+        """Close scopes until `depth` are open."""
+        while len(self.scopes) > depth:
+            self.scopes.pop()
+            self.memos.pop()
+            self.masks.pop()
+            self.scope.close()
+
+    def level_of(self, loops: frozenset[Loop]) -> int:
+        """The outermost scope in which the counters of `loops` are known."""
+        return max((self.level[loop] for loop in loops if loop in self.level), default=0)
+
+    def remember(self, level: int, key: object, hint: str, text: str) -> str:
+        """A variable for an expression, written once in the scope of a level."""
+        for memo in self.memos[: level + 1]:
+            if key in memo:
+                return memo[key]
+        name = self.fresh(hint)
+        self.scopes[level].add(f"{name} = {text}")
+        self.memos[level][key] = name
+        return name
+
+    def recall(self, level: int, key: object) -> str | None:
+        """The variable of an expression, if it is written."""
+        return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
+
+    # ---- names and numbers -------------------------------------------------------------------------------------------
+
+    def fresh(self, hint: str) -> str:
+        """A new variable."""
+        self._counts[hint] = self._counts.get(hint, -1) + 1
+        return f"{hint}{self._counts[hint]}"
+
+    def size(self, dim: Dimension) -> str:
+        """A dimension as source: a literal, or a parameter."""
+        if isinstance(dim, int):
+            return str(dim)
+        return self.numbers.setdefault(dim, f"n{len(self.numbers)}")
+
+    def address(self, buffer: Buffer, offset: Dimension) -> str:
+        """The parameter that holds the address of a position in a buffer."""
+        return self.addresses.setdefault((buffer, offset), f"p{len(self.addresses)}")
+
+    def counter(self, loop: Loop, point: Point) -> str:
+        """The counter of a loop, as text."""
+        return self.index[loop, point.row if loop is self.tile.rows else 0]
+
+    def depends(self, value: Value) -> frozenset[Loop]:
+        """The loops that a value depends on. A register depends on time, a reduction is complete in the innermost scope."""
+        if value not in self._dependence:
+            for part in walk_values([value]):
+                if part not in self._dependence:
+                    self._dependence[part] = self._depends(part)
+        return self._dependence[value]
+
+    def _depends(self, value: Value) -> frozenset[Loop]:
+        found: set[Loop] = set()
+        for part in operands(value):
+            found |= self._dependence[part]
+        if isinstance(value, Load | Fetch):
+            found |= set(value.access.strides)
+        elif isinstance(value, Position):
+            found |= set(value.strides)
+        elif isinstance(value, Reduce):
+            found = (found - set(value.loops)) | set(self.nest.space)
+        elif isinstance(value, Register) and self.nest.time is not None:
+            found |= {self.nest.time, *self.nest.space}
+        return frozenset(found)
+
+    # ---- addresses -----------------------------------------------------------------------------------------------------
+
+    def pointer(self, access: Access, point: Point) -> str:
+        """The address of an access, without the steps of the lanes."""
+        text, level = self.address(access.buffer, access.offset), 0
+        loops = [loop for loop in access.strides if loop is not self.lane]
+        for loop in sorted(loops, key=lambda x: self.level[x]):
+            level = max(level, self.level[loop])
+            step = self.size(access.strides[loop] * access.buffer.dtype.itemsize)
+            text = self.remember(
+                level,
+                ("pointer", text, loop, step, point.row if loop is self.tile.rows else 0),
+                "q",
+                f"{text} + {_times(self.counter(loop, point), step)}",
+            )
+        return text
+
+    def vector(self, access: Access, point: Point) -> tuple[str, Dimension]:
+        """The address of a vector's first lane, and the bytes from lane to lane (0: one element for all)."""
+        text, lane, itemsize = self.pointer(access, point), self.lane, access.buffer.dtype.itemsize
+        stride = access.strides.get(lane, 0) if lane is not None else 0
+        if lane is None or stride == 0:
+            return text, 0
+        counter = self.counter(lane, point)
+        if counter != "0":
+            text += f" + {_times(counter, self.size(stride * itemsize))}"
+        step = (1 if access.panel is lane else stride) * itemsize
+        if point.vector:
+            text += f" + {self.size(point.vector * point.width * step)}"
+        return text, itemsize if point.width == 1 else step
+
+    def mask(self, point: Point) -> str | None:
+        """The mask of a vector's lanes that exist; None where all do."""
+        masks = self.masks[-1]
+        return None if masks is None or point.width == 1 else masks[point.vector]
+
+    def every(self, point: Point) -> str:
+        """The mask of a vector's lanes that exist, in any case."""
+        text = f"splat_boolx{point.width}(True)"
+        return self.mask(point) or self.remember(0, text, "every", text)
+
+
+def _times(counter: str, step: str) -> str:
+    return counter if step == "1" else f"{counter}*{step}"

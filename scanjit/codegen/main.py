@@ -1,0 +1,158 @@
+"""A program's main function as Numba source: loops over time, and calls of its nests.
+
+It takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller computed from
+the sizes of this call. Only what changes from step to step is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanjit import types
+from scanjit.codegen.frame import STATUS
+from scanjit.codegen.nest import Source, finished, nest_source
+from scanjit.codegen.pack import pack_source
+from scanjit.schedule.program import Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.types import Atom, Dim, Dimension
+
+
+@dataclass(frozen=True)
+class Generated:
+    """All source of a program.
+
+    `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions. `kernels` are the
+    functions that the main one calls, each once.
+    """
+
+    main: Source
+    kernels: dict[str, Source]
+    table: list[Buffer | Dimension]
+
+
+def generate(program: Program, vector_bytes: int, label: str = "main") -> Generated:
+    """Generate the source of a program."""
+    writer = _MainWriter(vector_bytes)
+    writer.statements(program.body, 0)
+    loads = [f"    {name} = load_i64(table + {8 * i})" for i, name in enumerate(writer.table.values())]
+    body = [*loads, *("    " + line for line in writer.lines)]
+    main = finished(label, body, {(STATUS, 0): "table"}, {}, local=frozenset(writer.kernels))
+    return Generated(main, writer.kernels, [entry for _, entry in writer.table])
+
+
+class _MainWriter:
+    def __init__(self, vector_bytes: int) -> None:
+        self.vector_bytes = vector_bytes
+        self.lines: list[str] = []
+        self.kernels: dict[str, Source] = {}
+        self.table: dict[tuple[str, Buffer | Dimension], str] = {}
+        self.counters: dict[Atom, str] = {}
+
+    def add(self, depth: int, line: str) -> None:
+        """Add a line at a depth of indentation."""
+        self.lines.append("    " * depth + line)
+
+    def statements(self, body: Sequence[Statement], depth: int) -> None:
+        """Write statements, in order."""
+        if not body:
+            self.add(depth, "pass")
+        for statement in body:
+            if isinstance(statement, TimeLoop):
+                self._loop(statement, depth)
+            elif isinstance(statement, Nest):
+                self._call(nest_source(statement), depth)
+            else:
+                lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
+                self._call(pack_source(statement, lanes), depth)
+
+    def _call(self, source: Source, depth: int) -> None:
+        self.kernels[source.name] = source
+        arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
+        arguments += [self.number(dim) for dim in source.numbers]
+        self.add(depth, f"{source.name}({', '.join(arguments)})")
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+
+    def _loop(self, loop: TimeLoop, depth: int) -> None:
+        """A loop over time; `unroll` copies of its body an iteration, or all of them one after the other."""
+        step, row = (types.as_atom(dim) for dim in (loop.step, loop.row))
+        assert step is not None and row is not None
+        number = len(self.counters) // 2
+        self.counters[step], self.counters[row] = f"step{number}", f"row{number}"
+        if loop.count is not None:
+            self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
+        if loop.unroll is True and isinstance(loop.length, int):
+            self._straight(loop, f"step{number}", depth)
+            return
+        copies = 1 if loop.stop is not None or loop.unroll is True else max(1, int(loop.unroll))
+        full = loop.length // copies * copies
+        self._iterate(loop, f"step{number}", "0", self.number(full), copies, depth)
+        if copies > 1 and not (isinstance(full, int) and full == loop.length):
+            self._iterate(loop, f"step{number}", self.number(full), self.number(loop.length), 1, depth)
+
+    def _iterate(self, loop: TimeLoop, step: str, start: str, stop: str, copies: int, depth: int) -> None:
+        counter = step if copies == 1 else f"first_{step}"
+        bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
+        self.add(depth, f"for {counter} in range({bounds}{f', {copies}' if copies > 1 else ''}):")
+        for copy in range(copies):
+            if copies > 1:
+                self.add(depth + 1, f"{step} = {counter}" + (f" + {copy}" if copy else ""))
+            self._step(loop, step, depth + 1)
+
+    def _straight(self, loop: TimeLoop, step: str, depth: int) -> None:
+        for number in range(loop.length):  # type: ignore[arg-type]
+            self.add(depth, f"{step} = {number}")
+            if loop.stop is not None and number:
+                self.add(depth, f"if not {step}_stopped:")
+            self._step(loop, step, depth, straight=True)
+
+    def _step(self, loop: TimeLoop, step: str, depth: int, straight: bool = False) -> None:
+        row = step.replace("step", "row")
+        self.add(depth, f"{row} = {self.number(loop.length - 1)} - {step}" if loop.reverse else f"{row} = {step}")
+        self.statements(loop.body, depth)
+        if loop.count is not None and loop.stop is not None:
+            self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")
+            self.add(depth, f"if load_i64({self._address(loop.stop.buffer, 0)}) != 0:")
+            self.add(depth + 1, "break")
+
+    # ---- numbers -------------------------------------------------------------------------------------------------------
+
+    def _entry(self, kind: str, what: Buffer | Dimension) -> str:
+        names = {"buffer": "a", "number": "n"}
+        return self.table.setdefault((kind, what), f"{names[kind]}{len(self.table)}")
+
+    def _address(self, buffer: Buffer, offset: Dimension) -> str:
+        base = self._entry("buffer", buffer)
+        offset = offset * buffer.dtype.itemsize
+        return base if offset == 0 else f"{base} + {self.number(offset)}"
+
+    def number(self, dim: Dimension) -> str:
+        """A dimension as text: a literal, an entry of the table, or a polynomial in counters with such coefficients."""
+        if isinstance(dim, int):
+            return str(dim)
+        if not any(atom in self.counters for atom in types.atoms(dim)):
+            return self._entry("number", dim)
+        groups: dict[tuple[Atom, ...], Dimension] = {}
+        for monomial, factor in dim.terms:
+            moving = tuple(atom for atom in monomial if self._moves(atom))
+            still = types.monomial([atom for atom in monomial if not self._moves(atom)], factor)
+            groups[moving] = groups.get(moving, 0) + still
+        terms = []
+        for moving, coefficient in groups.items():
+            factors = [self._atom(atom) for atom in moving]
+            if coefficient != 1 or not factors:
+                factors.append(self.number(coefficient))
+            terms.append("*".join(factors))
+        return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+
+    def _moves(self, atom: Atom) -> bool:
+        return any(inner in self.counters for inner in types.atoms(types.monomial([atom], 1)))
+
+    def _atom(self, atom: Atom) -> str:
+        if atom in self.counters:
+            return self.counters[atom]
+        left, right = (self.number(arg) for arg in atom.args)
+        return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+__all__ = ["Dim", "Generated", "generate"]

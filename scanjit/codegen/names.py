@@ -1,0 +1,62 @@
+"""Names in generated code: suffixes of SIMD types, literals, what a source imports."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+_SUFFIXES = {
+    "bool": "bool",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "float32": "f32",
+    "float64": "f64",
+}
+_WORDS = re.compile(r"\b[a-z_][a-z0-9_]*\b(?=\()")
+_PYTHON = {"range", "min", "def", "return", "int", "if", "for"}
+
+
+def suffix(dtype: np.dtype, lanes: int) -> str:
+    """The suffix of a SIMD type: `f32x16`."""
+    return f"{_SUFFIXES[str(dtype)]}x{lanes}"
+
+
+def number(value: Any) -> str:
+    """A number as source text; exact. `inf` and `nan` are imported names."""
+    value = np.asarray(value)[()]
+    if isinstance(value, np.bool_ | bool):
+        return str(bool(value))
+    if isinstance(value, np.integer | int):
+        return str(int(value))
+    value = float(value)
+    if math.isnan(value):
+        return "nan"
+    return repr(value)  # repr of an infinity is "inf"
+
+
+def imports(lines: list[str], local: frozenset[str] = frozenset()) -> list[str]:
+    """The import lines that a source needs."""
+    text = "\n".join(lines)
+    words = sorted(set(_WORDS.findall(text)) - _PYTHON - local)
+    constants = [name for name in ("inf", "nan") if re.search(rf"\b{name}\b", text)]
+    result = [f"from math import {', '.join(constants)}"] if constants else []
+    if words:
+        line = f"from scanjit.simd import {', '.join(words)}"
+        result.append(line if len(line) <= 120 else _wrapped(words))
+    return result
+
+
+def _wrapped(words: list[str]) -> str:
+    rows, row = [], ""
+    for word in words:
+        if len(row) + len(word) > 110:
+            rows.append(row.rstrip())
+            row = ""
+        row += f"{word}, "
+    return "from scanjit.simd import (\n" + "".join(f"    {r}\n" for r in [*rows, row.rstrip()]) + ")"

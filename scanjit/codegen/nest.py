@@ -1,0 +1,177 @@
+"""A nest as Numba source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from scanjit.codegen.frame import Point
+from scanjit.codegen.names import imports
+from scanjit.codegen.reduce import ReductionWriter
+from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, walk_values
+from scanjit.types import Dimension
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a function, and what it has to be called with: addresses, then numbers."""
+
+    name: str
+    text: str
+    addresses: tuple[tuple[Buffer, Dimension], ...]
+    numbers: tuple[Dimension, ...]
+
+
+def nest_source(nest: Nest) -> Source:
+    """The source of a nest. Equal nests of different programs give the same text, and so the same kernel."""
+    writer = NestWriter(nest)
+    writer.write_loops()
+    return finished(nest.label, writer.function.text(1), writer.addresses, writer.numbers)
+
+
+def finished(
+    label: str,
+    body: list[str],
+    addresses: dict[tuple[Buffer, Dimension], str],
+    numbers: dict[Dimension, str],
+    local: frozenset[str] = frozenset(),
+) -> Source:
+    """A whole source: imports, and a function named by its content."""
+    head = imports(body, local)
+    signature = f"({', '.join([*addresses.values(), *numbers.values()])}):"
+    digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
+    name = "".join(c if c.isalnum() else "_" for c in label).strip("_") or "nest"
+    name = f"{name if name[0].isalpha() else 'nest_' + name}_{digest}"
+    lines = [*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""]
+    return Source(name, "\n".join(lines), tuple(addresses), tuple(numbers))
+
+
+class NestWriter(ReductionWriter):
+    """Writes the loops of a nest, and its body at every point of the register tile."""
+
+    def write_loops(self) -> None:
+        """Write everything."""
+        self.registers = {}
+        for loop in self.nest.space:
+            if loop is not self.lane and loop is not self.tile.rows:
+                name = self.fresh("i")
+                self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
+        if self.lane is not None:
+            self._lanes(self.lane)
+        else:
+            self._body()
+        self.pop(1)
+
+    def _lanes(self, lane: Loop) -> None:
+        """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, where the body is a
+        register tile (whose tail would double the code)."""
+        width, size = self.tile.lanes * self.tile.vectors, lane.size
+        known = isinstance(size, int)
+        if width == 1 or (known and size % width == 0):
+            self._lane_loop(lane, "0", self.size(size), False)
+        elif known and size < width:
+            self._lane_loop(lane, None, "", True)
+        elif any(isinstance(v, Reduce) for v in walk_values(self.nest.roots)):
+            self._lane_loop(lane, "0", self.size(size), True)
+        else:
+            full = self.size(size // width * width)
+            self._lane_loop(lane, "0", full, False)
+            self._lane_loop(lane, full, self.size(size), True)
+
+    def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
+        depth, width = len(self.scopes), self.tile.lanes * self.tile.vectors
+        if start is None:
+            self.push(None, lane, "0")
+        else:
+            name = self.fresh("j")
+            bounds = f"{start}, {stop}, {width}" if width > 1 else stop
+            self.push(f"for {name} in range({bounds}):", lane, name)
+        if masked:
+            self.masks[-1] = [self._head(lane, v) for v in range(self.tile.vectors)]
+        if self.tile.rows is not None:
+            self._rows(self.tile.rows)
+        self._body()
+        self.pop(depth)
+
+    def _head(self, lane: Loop, vector: int) -> str:
+        """The mask of the lanes of a vector that are left."""
+        mask, lanes = self.fresh("mask"), self.tile.lanes
+        left = self.size(lane.size)
+        left += f" - {self.index[lane, 0]}" if self.index[lane, 0] != "0" else ""
+        left += f" - {vector * lanes}" if vector else ""
+        self.scope.add(f"{mask} = head_x{lanes}({left})")
+        return mask
+
+    def _rows(self, rows: Loop) -> None:
+        """The loop over blocks of rows. Rows beyond the last repeat it: they store the same values again."""
+        block, size = self.tile.row_block, rows.size
+        name = self.fresh("i")
+        self.push(f"for {name} in range(0, {self.size(size)}, {block}):", rows, name)
+        for r in range(1, block):
+            if isinstance(size, int) and size % block == 0:
+                self.index[rows, r] = f"({name} + {r})"
+            else:
+                self.index[rows, r] = self.fresh("row")
+                self.scope.add(f"{self.index[rows, r]} = min({name} + {r}, {self.size(size - 1)})")
+
+    def points(self) -> list[Point]:
+        """The copies of the body: the rows and vectors of the register tile."""
+        width = 1 if self.lane is None else self.tile.lanes
+        return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
+
+    def _body(self) -> None:
+        if self.nest.time is not None:
+            self._time(self.nest.time)
+            return
+        for point in self.points():
+            for store in self.nest.stores:
+                self.store(store, point)
+
+    # ---- time inside -------------------------------------------------------------------------------------------------
+
+    def _time(self, time: Loop) -> None:
+        """The loop over time, carrying registers; what is stored last is written after it."""
+        for point in self.points():
+            for register in self.nest.registers:
+                text, name = self.value(register.init, point), self.fresh("c")
+                self.scope.add(f"{name} = {text}")
+                self.registers[register.index, point.vector] = name
+        size, unroll = time.size, max(1, self.nest.unroll)
+        full = size // unroll * unroll
+        self._time_loop(time, "0", self.size(full), unroll)
+        if unroll > 1 and not (isinstance(size, int) and size == full):
+            self._time_loop(time, self.size(full), self.size(size), 1)
+        for point in self.points():
+            for store in self.nest.finals:
+                assert isinstance(store.value, Register)
+                self.write(store, self.registers[store.value.index, point.vector], point)
+
+    def _time_loop(self, time: Loop, start: str, stop: str, copies: int) -> None:
+        depth, name = len(self.scopes), self.fresh("t")
+        bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
+        self.push(f"for {name} in range({bounds}{f', {copies}' if copies > 1 else ''}):", time, name)
+        for copy in range(copies):
+            self.memos[-1] = {}
+            later = f" + {copy}" if copy else ""
+            if self.nest.reverse:
+                self.index[time, 0] = self.fresh("row")
+                line = f"{self.index[time, 0]} = {self.size(time.size - 1)} - {name}{later.replace('+', '-')}"
+                self.scope.add(line)
+            else:
+                self.index[time, 0] = f"({name}{later})" if copy else name
+            for point in self.points():
+                self._step(point)
+        self.pop(depth)
+
+    def _step(self, point: Point) -> None:
+        for store in self.nest.stores:
+            self.store(store, point)
+        new = [self.value(value, point) for value in self.nest.updates]
+        names = [self.registers[r.index, point.vector] for r in self.nest.registers]
+        for i, text in enumerate(new):  # a register that another one takes over is read before it changes
+            if text != names[i] and any(text == name for name in names):
+                new[i] = self.fresh("old")
+                self.scope.add(f"{new[i]} = {text}")
+        for name, text in zip(names, new, strict=True):
+            if name != text:
+                self.scope.add(f"{name} = {text}")

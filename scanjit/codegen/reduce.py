@@ -1,0 +1,195 @@
+"""Reductions: accumulators, the loops that fill them, and lanes joined at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scanjit.codegen.frame import Point
+from scanjit.codegen.names import number, suffix
+from scanjit.codegen.values import INT64, ValueWriter
+from scanjit.ops import Reduction
+from scanjit.schedule.program import Apply, Loop, Reduce, Value, walk_values
+
+
+class ReductionWriter(ValueWriter):
+    """Writes reductions; those over the same loops share them."""
+
+    def points(self) -> list[Point]:
+        """The copies of the body."""
+        raise NotImplementedError
+
+    def reduction(self, value: Reduce, point: Point) -> str:
+        """The variable that holds the result of a reduction; written first, if need be."""
+        own = Point(point.row, point.vector, 1) if self.tile.horizontal else point
+        found = self.recall(len(self.scopes) - 1, ("reduced", value, own))
+        if found is None:
+            self._write_together(value)
+            found = self.recall(len(self.scopes) - 1, ("reduced", value, own))
+            assert found is not None
+        if own.width == point.width:
+            return found
+        level = self.level_of(self.depends(value))
+        return self.remember(level, (value, 0, 0, point.width), "v", f"spread_x{point.width}({found})")
+
+    def _write_together(self, value: Reduce) -> None:
+        """Write the loops of a reduction, with all others over the same loops that can be computed by now."""
+        depth = len(self.scopes)
+        group = []
+        for other in walk_values(self.nest.roots):
+            if isinstance(other, Reduce) and other.loops == value.loops and self._ready(other, value):
+                group.append(other)
+        lane, self.lane = self.lane, value.loops[-1] if self.tile.horizontal else self.lane
+        width = self.tile.lanes if self.tile.horizontal else 0
+        points = [Point(p.row, p.vector, width or p.width) for p in self.points_of(lane)]
+        totals = {(r, p): self._start(r, p) for p in points for r in group}
+        for loop in value.loops[:-1]:
+            name = self.fresh("k")
+            self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
+        self._last_loop(value.loops[-1], group, points, totals)
+        self.pop(depth)
+        self.lane = lane
+        for (r, p), names in totals.items():
+            self._end(r, p, names)
+
+    def points_of(self, lane: Loop | None) -> list[Point]:
+        """The copies of the body, when lanes run along `lane`."""
+        now, self.lane = self.lane, lane
+        try:
+            return self.points()
+        finally:
+            self.lane = now
+
+    def _ready(self, other: Reduce, value: Reduce) -> bool:
+        """Whether everything that a reduction's body needs of other reductions is there (for `value`: make it so)."""
+        for inner in walk_values([other.body]):
+            if isinstance(inner, Reduce):
+                for point in self.points():
+                    if self.recall(len(self.scopes) - 1, ("reduced", inner, point)) is None:
+                        if other is not value:
+                            return False
+                        self.value(inner, point)
+        already = self.recall(len(self.scopes) - 1, ("reduced", other, self.points()[0]))
+        return already is None
+
+    def _last_loop(
+        self, loop: Loop, group: list[Reduce], points: list[Point], totals: dict[tuple[Reduce, Point], list[str]]
+    ) -> None:
+        """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
+        lanes = self.tile.lanes if self.tile.horizontal else 1
+        size = loop.size
+        if lanes == 1:
+            self._steps(loop, "0", self.size(size), 1, group, points, totals)
+            return
+        full = size // lanes * lanes
+        if full != 0:
+            self._steps(loop, "0", self.size(full), lanes, group, points, totals)
+        if not (isinstance(size, int) and size == full):
+            depth = len(self.scopes)
+            start = self.size(full)
+            name = self.fresh("k")
+            self.push(f"for {name} in range({start}, {self.size(size)}, {lanes}):", loop, name)
+            mask = self.fresh("mask")
+            self.scope.add(f"{mask} = head_x{lanes}({self.size(size)} - {name})")
+            self.masks[-1] = [mask]
+            self._accumulate(loop, group, points, totals)
+            self.pop(depth)
+
+    def _steps(
+        self,
+        loop: Loop,
+        start: str,
+        stop: str,
+        step: int,
+        group: list[Reduce],
+        points: list[Point],
+        totals: dict[tuple[Reduce, Point], list[str]],
+    ) -> None:
+        depth, name = len(self.scopes), self.fresh("k")
+        bounds = stop if step == 1 else f"{start}, {stop}, {step}"
+        self.push(f"for {name} in range({bounds}):", loop, name)
+        outer = self.masks[-1]
+        if self.tile.horizontal:
+            self.masks[-1] = None
+        self._accumulate(loop, group, points, totals)
+        self.masks[-1] = outer
+        self.pop(depth)
+
+    def _accumulate(
+        self, loop: Loop, group: list[Reduce], points: list[Point], totals: dict[tuple[Reduce, Point], list[str]]
+    ) -> None:
+        for point in points:
+            mask = self.mask(point) if self.tile.horizontal else None
+            for reduction in group:
+                names = totals[reduction, point]
+                for name, text in zip(names, self._combined(reduction, loop, point, names), strict=True):
+                    self.scope.add(f"{name} = {text}" if mask is None else f"{name} = select({mask}, {text}, {name})")
+
+    # ---- one reduction -----------------------------------------------------------------------------------------------
+
+    def _start(self, reduction: Reduce, point: Point) -> list[str]:
+        """Accumulators with the value of an empty reduction."""
+        if not isinstance(reduction.op, Reduction):
+            dtype = _compared(reduction)
+            best, place = self.fresh("best"), self.fresh("place")
+            self.scope.add(f"{best} = splat_{suffix(dtype, point.width)}({number(_worst(reduction.op.name, dtype))})")
+            self.scope.add(f"{place} = splat_{suffix(INT64, point.width)}(0)")
+            return [best, place]
+        total = self.fresh("acc")
+        initial = number(np.asarray(reduction.op.initial(reduction.dtype)).astype(reduction.dtype))
+        self.scope.add(f"{total} = splat_{suffix(reduction.dtype, point.width)}({initial})")
+        return [total]
+
+    def _combined(self, reduction: Reduce, loop: Loop, point: Point, names: list[str]) -> list[str]:
+        """The accumulators, joined with the body at this point."""
+        if not isinstance(reduction.op, Reduction):
+            return self._better(reduction, loop, point, names)
+        (total,) = names
+        body = reduction.body
+        product = isinstance(body, Apply) and body.op.name == "mul" and body.dtype.kind == "f"
+        if reduction.op.name == "sum" and product:
+            left, right = (self.value(arg, point) for arg in body.args)  # type: ignore[attr-defined]
+            return [f"fma({left}, {right}, {total})"]
+        return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value(body, point))]
+
+    def _better(self, reduction: Reduce, loop: Loop, point: Point, names: list[str]) -> list[str]:
+        """argmax, argmin: the first of the best; the first NaN, if there is one."""
+        best, place = names
+        body = self.value(reduction.body, point)
+        dtype = _compared(reduction)
+        if dtype != reduction.body.dtype:
+            cast = self.fresh("b")
+            self.scope.add(f"{cast} = cast_{suffix(dtype, point.width)}({body})")
+            body = cast
+        better, sign = self.fresh("better"), ">" if reduction.op.name == "argmax" else "<"
+        nan = f" | (isnan({body}) & ~isnan({best}))" if dtype.kind == "f" else ""
+        self.scope.add(f"{better} = ({body} {sign} {best}){nan}")
+        here = f"splat_{suffix(INT64, point.width)}({self.counter(loop, point)})"
+        return [f"select({better}, {body}, {best})", f"select({better}, {here}, {place})"]
+
+    def _end(self, reduction: Reduce, point: Point, names: list[str]) -> None:
+        """Join the lanes of a horizontal reduction, and remember the result."""
+        result = names[-1]
+        own = point
+        if self.tile.horizontal:
+            own = Point(point.row, point.vector, 1)
+            if point.width > 1:
+                horizontal = reduction.op.horizontal  # type: ignore[attr-defined]
+                result = self.fresh("total")
+                self.scope.add(f"{result} = {horizontal}({names[-1]})")
+        self.memos[-1]["reduced", reduction, own] = result
+
+
+def _compared(reduction: Reduce) -> np.dtype:
+    """The dtype in which argmax compares."""
+    dtype = reduction.body.dtype
+    return np.dtype("int8") if dtype.kind == "b" else dtype
+
+
+def _worst(name: str, dtype: np.dtype) -> float | int:
+    """What everything is at least as good as."""
+    if dtype.kind == "f":
+        return -np.inf if name == "argmax" else np.inf
+    return int(np.iinfo(dtype).min if name == "argmax" else np.iinfo(dtype).max)
+
+
+__all__ = ["ReductionWriter", "Value"]

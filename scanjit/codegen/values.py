@@ -1,0 +1,195 @@
+"""Values and stores of a nest as source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit.codegen.frame import STATUS, Frame, Point, Scope
+from scanjit.codegen.names import number, suffix
+from scanjit.schedule.program import (
+    Apply,
+    Fetch,
+    Index,
+    Literal,
+    Load,
+    Position,
+    Reduce,
+    Register,
+    Store,
+    Value,
+)
+from scanjit.types import Dimension
+
+INT64 = np.dtype("int64")
+_HINTS = {"add": "s", "sub": "d", "mul": "m", "div": "r", "neg": "m", "and": "b", "or": "b"}
+
+
+class ValueWriter(Frame):
+    """Writes values where they belong and says which variables hold them."""
+
+    registers: dict[tuple[int, int], str]
+
+    def value(self, value: Value, point: Point) -> str:
+        """The variable that holds a value; written first, if need be."""
+        if isinstance(value, Register):
+            return self.registers[value.index, point.vector]
+        loops = self.depends(value)
+        level = self.level_of(loops)
+        row = point.row if self.tile.rows in loops else 0
+        vector = point.vector if self.lane in loops else 0
+        key = (value, row, vector, point.width)
+        found = self.recall(level, key)
+        if found is not None:
+            return found
+        if isinstance(value, Reduce):
+            return self.reduction(value, point)
+        return self.remember(level, key, _hint(value), self._text(value, point))
+
+    def reduction(self, value: Reduce, point: Point) -> str:
+        """The variable that holds the result of a reduction; written first, if need be."""
+        raise NotImplementedError
+
+    def _text(self, value: Value, point: Point) -> str:
+        name = suffix(value.dtype, point.width)
+        if isinstance(value, Literal):
+            return f"splat_{name}({number(value.number)})"
+        if isinstance(value, Load):
+            return self._load(value, point)
+        if isinstance(value, Apply):
+            return self._apply(value, point)
+        if isinstance(value, Position):
+            return self._position(value, point)
+        if isinstance(value, Fetch):
+            return self._fetch(value, point)
+        raise TypeError(value)
+
+    def _apply(self, value: Apply, point: Point) -> str:
+        text = value.op.text([arg.dtype for arg in value.args], **value.params)  # type: ignore[attr-defined]
+        words = [self._word(value, i, "(" not in text, point) for i in range(len(value.args))]
+        text = text.replace("{T}", suffix(value.dtype, point.width))
+        for i, word in enumerate(words):
+            text = text.replace(f"{{{i}}}", word)
+        return text
+
+    def _word(self, value: Apply, i: int, infix: bool, point: Point) -> str:
+        """Operand i: a variable, or a plain number where an operator takes one."""
+        arg = value.args[i]
+        if isinstance(arg, Literal) and infix and arg.dtype.kind == "f" and np.isfinite(arg.number):
+            if len(value.args) == 2 and not isinstance(value.args[1 - i], Literal):
+                return number(arg.number) if arg.number >= 0 else f"({number(arg.number)})"
+        return self.value(arg, point)
+
+    def _position(self, value: Position, point: Point) -> str:
+        name = suffix(value.dtype, point.width)
+        terms = [f"{self.counter(loop, point)}*{self.size(stride)}" for loop, stride in value.strides.items()]
+        step = value.strides.get(self.lane, 0) if self.lane is not None else 0
+        if step != 0 and point.vector:
+            terms.append(self.size(step * (point.vector * point.width)))
+        if value.offset != 0 or not terms:
+            terms.insert(0, self.size(value.offset))
+        start = " + ".join(terms)
+        if step == 0 or point.width == 1:
+            return f"splat_{name}({start})"
+        return f"splat_{name}({start}) + iota_{name}(0) * splat_{name}({self.size(step)})"
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def _load(self, value: Load, point: Point) -> str:
+        address, step = self.vector(value.access, point)
+        name, mask = suffix(value.dtype, point.width), self.mask(point)
+        if step == 0:
+            return f"broadcast_{name}({address})"
+        if step != value.dtype.itemsize:
+            return f"load_strided_{name}({address}, {self.size(step)}, {self.every(point)})"
+        if mask is None or value.access.panel is not None:  # panels are padded
+            return f"load_{name}({address})"
+        return f"load_masked_{name}({address}, {mask})"
+
+    def store(self, store: Store, point: Point) -> None:
+        """Store a value at a point."""
+        text = self.value(store.value, point)
+        if store.indices:
+            self._scatter(store, text, point)
+        else:
+            self.write(store, text, point)
+
+    def write(self, store: Store, text: str, point: Point) -> None:
+        """Store a variable."""
+        address, step = self.vector(store.access, point)
+        mask = self.mask(point)
+        if step not in (0, store.access.buffer.dtype.itemsize):
+            self.scope.add(f"store_strided({address}, {self.size(step)}, {text}, {self.every(point)})")
+        elif mask is None:
+            self.scope.add(f"store({address}, {text})")
+        else:
+            self.scope.add(f"store_masked({address}, {text}, {mask})")
+
+    # ---- computed indices --------------------------------------------------------------------------------------------
+
+    def _fetch(self, value: Fetch, point: Point) -> str:
+        level = self.level_of(self.depends(value))
+        address, step = self.vector(value.access, point)
+        address, offsets, inside = self._indexed(address, value.indices, value.code, value.dtype, point, level)
+        name = suffix(value.dtype, point.width)
+        if offsets is not None:
+            if step != 0:
+                long = suffix(INT64, point.width)
+                offsets += f" + iota_{long}(0) * splat_{long}({self.size(step)})"
+            return f"gather_{name}({address}, {offsets}, {inside})"
+        if step == value.dtype.itemsize:
+            return f"load_masked_{name}({address}, {inside})"
+        return f"load_strided_{name}({address}, {self.size(step)}, {inside})"
+
+    def _indexed(
+        self, address: str, indices: Sequence[Index], code: int, dtype: np.dtype, point: Point, level: int
+    ) -> tuple[str, str | None, str]:
+        """An address moved by computed indices, the offsets of the lanes (None: the same for all), and the mask of what
+        lies inside. What does not is reported."""
+        long, scope = suffix(INT64, point.width), self.scopes[level]
+        inside = self.every(point)
+        offsets = None
+        for index in indices:
+            vector, ok = self.value(index.value, point), self.fresh("ok")
+            stride, size = self.size(index.stride * dtype.itemsize), self.size(index.size)
+            if point.width == 1 or self.lane not in self.depends(index.value):
+                k = self.fresh("k")
+                scope.add(f"{k} = lane_i64({vector}, 0)")
+                scope.add(f"{ok} = {inside} & splat_boolx{point.width}(0 <= {k} < {size})")
+                address += f" + {k}*{stride}"
+            else:
+                scope.add(f"{ok} = {inside} & ({vector} >= splat_{long}(0)) & ({vector} < splat_{long}({size}))")
+                term = f"{vector} * splat_{long}({stride})"
+                offsets = term if offsets is None else f"{offsets} + {term}"
+            report = Scope(f"if any_of({inside} & ~{ok}):")
+            report.add(f"store_i64({self.address(STATUS, 0)}, {code})")
+            scope.add(report)
+            inside = ok
+        return address, offsets, inside
+
+    def _scatter(self, store: Store, text: str, point: Point) -> None:
+        dtype = store.access.buffer.dtype
+        address, step = self.vector(store.access, point)
+        level = len(self.scopes) - 1
+        address, offsets, inside = self._indexed(address, store.indices, store.code, dtype, point, level)
+        if offsets is not None:
+            raise TypeError("lanes of a scatter must not meet in one element")
+        name, steps = suffix(dtype, point.width), self.size(step)
+        if step in (0, dtype.itemsize):
+            old, write = f"load_masked_{name}({address}, {inside})", f"store_masked({address}, {{}}, {inside})"
+        else:
+            old = f"load_strided_{name}({address}, {steps}, {inside})"
+            write = f"store_strided({address}, {steps}, {{}}, {inside})"
+        add = "|" if dtype.kind == "b" else "+"
+        self.scope.add(write.format(f"{old} {add} {text}" if store.add else text))
+
+
+def _hint(value: Value) -> str:
+    """The beginning of a variable's name."""
+    if isinstance(value, Apply):
+        return _HINTS.get(value.op.name, value.op.name + "_")
+    return {Load: "x", Fetch: "x", Literal: "k", Position: "at"}.get(type(value), "v")
+
+
+__all__ = ["Dimension", "ValueWriter"]

@@ -1,0 +1,220 @@
+"""Compiled programs: schedule, generate, load; and run with the sizes and arrays of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scanjit import codegen, errors, schedule, types
+from scanjit.codegen.frame import STATUS
+from scanjit.ir import Node
+try:
+    from scanjit.rewrite import run as rewrite
+except ImportError:
+    from types import SimpleNamespace
+    def rewrite(o): return SimpleNamespace(outputs=list(o), notes=[])
+from scanjit.runtime import sizes as runtime_sizes
+from scanjit.runtime.stages import Stage, stages
+from scanjit.schedule.memory import ALIGNMENT, assign, lifetimes
+from scanjit.schedule.program import Buffer, Ref
+from scanjit.simd import cpu
+from scanjit.types import Atom, Dim
+
+KEPT_LAYOUTS = 64
+"""For how many combinations of sizes a program remembers where everything lies."""
+KEPT_WORKSPACES = 4
+"""How many workspaces are kept for the next calls; more only while more calls run at once."""
+
+
+def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Executable:
+    """Compile the computation of `outputs` from `leaves` (inputs and shared variables)."""
+    return Executable(leaves, outputs, name, mode)
+
+
+class Executable:
+    """A compiled computation. Safe to call from several threads at once."""
+
+    def __init__(self, leaves: list[Node], outputs: list[Node], name: str, mode: str) -> None:
+        self.leaves, self.name, self.mode = leaves, name, mode
+        self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
+        rewritten = rewrite(outputs)
+        self.outputs, self.notes = rewritten.outputs, rewritten.notes
+        self.parts = [_Part(stage, f"{name}", mode) for stage in stages(leaves, self.outputs)]
+
+    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        """New arrays, one an output."""
+        if len(self.parts) == 1 and not self._conditions and self.parts[0].simple:
+            return self.parts[0].run(arrays, sizes)
+        values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
+        sizes = dict(sizes)
+        sizes |= {leaf.dim_atom: int(a) for leaf, a in values.items() if leaf.dim_atom is not None}
+        left = runtime_sizes.check(self._conditions, sizes)
+        for part in self.parts:
+            results = part.run([values[leaf] for leaf in part.stage.leaves], sizes)
+            values |= dict(zip(part.stage.outputs, results, strict=True))
+            sizes |= {atom: int(values[node]) for atom, node in part.stage.values.items()}
+            left = runtime_sizes.check(left, sizes)
+        return [values[node] for node in self.outputs]
+
+    @property
+    def source(self) -> str:
+        """All generated code: for each part its main function, then the functions that it calls."""
+        return "\n\n".join(text for part in self.parts for text in part.sources())
+
+    def explain(self) -> str:
+        """What was done to make it fast, and what was not."""
+        notes = [str(note) for note in self.notes] + [note for part in self.parts for note in part.program.notes]
+        return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
+
+    def inspect_asm(self) -> str:
+        """The assembly of all kernels."""
+        return "\n\n".join(kernel.asm() for part in self.parts for kernel in part.kernels)
+
+
+def _on_values(condition: runtime_sizes.Check) -> bool:
+    return any(atom.kind == "value" for atom in condition.atoms())
+
+
+class _Layout(NamedTuple):
+    """Where everything lies, for the sizes of a call."""
+
+    table: np.ndarray
+    workspace: int
+    temporaries: np.ndarray
+    sizes: list[int]
+    shapes: list[tuple[int, ...]]
+    results: list[tuple[int, int, int, tuple[int, ...]]]
+
+
+class _Part:
+    """One stage, compiled."""
+
+    def __init__(self, stage: Stage, name: str, mode: str) -> None:
+        self.stage, self.mode = stage, mode
+        machine = schedule.Machine(cpu.vector_bytes(), 32 if cpu.vector_bytes() == 64 else 16)
+        self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
+        self.code = codegen.generate(self.program, cpu.vector_bytes(), name)
+        self.lives = lifetimes(self.program)
+        self._sort_table()
+        self.simple = not any(atom.kind == "value" for atom in self.atoms)
+        self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._workspaces: list[np.ndarray] = []
+        self.kernels: list[Any] = []
+        if mode == "numba":
+            self._load()
+
+    def _sort_table(self) -> None:
+        """Which entries of the table are what; and which sizes they depend on."""
+        place = {entry: i for i, entry in enumerate(self.code.table) if isinstance(entry, Buffer)}
+        self.inputs = [place.get(buffer) for buffer in self.program.inputs]
+        self.out_buffers = list(dict.fromkeys(ref.buffer for ref in self.program.outputs))
+        self.outputs = [place.get(buffer) for buffer in self.out_buffers]
+        self.lives = [life for life in self.lives if life.buffer in place]
+        self.temporary = np.array([place[life.buffer] for life in self.lives], np.int64)
+        self.constants = [(i, b.data) for b, i in place.items() if b.kind == "constant"]
+        self.status = place.get(STATUS)
+        dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
+        dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
+        dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
+        self.atoms = list(dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)))
+
+    def _load(self) -> None:
+        from scanjit.runtime.kernels import kernel
+
+        arity = {name: len(s.addresses) + len(s.numbers) for name, s in self.code.kernels.items()}
+        self.kernels = [kernel(source.text, name) for name, source in self.code.kernels.items()]
+        main = kernel(self.code.main.text, self.code.main.name, arity)
+        self.kernels.insert(0, main)
+        self._main = main.call
+
+    def sources(self) -> list[str]:
+        """The generated source, main function first."""
+        return [self.code.main.text, *(source.text for source in self.code.kernels.values())]
+
+    def _layout(self, sizes: dict[Atom, int]) -> _Layout:
+        key = tuple([sizes[atom] for atom in self.atoms])
+        found = self._layouts.get(key)
+        if found is None:
+            if len(self._layouts) >= KEPT_LAYOUTS:
+                self._layouts.clear()
+            found = self._layouts[key] = self._new_layout(sizes)
+        return found
+
+    def _new_layout(self, sizes: dict[Atom, int]) -> _Layout:
+        table = np.zeros(len(self.code.table) + 1, np.int64)
+        for i, entry in enumerate(self.code.table):
+            if not isinstance(entry, Buffer):
+                table[i] = types.evaluate(entry, sizes)
+        for i, data in self.constants:
+            table[i] = _address(data)
+        offsets, total = assign(self.lives, sizes)
+        shapes = [tuple(types.evaluate(d, sizes) for d in buffer.shape) for buffer in self.out_buffers]
+        results = [self._result(ref, sizes) for ref in self.program.outputs]
+        nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
+        return _Layout(table, total, np.array(offsets, np.int64), nbytes, shapes, results)
+
+    def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
+        shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
+        start, count = types.evaluate(ref.offset, sizes), int(np.prod(shape))
+        which = next(i for i, buffer in enumerate(self.out_buffers) if buffer is ref.buffer)
+        return which, start, start + count, shape
+
+    def run(self, arrays: Sequence[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        """Run with these arrays (in the order of the stage's leaves)."""
+        layout = self._layout(sizes)
+        made = [np.empty(shape, buffer.dtype) for shape, buffer in zip(layout.shapes, self.out_buffers, strict=True)]
+        if self.mode == "emulate":
+            from scanjit.runtime.emulation import emulate
+
+            code = emulate(self, layout, arrays, made)
+        else:
+            code = self._call(layout, arrays, made)
+        if code:
+            node = self.program.codes[code - 1]
+            raise errors.OutOfBoundsError(
+                f"an index of {node.op.name} is out of bounds", got=f"indexing {node.args[0]!r}", where=node.where
+            )
+        return [
+            made[which] if start == 0 and stop == made[which].size and shape == made[which].shape
+            else made[which].reshape(-1)[start:stop].reshape(shape)
+            for which, start, stop, shape in layout.results
+        ]
+
+    def _call(self, layout: _Layout, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+        table = layout.table.copy()
+        for i, array in zip(self.inputs, arrays, strict=True):
+            if i is not None:
+                table[i] = array.ctypes.data
+        for i, array in zip(self.outputs, made, strict=True):
+            if i is not None:
+                table[i] = array.ctypes.data
+        here = table.ctypes.data
+        if self.status is not None:
+            table[self.status] = here + 8 * (table.size - 1)
+        if not layout.workspace:
+            self._main(here)
+            return int(table[-1])
+        workspace = self._take(layout.workspace)
+        base = -(-workspace.ctypes.data // ALIGNMENT) * ALIGNMENT
+        table[self.temporary] = layout.temporaries + base
+        self._main(here)
+        if len(self._workspaces) < KEPT_WORKSPACES:
+            self._workspaces.append(workspace)
+        return int(table[-1])
+
+    def _take(self, nbytes: int) -> np.ndarray:
+        """A workspace for one call: one that an earlier call left, or new memory."""
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = np.empty(0, np.uint8)
+        return workspace if workspace.size >= nbytes + ALIGNMENT else np.empty(nbytes + ALIGNMENT, np.uint8)
+
+
+def _address(array: Any) -> int:
+    return array.ctypes.data
+
+
+__all__ = ["Executable", "compile_program"]

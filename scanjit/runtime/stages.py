@@ -1,0 +1,64 @@
+"""Cut a graph where a size depends on a computed value: what comes before has to run before sizes behind are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scanjit import ir
+from scanjit.ir import Node
+from scanjit.types import Atom
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Nodes computed from others, all sizes known. `values` are scalars whose values are sizes from then on."""
+
+    leaves: list[Node]
+    outputs: list[Node]
+    values: dict[Atom, Node]
+
+
+def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
+    """The graph in stages; one, if no size depends on a computed value."""
+    result: list[Stage] = []
+    known: dict[Node, None] = dict.fromkeys(leaves)
+    sized = {node.dim_atom for node in leaves if node.dim_atom is not None}
+    while True:
+        order = ir.walk(outputs, known)
+        ready: dict[Node, bool] = {}
+        wanted: dict[Atom, Node] = {}
+        for node in order:
+            unknown = {atom: atom.args[0]() for atom in _value_atoms(node) if atom not in sized}
+            wanted |= unknown
+            ready[node] = node in known or (not unknown and all(ready[arg] for arg in node.args))
+        values = {atom: node for atom, node in wanted.items() if ready[node]}
+        if all(ready[node] for node in outputs):
+            result.append(Stage(_used(known, order) if result else list(leaves), list(outputs), {}))
+            return result
+        border = {arg: None for node in order if not ready[node] for arg in node.args if ready[arg]}
+        border |= dict.fromkeys(node for node in outputs if ready[node])
+        crossing = [n for n in (*border, *values.values()) if n not in known and n.op not in (ir.CONSTANT, ir.SIZE)]
+        crossing = [n for n in dict.fromkeys(crossing) if not isinstance(n.type, tuple)]
+        result.append(Stage(_used(known, ir.walk(crossing, known)), crossing, values))
+        known |= dict.fromkeys(crossing)
+        sized |= set(values)
+
+
+def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
+    met = set(order)
+    return [node for node in known if node in met]
+
+
+def _value_atoms(node: Node) -> Iterator[Atom]:
+    """The computed sizes in a node's type and parameters (those inside the graph of a scan are its own)."""
+    for atom in ir._atoms_of(node):
+        if atom.kind == "value" and any(atom is other.dim_atom for other in node.args) or _in_type(node, atom):
+            yield atom
+
+
+def _in_type(node: Node, atom: Atom) -> bool:
+    from scanjit import types
+
+    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+    return atom.kind == "value" and any(a is atom for k in kinds for d in k.shape for a in types.atoms(d))

@@ -1,0 +1,33 @@
+"""From graph to loop nests: what is computed together, where values lie, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ir import Node
+from scanjit.schedule.program import Buffer, Machine, Program, Ref
+from scanjit.schedule.region import Context, Region
+
+__all__ = ["Machine", "Program", "schedule"]
+
+
+def schedule(leaves: Sequence[Node], outputs: Sequence[Node], machine: Machine) -> Program:
+    """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
+    context = Context(machine)
+    inputs = [Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}") for i, leaf in enumerate(leaves)]
+    region = Region(context, {leaf: Ref.whole(buffer) for leaf, buffer in zip(leaves, inputs, strict=True)})
+    refs = region.schedule(outputs, [None] * len(outputs))
+    refs = [_given_out(region, node, ref) for node, ref in zip(outputs, refs, strict=True)]
+    body = region.statements()
+    return Program(inputs, refs, body, context.codes, context.notes)
+
+
+def _given_out(region: Region, node: Node, ref: Ref) -> Ref:
+    """The place of a result: a buffer that the caller will own, all of it. What lies elsewhere is copied."""
+    buffer = ref.buffer
+    rows = len(ref.shape) == len(buffer.shape) and ref.shape[1:] == buffer.shape[1:]
+    whole = ref.shape == buffer.shape or (rows and buffer.name == "carry" and buffer.shape[0] != 2)
+    if buffer.kind != "temporary" or not ref.contiguous or not whole:
+        ref = region.copy(node)
+    ref.buffer.kind = "output"
+    return ref

@@ -1,0 +1,122 @@
+"""Which tasks are computed in one nest.
+
+Tasks of one space join a nest where nothing between them has to be complete in memory first. Inside a nest a value goes
+from task to task in a register; what nobody else reads is not stored at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scanjit.schedule import build, tile
+from scanjit.schedule.program import Access, Load, Loop, Nest, Reduce, Statement, Store, Value, walk_values
+from scanjit.schedule.region import LARGEST, Block, Region, Task
+
+MOST_REDUCTIONS = 6
+"""More accumulators than this in one tile leave too few registers for rows."""
+
+
+@dataclass(eq=False)
+class Group:
+    """What becomes one nest, or the statements of one block."""
+
+    members: list[Task | Block]
+    reductions: set[Reduce] = field(default_factory=set)
+    weight: int = 0
+
+    @property
+    def space(self) -> tuple[Loop, ...] | None:
+        first = self.members[0]
+        return first.space if isinstance(first, Task) else None
+
+
+def fuse(region: Region) -> list[Statement]:
+    """The statements of a region."""
+    groups: list[Group] = []
+    where: dict[Task | Block, int] = {}
+    for item in region.items:
+        if isinstance(item, Task):
+            values = walk_values([store.value for store in item.stores])
+            found = {v for v in values if isinstance(v, Reduce)}
+            at = _partner(item, found, len(values), groups, where)
+            if at is None:
+                at = len(groups)
+                groups.append(Group([]))
+            groups[at].members.append(item)
+            groups[at].reductions |= found
+            groups[at].weight += len(values)
+        else:
+            at = len(groups)
+            groups.append(Group([item]))
+        where[item] = at
+    _elide(region, where)
+    result: list[Statement] = []
+    for group in groups:
+        first = group.members[0]
+        result += first.statements if isinstance(first, Block) else tile.shape_nest(region, _nest(group))
+    return result
+
+
+def _partner(
+    task: Task, found: set[Reduce], weight: int, groups: list[Group], where: dict[Task | Block, int]
+) -> int | None:
+    """The last nest that a task may join: everything it needs is computed before it, or in it at the same point."""
+    if any(store.indices for store in task.stores):
+        return None
+    needed = {where[item]: True for item in task.needs}
+    for item, own_point in task.needs.items():
+        needed[where[item]] = needed[where[item]] and own_point
+    for at in range(len(groups) - 1, -1, -1):
+        group = groups[at]
+        if group.space is task.space and needed.get(at, True) and _compatible(task, found, weight, group, at in needed):
+            return at
+        if at in needed:
+            return None
+    return None
+
+
+def _compatible(task: Task, found: set[Reduce], weight: int, group: Group, dependent: bool) -> bool:
+    if group.weight + weight > 2 * LARGEST or any(s.indices for m in group.members for s in m.stores):  # type: ignore[union-attr]
+        return False
+    if not found or not group.reductions:
+        return dependent or not found
+    if len(group.reductions | found) > MOST_REDUCTIONS:
+        return False
+    return dependent or bool(_read(found) & _read(group.reductions))
+
+
+def _read(reductions: set[Reduce]) -> set[object]:
+    """The buffers that reductions read, with the loops that they read them along."""
+    bodies = walk_values([r.body for r in reductions])
+    return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
+
+
+def _elide(region: Region, where: dict[Task | Block, int]) -> None:
+    """Drop stores that nobody reads: every reader is in the same nest, at the same point."""
+    for item in region.items:
+        for need, own_point in item.needs.items():
+            if isinstance(need, Task) and (not own_point or where[need] != where[item]):
+                need.escapes = True
+    for item in region.items:
+        if isinstance(item, Task) and not item.escapes:
+            item.stores = []
+
+
+def _nest(group: Group) -> Nest:
+    """The nest of a group: loads of what a member computes become its value."""
+    tasks = [member for member in group.members if isinstance(member, Task)]
+    members = set(tasks)
+    replace: dict[Value, Value] = {
+        load: maker.value for task in tasks for load, maker in task.loads if maker in members and load is not maker.value
+    }
+    stores = [store for task in tasks for store in task.stores]
+    roots = [store.value for store in stores]
+    get = build.substitute(roots, replace, lambda access: access, lambda loop: loop)
+    label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
+    space = list(tasks[0].space)
+    if any(store.indices for store in stores):
+        return Nest(space, stores, label, sequential=True)
+    return Nest(space, [Store(store.access, get(store.value)) for store in stores], label)
+
+
+__all__ = ["Access", "fuse"]

@@ -1,0 +1,336 @@
+"""The loop-nest IR: what a program does, between the graph and its source code.
+
+A `Program` is a list of statements over buffers: nests (everything that computes), packs (right operands of products,
+laid out in panels), and loops over time. Positions in a buffer are *dimensions* (polynomials, see `scanjit.types`) in
+elements; inside a loop they may contain the loop's counter, which is an atom like any other.
+
+A `Nest` computes values at every point of its space and stores them. A value is a small expression: loads at affine
+positions, elementwise ops, reductions over loops of their own. A product of matrices is a reduction whose body is the
+product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scanjit import types
+from scanjit.ir import Op
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary"."""
+
+    dtype: np.dtype
+    shape: tuple[Dimension, ...]
+    kind: str
+    name: str = ""
+    data: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> Dimension:
+        """The size in bytes."""
+        return types.product(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """A strided tensor inside a buffer: where a node's value lies. Offset and strides count elements."""
+
+    buffer: Buffer
+    offset: Dimension
+    shape: tuple[Dimension, ...]
+    strides: tuple[Dimension, ...]
+
+    @classmethod
+    def whole(cls, buffer: Buffer) -> Ref:
+        """All of a buffer, in row-major order."""
+        return cls(buffer, 0, buffer.shape, row_major(buffer.shape))
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is certainly in row-major order without gaps."""
+        wanted = row_major(self.shape)
+        return all(d == 1 or s is w or s == w for d, s, w in zip(self.shape, self.strides, wanted, strict=True))
+
+    def row(self, index: Dimension) -> Ref:
+        """The entry at `index` of the first axis."""
+        return Ref(self.buffer, self.offset + index * self.strides[0], self.shape[1:], self.strides[1:])
+
+    def window(self, axis: int, start: Dimension, length: Dimension) -> Ref:
+        """`length` entries of an axis."""
+        shape = (*self.shape[:axis], length, *self.shape[axis + 1 :])
+        return Ref(self.buffer, self.offset + start * self.strides[axis], shape, self.strides)
+
+
+def row_major(shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """The strides of a tensor in row-major order."""
+    strides: list[Dimension] = []
+    step: Dimension = 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step = dim * step
+    return tuple(reversed(strides))
+
+
+# ---- values ------------------------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """One dimension of a nest: a counter from 0 to `size`. Compared by identity."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: Dimension) -> None:
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"loop({self.size})"
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """Elements of a buffer, one at each point of some loops: `offset + sum(stride * counter)`.
+
+    `panel`: the buffer is packed for the lanes of that loop: a block of lanes is contiguous, and the stride of the
+    loop counts from block to block.
+    """
+
+    buffer: Buffer
+    offset: Dimension
+    strides: Mapping[Loop, Dimension]
+    panel: Loop | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """An expression, at every point of the loops that it depends on."""
+
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Value):
+    """A number known now."""
+
+    number: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Position(Value):
+    """An integer that is affine in loop counters: `offset + sum(stride * counter)`."""
+
+    offset: Dimension
+    strides: Mapping[Loop, Dimension]
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Value):
+    """What a buffer holds."""
+
+    access: Access
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """An index computed at run time: `value * stride` is added to an address; `0 <= value < size` is checked."""
+
+    value: Value
+    stride: Dimension
+    size: Dimension
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch(Value):
+    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`."""
+
+    access: Access
+    indices: tuple[Index, ...]
+    code: int
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Value):
+    """An elementwise op."""
+
+    op: Op
+    args: tuple[Value, ...]
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Value):
+    """`body` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`."""
+
+    op: Op
+    loops: tuple[Loop, ...]
+    body: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Register(Value):
+    """A value that a nest with a time loop carries from step to step."""
+
+    init: Value
+    index: int
+
+
+def operands(value: Value) -> tuple[Value, ...]:
+    """The values that a value is computed from, at its own point."""
+    if isinstance(value, Apply):
+        return value.args
+    if isinstance(value, Fetch):
+        return tuple(index.value for index in value.indices)
+    if isinstance(value, Register):
+        return (value.init,)
+    return (value.body,) if isinstance(value, Reduce) else ()
+
+
+def walk_values(roots: list[Value]) -> list[Value]:
+    """Every value below `roots`, operands first, bodies of reductions included."""
+    order: dict[Value, None] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    seen: set[Value] = set()
+    while stack:
+        value, ready = stack.pop()
+        if ready:
+            order[value] = None
+        elif value not in seen:
+            seen.add(value)
+            stack.append((value, True))
+            stack.extend((arg, False) for arg in reversed(operands(value)))
+    return list(order)
+
+
+# ---- statements --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Store:
+    """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there."""
+
+    access: Access
+    value: Value
+    indices: tuple[Index, ...] = ()
+    add: bool = False
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a nest is vectorised and blocked.
+
+    `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
+    `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the loads
+    that do not depend on it.
+    """
+
+    lanes: int = 1
+    vectors: int = 1
+    rows: Loop | None = None
+    row_block: int = 1
+    horizontal: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What schedules depend on: bytes a vector register, and how many of them there are."""
+
+    vector_bytes: int = 32
+    registers: int = 16
+
+
+@dataclass(eq=False)
+class Nest:
+    """Loops (the last is the one that lanes run along), and what is stored at every point.
+
+    With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
+    `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
+    """
+
+    space: list[Loop]
+    stores: list[Store]
+    label: str
+    time: Loop | None = None
+    reverse: bool = False
+    registers: list[Register] = field(default_factory=list)
+    updates: list[Value] = field(default_factory=list)
+    finals: list[Store] = field(default_factory=list)
+    sequential: bool = False
+    unroll: int = 1
+    tile: Tile | None = None
+
+    @property
+    def roots(self) -> list[Value]:
+        """All values that are stored or carried."""
+        stored = [store.value for store in (*self.stores, *self.finals)]
+        indexed = [index.value for store in self.stores for index in store.indices]
+        return [*stored, *indexed, *self.registers, *self.updates]
+
+    def accesses(self) -> Iterator[tuple[Access, bool]]:
+        """Every access, and whether it writes."""
+        for value in walk_values(self.roots):
+            if isinstance(value, Load | Fetch):
+                yield value.access, False
+        for store in (*self.stores, *self.finals):
+            yield store.access, True
+
+
+@dataclass(eq=False)
+class Pack:
+    """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros."""
+
+    sources: list[Ref]
+    target: Buffer
+    width: int
+    label: str = "pack"
+
+
+@dataclass(eq=False)
+class TimeLoop:
+    """Run `body` `length` times. `step` counts 0, 1, ...; `row` is the row read and written (backwards if `reverse`).
+
+    With `stop` (a bool in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
+    steps that ran.
+    """
+
+    length: Dimension
+    step: Dimension
+    row: Dimension
+    body: list[Statement]
+    reverse: bool = False
+    stop: Ref | None = None
+    count: Ref | None = None
+    unroll: int = 1
+    label: str = ""
+    persistent: list[Buffer] = field(default_factory=list)
+
+
+Statement = Nest | Pack | TimeLoop
+
+
+@dataclass(eq=False)
+class Program:
+    """Statements, and the buffers for inputs and outputs. `outputs` say where each result lies in its buffer."""
+
+    inputs: list[Buffer]
+    outputs: list[Ref]
+    body: list[Statement]
+    codes: list[Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
+    """(buffer, offset, whether written) of every access of a statement that is not a loop."""
+    if isinstance(statement, Nest):
+        for access, written in statement.accesses():
+            yield access.buffer, access.offset, written
+    elif isinstance(statement, Pack):
+        for ref in statement.sources:
+            yield ref.buffer, ref.offset, False
+        yield statement.target, 0, True

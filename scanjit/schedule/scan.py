@@ -1,0 +1,323 @@
+"""Schedule a scan: where its carries and outputs lie, and whether it is one nest with time inside, or a loop of nests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanjit import ir, types
+from scanjit.errors import NotSupportedError
+from scanjit.ir import Node
+from scanjit.ops import Elementwise, View
+from scanjit.ops.elementwise import cast
+from scanjit.ops.scan import Layout
+from scanjit.schedule import build, tile
+from scanjit.schedule.program import (
+    Access,
+    Buffer,
+    Loop,
+    Nest,
+    Ref,
+    Register,
+    Statement,
+    Store,
+    TimeLoop,
+    Value,
+)
+from scanjit.schedule.region import Block, Region
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class Carry:
+    """Where a carry lies: all steps one after the other (a trajectory), or two slots in turn."""
+
+    store: Ref
+    trajectory: bool
+
+
+@dataclass(eq=False)
+class Body:
+    """A step: its inputs and outputs."""
+
+    inputs: list[Node]
+    outputs: list[Node]
+
+
+@dataclass(eq=False)
+class Plan:
+    """A scan to be scheduled: its parts, the atoms of its counters, and the places of everything."""
+
+    node: Node
+    layout: Layout
+    body: Body
+    step: Dimension
+    row: Dimension
+    carries: list[Carry]
+    ys: list[Ref]
+
+    def before(self, i: int) -> Ref:
+        """Where carry i lies before the step."""
+        return self._slot(i, self.row + 1 if self.reverse else self.row, self.step)
+
+    def after(self, i: int) -> Ref:
+        """Where carry i lies after the step."""
+        return self._slot(i, self.row if self.reverse else self.row + 1, self.step + 1)
+
+    def _slot(self, i: int, row: Dimension, step: Dimension) -> Ref:
+        carry = self.carries[i]
+        return carry.store.row(row if carry.trajectory else step % 2)
+
+    def first(self, i: int) -> Ref:
+        """Where the initial value of carry i is to be put."""
+        carry = self.carries[i]
+        return carry.store.row(self.length if carry.trajectory and self.reverse else 0)
+
+    def final(self, i: int, steps: Dimension) -> Ref:
+        """Where carry i lies after all steps."""
+        carry = self.carries[i]
+        if not carry.trajectory:
+            return carry.store.row(steps % 2)
+        return carry.store.row(self.length - steps if self.reverse else steps)
+
+    @property
+    def length(self) -> Dimension:
+        return self.node.params["length"]
+
+    @property
+    def reverse(self) -> bool:
+        return self.node.params["reverse"]
+
+
+def schedule_scan(region: Region, node: Node) -> None:
+    """Schedule a scan in a region; its parts get their places."""
+    layout = Layout.of(node)
+    body = _body(node)
+    for other in ir.walk(body.outputs):
+        _no_ragged_step(other)
+    plan = _plan(region, node, layout, body)
+    inits, xs, consts = layout.split(node.operands)
+    first = len(region.items)
+    for i, init in enumerate(inits):
+        region.copy(init, plan.first(i))
+    needs = [item for operand in (*xs, *consts) for item in region.items_of(operand)]
+    places = {bound: region.place_of(op) for bound, op in zip(_consts(plan), consts, strict=True)}
+    sequences = [region.place_of(x) for x in xs]
+    needs += region.items[first:] + [item for operand in (*xs, *consts) for item in region.items_of(operand)]
+    for item in needs:
+        if hasattr(item, "escapes"):
+            item.escapes = True
+    nest = _as_nest(region, plan, places, sequences)
+    count = None
+    if nest is not None:
+        statements: list[Statement] = tile.shape_nest(region, nest)
+        region.context.notes.append(f"{_name(node)}: one nest with time inside, the carries in registers")
+    else:
+        loop, count = _as_loop(region, plan, places, sequences)
+        statements = [*region.held, loop]
+        region.held = []
+        region.context.notes.append(f"{_name(node)}: a loop over time of {len(loop.body)} statements")
+    block = Block(statements, {item: False for item in needs})
+    region.items.append(block)
+    _place_parts(region, plan, block, count)
+
+
+def _body(node: Node) -> Body:
+    """The step, with the sizes that depend on values of its constants expressed by sizes outside."""
+    graph: ir.Graph = node.params["body"]
+    if not node.params["sizes"]:
+        return Body(list(graph.inputs), list(graph.outputs))
+    dims = {graph.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
+    inputs = [ir.new_input(ir.map_dims(n.type, lambda d: types.substitute(d, dims)), n.name) for n in graph.inputs]
+    mapping = dict(zip(graph.inputs, inputs, strict=True))
+    for i, dim in node.params["sizes"]:
+        mapping[graph.inputs[i]] = cast(ir.dim_node(dim), graph.inputs[i].dtype)
+    return Body(inputs, ir.replace(graph.outputs, mapping, dims))
+
+
+def _name(node: Node) -> str:
+    return f"scan {node.params['name'] or ''} at {node.where}".replace("scan  at", "scan at")
+
+
+def _no_ragged_step(node: Node) -> None:
+    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+    for kind in kinds:
+        for dim in kind.shape:
+            for atom in types.atoms(dim):
+                if atom.kind == "value" and any(n.op is ir.BOUND for n in ir.walk([atom.args[0]()])):
+                    raise NotSupportedError(
+                        "a size inside a step of a scan depends on a value computed in that step",
+                        got=f"{kind}",
+                        where=node.where,
+                        fix="use a mask over the full size, or mode='reference'",
+                    )
+
+
+def _consts(plan: Plan) -> tuple[Node, ...]:
+    return tuple(plan.layout.split(plan.body.inputs)[2])
+
+
+def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
+    """Give every carry and every output its memory."""
+    step, row = (_counter(name) for name in ("step", "row"))
+    length = node.params["length"]
+    inner, _, _ = layout.split(body.inputs)
+    new, ys, _ = layout.split_results(body.outputs)
+    carries = []
+    for before, after in zip(inner, new, strict=True):
+        trajectory = any(y is after or y is before for y in ys)
+        rows = length + 1 if trajectory else 2
+        carries.append(Carry(_memory(region, before, rows, "carry"), trajectory))
+    plan = Plan(node, layout, body, step, row, carries, [])
+    for y in ys:
+        plan.ys.append(_trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, y, length, "ys"))
+    return plan
+
+
+def _counter(name: str) -> Dimension:
+    atom_dim = types.size()
+    atom = types.as_atom(atom_dim)
+    assert atom is not None
+    atom.name = f"{name}{atom.serial}"
+    return atom_dim
+
+
+def _memory(region: Region, node: Node, rows: Dimension, name: str) -> Ref:
+    buffer = Buffer(node.dtype, (rows, *node.type.shape), "temporary", name)
+    region.buffers.add(buffer)
+    return Ref.whole(buffer)
+
+
+def _trajectory(plan: Plan, y: Node, inner: Sequence[Node], new: Sequence[Node]) -> Ref | None:
+    """An output that is a carry before or after each step lies in that carry's trajectory."""
+    for carry, before, after in zip(plan.carries, inner, new, strict=True):
+        if y is after or y is before:
+            start = 1 if (y is after) != plan.reverse else 0
+            return carry.store.window(0, start, plan.length)
+    return None
+
+
+def _known_y(plan: Plan, y: Node, ys: Sequence[Node]) -> Ref | None:
+    """The place of an equal output before it."""
+    for other, place in zip(ys, plan.ys, strict=False):
+        if other is y:
+            return place
+    return None
+
+
+def _place_parts(region: Region, plan: Plan, block: Block, count: Ref | None) -> None:
+    node, layout = plan.node, plan.layout
+    steps: Dimension = plan.length
+    if count is not None:
+        steps = ir.as_dim(ir.PART(node, index=len(node.type) - 1))
+    places = [plan.final(i, steps) for i in range(layout.carries)] + plan.ys + ([count] if count is not None else [])
+    for i, place in enumerate(places):
+        part = ir.PART(node, index=i)
+        region.places[part] = place
+        region.makers[part] = [block]
+
+
+# ---- a loop of nests -----------------------------------------------------------------------------------------------------
+
+
+def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> tuple[TimeLoop, Ref | None]:
+    layout, params = plan.layout, plan.node.params
+    carries, rows, _ = layout.split(plan.body.inputs)
+    known = dict(consts)
+    known.update({bound: plan.before(i) for i, bound in enumerate(carries)})
+    known.update({bound: x.row(plan.row) for bound, x in zip(rows, xs, strict=True)})
+    counters = [atom for d in (plan.step, plan.row) if (atom := types.as_atom(d)) is not None]
+    inner = Region(region.context, known, region, counters)
+    new, ys, stop = layout.split_results(plan.body.outputs)
+    outputs, targets = list(new), [plan.after(i) for i in range(layout.carries)]
+    placed = {id(place.buffer) for place in (c.store for c in plan.carries)}
+    for y, place in zip(ys, plan.ys, strict=True):
+        if id(place.buffer) not in placed:
+            placed.add(id(place.buffer))
+            outputs.append(y)
+            targets.append(place.row(plan.row))
+    stop_ref = count = None
+    if stop is not None:
+        stop = cast(stop, "int64")  # the main function reads int64 only
+        stop_ref, count = (Ref.whole(Buffer(stop.dtype, (), "temporary", name)) for name in ("stop", "count"))
+        outputs.append(stop)
+        targets.append(stop_ref)
+    inner.schedule(outputs, targets)
+    body = inner.statements()
+    loop = TimeLoop(
+        plan.length, plan.step, plan.row, body, plan.reverse, stop_ref, count, params["unroll"], params["name"] or "scan"
+    )
+    loop.persistent = [c.store.buffer for c in plan.carries]
+    return loop, count
+
+
+# ---- one nest with time inside -----------------------------------------------------------------------------------------
+
+
+def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> Nest | None:
+    """The scan as one nest, if its step is elementwise over one space; each lane keeps its carries in registers."""
+    carries, rows, _ = plan.layout.split(plan.body.inputs)
+    new, ys, stop = plan.layout.split_results(plan.body.outputs)
+    shapes = {node.type.shape for node in (*carries, *ys)}
+    if len(shapes) != 1 or stop is not None or not all(map(_inline, ir.walk(plan.body.outputs))):
+        return None
+    space, time = tuple(Loop(dim) for dim in shapes.pop()), Loop(plan.length)
+    builder = build.Builder(space, lambda n: consts.get(n) or region.constant(n), region.context.code)
+    builder.stacked = {bound: (x, time) for bound, x in zip(rows, xs, strict=True)}
+    at = build.identity(space)
+    for i, bound in enumerate(carries):
+        init = build.Load(bound.dtype, build.place(plan.first(i), at))
+        builder.registers[bound] = Register(bound.dtype, init, i)
+    try:
+        updates = [builder.value(node, at) for node in new]
+        outputs = [builder.value(node, at) for node in ys]
+    except build.NotInline:
+        return None
+    registers = [builder.registers[bound] for bound in carries]
+    stores, finals = _nest_stores(plan, at, time, registers, updates, outputs)
+    label = "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in new)))[:30]
+    unroll = _unrolled(plan)
+    return Nest(list(space), stores, label, time, plan.reverse, registers, updates, finals, unroll=unroll)
+
+
+def _inline(node: Node) -> bool:
+    known = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE)
+    return isinstance(node.op, Elementwise | View) or node.op in known or node.op.name == "iota"
+
+
+LONGEST_STRAIGHT = 64
+"""`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
+
+
+def _unrolled(plan: Plan) -> int:
+    unroll = plan.node.params["unroll"]
+    return min(plan.length, LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
+
+
+def _nest_stores(
+    plan: Plan,
+    at: build.IndexMap,
+    time: Loop,
+    registers: Sequence[Register],
+    updates: Sequence[Value],
+    outputs: Sequence[Value],
+) -> tuple[list[Store], list[Store]]:
+    """What is stored at every step, and after the last."""
+    stores, finals = [], []
+    written = set()
+    for i, carry in enumerate(plan.carries):
+        if carry.trajectory:
+            written.add(carry.store.buffer)
+            stores.append(Store(_over_time(carry.store, at, time, 0 if plan.reverse else 1), updates[i]))
+        else:
+            finals.append(Store(build.place(plan.final(i, plan.length), at), registers[i]))
+    for y, value in zip(plan.ys, outputs, strict=True):
+        if y.buffer not in written:
+            written.add(y.buffer)
+            stores.append(Store(_over_time(y, at, time, 0), value))
+    return stores, finals
+
+
+def _over_time(place: Ref, at: build.IndexMap, time: Loop, start: Dimension) -> Access:
+    """The access of a stacked output: a row a step."""
+    return build.place(place, ((start, ((time, 1),)), *at))

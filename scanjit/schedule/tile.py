@@ -1,0 +1,306 @@
+"""The shape of a nest: adjacent loops merged, the axis of the lanes, the register tile, packed operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace as changed
+
+from scanjit import types
+from scanjit.schedule import build
+from scanjit.schedule.program import (
+    Access,
+    Apply,
+    Buffer,
+    Load,
+    Loop,
+    Machine,
+    Nest,
+    Pack,
+    Position,
+    Reduce,
+    Ref,
+    Register,
+    Statement,
+    Store,
+    Tile,
+    Value,
+    walk_values,
+)
+from scanjit.schedule.region import Region
+from scanjit.types import Dimension
+
+
+def shape_nest(region: Region, nest: Nest) -> list[Statement]:
+    """The nest, ready for code; with the packs of its operands before it (hoisted out of the region's loop if possible)."""
+    if not nest.stores and not nest.finals:
+        return []
+    nest = merge_loops(nest)
+    nest.tile = choose_tile(nest, region.context.machine)
+    packs, nest = pack_operands(region, nest)
+    return [*packs, nest]
+
+
+# ---- merging loops -----------------------------------------------------------------------------------------------------
+
+
+def merge_loops(nest: Nest) -> Nest:
+    """Merge adjacent loops that every access steps through as one; drop loops of one iteration."""
+    nest = _rename(nest, {loop: None for loop in _all_loops(nest) if loop.size == 1})
+    while True:
+        strides = _stride_maps(nest)
+        pair = next((p for p in _adjacent(nest) if all(_steps_as_one(s, *p) for s in strides)), None)
+        if pair is None:
+            return nest
+        outer, inner = pair
+        one = Loop(outer.size * inner.size)
+        nest = _rename(nest, {outer: one, inner: one}, keep=inner)
+
+
+def _all_loops(nest: Nest) -> list[Loop]:
+    reduced = [loop for v in walk_values(nest.roots) if isinstance(v, Reduce) for loop in v.loops]
+    return [*nest.space, *dict.fromkeys(reduced)]
+
+
+def _adjacent(nest: Nest) -> list[tuple[Loop, Loop]]:
+    """Pairs of loops, one directly inside the other, wherever they occur."""
+    groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
+    pairs = dict.fromkeys(pair for group in groups for pair in zip(group, group[1:], strict=False))
+    firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
+    return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
+
+
+def _stride_maps(nest: Nest) -> list[dict[Loop, Dimension]]:
+    values = walk_values(nest.roots)
+    maps = [dict(access.strides) for access, _ in nest.accesses()]
+    return maps + [dict(value.strides) for value in values if isinstance(value, Position)]
+
+
+def _steps_as_one(strides: dict[Loop, Dimension], outer: Loop, inner: Loop) -> bool:
+    return strides.get(outer, 0) == strides.get(inner, 0) * inner.size
+
+
+def _rename(nest: Nest, names: dict[Loop, Loop | None], keep: Loop | None = None) -> Nest:
+    """Loops renamed (to None: dropped); of loops that become one, the stride of `keep` counts."""
+
+    def access(old: Access) -> Access:
+        strides: dict[Loop, Dimension] = {}
+        for loop, stride in old.strides.items():
+            new = names.get(loop, loop)
+            if new is not None and (loop not in names or names[loop] is None or loop is keep):
+                strides[new] = stride
+        return changed(old, strides=strides)
+
+    def loops(loop: Loop) -> Loop:
+        return names.get(loop, loop) or loop
+
+    space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]
+    return rebuild_nest(nest, access, loops, list(dict.fromkeys(space)))
+
+
+def rebuild_nest(
+    nest: Nest,
+    access: Callable[[Access], Access],
+    loops: Callable[[Loop], Loop] = lambda loop: loop,
+    space: list[Loop] | None = None,
+    replace: dict[Value, Value] | None = None,
+) -> Nest:
+    """The nest with accesses, loops and values changed."""
+    get = build.substitute(nest.roots, replace or {}, access, loops)
+
+    def store(old: Store) -> Store:
+        indices = tuple(changed(index, value=get(index.value)) for index in old.indices)
+        return Store(access(old.access), get(old.value), indices, old.add, old.code)
+
+    return changed(
+        nest,
+        space=nest.space if space is None else space,
+        stores=[store(s) for s in nest.stores],
+        finals=[store(s) for s in nest.finals],
+        registers=[r for r in map(get, nest.registers) if isinstance(r, Register)],
+        updates=list(map(get, nest.updates)),
+    )
+
+
+# ---- lanes and register tiles --------------------------------------------------------------------------------------------
+
+
+def choose_tile(nest: Nest, machine: Machine) -> Tile:
+    """How the nest is vectorised: see `Tile`."""
+    values = walk_values(nest.roots)
+    reductions = [v for v in values if isinstance(v, Reduce)]
+    widest = max((v.dtype.itemsize for v in values), default=8)
+    lanes = max(1, machine.vector_bytes // widest)
+    if nest.sequential:
+        return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
+    if reductions and _horizontal(nest, reductions):
+        positional = any(r.op.name in ("argmax", "argmin") for r in reductions)
+        return Tile(lanes=1 if positional else lanes, horizontal=True)
+    if not nest.space:
+        return Tile(lanes=1)
+    lanes = _fit(lanes, nest.space[-1].size)
+    rows = _row_loop(nest, reductions)
+    block, vectors = _blocks(len(reductions), rows, machine)
+    while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
+        vectors //= 2
+    return Tile(lanes, vectors, rows, block)
+
+
+def _fit(lanes: int, size: Dimension) -> int:
+    """No more lanes than a known size fills."""
+    while isinstance(size, int) and lanes > 1 and lanes // 2 >= size:
+        lanes //= 2
+    return lanes
+
+
+def _lanes_free(nest: Nest) -> bool:
+    """Whether no computed index depends on the last loop, so that its lanes never meet in one element."""
+    inside = [index.value for store in nest.stores for index in store.indices]
+    return all(nest.space[-1] not in depends(value) for value in inside)
+
+
+def depends(value: Value) -> set[Loop]:
+    """The loops that a value depends on (those of reductions inside it excluded)."""
+    if isinstance(value, Position):
+        return set(value.strides)
+    found: set[Loop] = set()
+    for part in walk_values([value]):
+        if isinstance(part, Load) or hasattr(part, "access"):
+            found |= set(part.access.strides)
+        elif isinstance(part, Position):
+            found |= set(part.strides)
+    for part in walk_values([value]):
+        if isinstance(part, Reduce):
+            found -= set(part.loops)
+    return found
+
+
+def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
+    """Whether lanes should run along the reductions: their loads are contiguous there, and not along the space."""
+    if not nest.space:
+        return True
+    lane = nest.space[-1]
+    along_space = along_reduction = 0
+    for reduction in reductions:
+        for load in walk_values([reduction.body]):
+            if isinstance(load, Load):
+                across = load.access.strides.get(lane, 0)
+                packable = _factors(reduction) is not None and _row_loop(nest, [reduction]) is not None
+                along_space += across not in (0, 1) and not packable
+                along_reduction += load.access.strides.get(reduction.loops[-1], 0) not in (0, 1)
+    return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
+
+
+def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
+    """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
+    for loop in reversed(nest.space[:-1]):
+        for reduction in reductions:
+            factors = _factors(reduction)
+            if factors and any(
+                nest.space[-1] in load.access.strides and loop not in load.access.strides for load in factors
+            ):
+                return loop
+    return None
+
+
+def _factors(reduction: Reduce) -> tuple[Load, Load] | None:
+    """The two loads of a sum of products."""
+    body = reduction.body
+    if reduction.op.name == "sum" and isinstance(body, Apply) and body.op.name == "mul":
+        left, right = body.args
+        if isinstance(left, Load) and isinstance(right, Load):
+            return left, right
+    return None
+
+
+def _blocks(reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:
+    """(rows, vectors) of the register tile. Accumulators take about half of the registers; from measurements."""
+    if not reductions:
+        return 1, 1
+    if rows is None:
+        return 1, max(1, 4 // reductions)
+    many = machine.registers >= 32
+    table = {1: (8, 2), 2: (4, 2), 3: (5, 1), 4: (4, 1)} if many else {1: (4, 2), 2: (4, 1), 3: (3, 1), 4: (2, 1)}
+    block, vectors = table.get(reductions, (3, 1) if many else (1, 1))
+    while isinstance(rows.size, int) and block > 1 and block - 1 >= rows.size:
+        block -= 1
+    return block, vectors
+
+
+# ---- packing -------------------------------------------------------------------------------------------------------------
+
+
+def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
+    """Packs for the right operands of products, interleaved for those that share a left operand."""
+    tile = nest.tile
+    if tile is None or tile.rows is None or tile.horizontal:
+        return [], nest
+    groups: dict[object, list[tuple[Reduce, Load]]] = {}
+    for reduction in walk_values(nest.roots):
+        if isinstance(reduction, Reduce) and (found := _packable(nest, reduction)) is not None:
+            left, right = found
+            key = (reduction.loops, left.access.buffer, left.access.offset, frozenset(left.access.strides.items()))
+            groups.setdefault(key, []).append((reduction, right))
+    statements: list[Statement] = []
+    new: dict[Access, Access] = {}
+    for members in groups.values():
+        pack, accesses = _pack(nest, members)
+        holder = _holder(region, pack)
+        if holder is region and region.parent is not None and not _worth(tile.rows, members[0][1], nest.space[-1]):
+            continue
+        new |= accesses
+        if holder is region:
+            region.buffers.add(pack.target)
+            statements.append(pack)
+        else:
+            _hold(holder, pack)
+    return statements, rebuild_nest(nest, lambda access: new.get(access, access))
+
+
+def _packable(nest: Nest, reduction: Reduce) -> tuple[Load, Load] | None:
+    """(left, right) loads of a matrix product: lanes run along the right one, which no other loop of the space moves."""
+    factors = _factors(reduction)
+    lane = nest.space[-1]
+    if factors is None or len(reduction.loops) != 1:
+        return None
+    left, right = sorted(factors, key=lambda load: lane in load.access.strides)
+    if lane in left.access.strides or lane not in right.access.strides:
+        return None
+    return None if set(right.access.strides) - {lane, reduction.loops[0]} else (left, right)
+
+
+def _pack(nest: Nest, members: Sequence[tuple[Reduce, Load]]) -> tuple[Pack, dict[Access, Access]]:
+    tile, lane = nest.tile, nest.space[-1]
+    assert tile is not None
+    (k,) = members[0][0].loops
+    width, group = tile.lanes * tile.vectors, len(members)
+    blocks = (lane.size + (width - 1)) // width
+    target = Buffer(members[0][1].dtype, (blocks, k.size, group, width), "temporary", "panels")
+    sources = []
+    accesses = {}
+    for g, (_, load) in enumerate(members):
+        old = load.access
+        strides = (old.strides.get(k, 0), old.strides[lane])
+        sources.append(Ref(old.buffer, old.offset, (k.size, lane.size), strides))
+        accesses[old] = Access(target, g * width, {lane: k.size * group, k: group * width}, panel=lane)
+    return Pack(sources, target, width), accesses
+
+
+def _holder(region: Region, pack: Pack) -> Region:
+    """The outermost region in which the sources of a pack are there already."""
+    while region.parent is not None and all(region.can_hold(source) for source in pack.sources):
+        region = region.parent
+    return region
+
+
+def _hold(region: Region, pack: Pack) -> None:
+    """Put a pack before the loop that region is about to run; once for equal packs."""
+    region.buffers.add(pack.target)
+    region.held.append(pack)
+
+
+def _worth(rows: Loop, right: Load, lane: Loop) -> bool:
+    """Whether an operand that changes at every step is worth packing: enough rows read it."""
+    return isinstance(rows.size, int) and rows.size >= 16 or right.access.strides[lane] != 1
+
+
+__all__ = ["depends", "merge_loops", "shape_nest", "types"]
