@@ -1,0 +1,119 @@
+"""Derivatives of what scan builds, against differences of values and against the same loop written otherwise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanjit.autodiff import grad
+from scanjit.ir import OPS, Node, apply
+from scanjit.loops import filter, foldr, map, reduce, scan, until
+from scanjit.runtime.gradcheck import check_grad
+from tests.loops.test_scan import run, symbol
+
+rng = np.random.default_rng(3)
+X, Y, M = rng.normal(size=7), rng.normal(size=5), rng.normal(size=(5, 2))
+
+
+def tanh(x: Node) -> Node:
+    return apply("tanh", x)
+
+
+def total(x: Node) -> Node:
+    return OPS["sum"](x, axes=tuple(range(x.ndim)))
+
+
+def test_taps_of_both_signs() -> None:
+    def loop(x: Node, y: Node, h: Node, w: Node) -> Node:
+        return scan(
+            lambda xa, xb, xc, b, h3, h1: tanh(w * h1 + xa * h3 - xb * b + xc * xc),
+            [dict(input=x, taps=[-2, 1, 0]), y],
+            dict(initial=h, taps=[-3, -1]),
+        )
+
+    check_grad(loop, [X, Y, rng.normal(size=3), np.array(0.7)])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_several_outputs_and_directions(backwards: bool) -> None:
+    def loop(m: Node, h: Node, c: Node) -> Any:
+        def step(row: Node, state: Node, before: Node, last: Node) -> Any:
+            new = tanh(row * state + last)
+            return new, total(new) * before, row * last
+
+        infos = [h, dict(initial=c, taps=[-2, -1]), None]
+        return scan(step, m, infos, go_backwards=backwards, n_steps=4)
+
+    check_grad(loop, [M, rng.normal(size=2), rng.normal(size=2)])
+
+
+def test_until() -> None:
+    def loop(x: Node, w: Node) -> Any:
+        def step(a: Node, h: Node, run: Node) -> Any:
+            new = h * w + a * a
+            return (new, run + 1.0), until(run > 2.5)
+
+        return scan(step, x, [0.5, 0.0])[0]
+
+    check_grad(loop, [X, np.array(0.9)])
+    x, w = symbol("x", "T"), symbol("w")
+    dx = grad(total(loop(x, w)), x)
+    found = run(dx, {x: X, w: 0.9})[0]
+    assert found[3] != 0 and not found[4:].any()
+
+
+def test_nested_scans_that_close_over_outer_symbols() -> None:
+    def loop(m: Node, w: Node) -> Any:
+        def outer(row: Node, h: Node) -> Node:
+            return tanh(reduce(lambda a, t: t * w + a * h, row, h))
+
+        return scan(outer, m, 0.3)
+
+    check_grad(loop, [M, np.array(0.4)])
+
+
+def test_shorthands() -> None:
+    check_grad(lambda x: map(lambda a, b: a * a * b, [x, dict(input=x, taps=[-1])]), [X])
+    check_grad(lambda x, h: foldr(lambda a, t: tanh(t * a), x, h), [X, np.array(0.8)])
+    check_grad(lambda x: filter(lambda a: a > 0.1, x * x) * 3.0, [X])
+
+
+def test_a_state_in_a_structure() -> None:
+    def loop(x: Node, h: Node, c: Node) -> Any:
+        step = lambda a, s: {"h": tanh(s["c"] * a), "c": s["h"] + s["c"]}
+        return scan(step, x, [{"h": h, "c": c}])
+
+    check_grad(loop, [X, np.array(0.1), np.array(-0.4)])
+
+
+def test_zero_and_one_steps() -> None:
+    x, h = symbol("x", "T"), symbol("h")
+    last = reduce(lambda a, t: tanh(t * a), x, h)
+    dx, dh = grad(last, [x, h])
+    assert [g.tolist() for g in run([dx, dh], {x: X[:0], h: 0.5})] == [[], 1.0]
+    slope = 1 - np.tanh(0.5 * X[0]) ** 2
+    np.testing.assert_allclose(run([dx, dh], {x: X[:1], h: 0.5})[1], X[0] * slope)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 5, 9])
+def test_truncation_is_the_gradient_of_the_last_steps(k: int) -> None:
+    """As if the loop had started k steps before its end, from a state that is a constant."""
+
+    def loop(x: Node, h: Any, g: Any, w: Node, **options: Any) -> Any:
+        def step(a: Node, two: Node, one: Node, before: Node) -> Any:
+            return tanh(w * one + a * two), tanh(before + one * a) * w
+
+        return scan(step, x, [dict(initial=h, taps=[-2, -1]), g], **options)
+
+    def cost(outputs: Any) -> Node:
+        return total(outputs[0] * 2.0) + total(outputs[1] * outputs[0])
+
+    x, w = symbol("x", "T"), symbol("w")
+    h0, g0 = np.array([0.2, -0.3]), np.float64(0.5)
+    truncated = run(grad(cost(loop(x, h0, g0, w, truncate_gradient=k)), [x, w]), {x: Y, w: 0.8})
+    start = max(len(Y) - k, 0)
+    hs, gs = run(loop(x, h0, g0, w), {x: Y, w: 0.8})
+    hs, gs = np.concatenate([h0, hs]), np.concatenate([[g0], gs])
+    tail = run(grad(cost(loop(x, hs[start : start + 2], gs[start], w)), [x, w]), {x: Y[start:], w: 0.8})
+    np.testing.assert_allclose(truncated[0], np.concatenate([np.zeros(start), tail[0]]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(truncated[1], tail[1], rtol=1e-12, atol=1e-14)
