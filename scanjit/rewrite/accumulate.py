@@ -1,0 +1,151 @@
+"""Sums over time: carries `acc' = acc + g` that nothing else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scanjit.ir import Node, rebuild, replace, walk
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.reduce import Reduction
+from scanjit.ops.shape import BROADCAST_TO
+from scanjit.rewrite.loop import Carry, Loop
+from scanjit.rewrite.match import is_zero, make, same_shape
+from scanjit.rewrite.split import free_labels, is_outer, is_tiny
+
+_MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
+
+
+@dataclass
+class Term:
+    """One summand of a carry.
+
+    Parameters
+    ----------
+    node : the summand. leaves : what is summed over time; the summand is linear in these.
+    certain : whether it should leave the loop in any case, not just if what it takes is stored anyway.
+    """
+
+    node: Node
+    negative: bool
+    leaves: list[Node]
+    linear: _Linear
+    certain: bool
+
+    def total(self, summed: Callable[[Node], Node]) -> Node:
+        """The sum over time, from the sums of the leaves; over nodes outside."""
+        total = self.linear.total(self.node, summed)
+        return make("neg", total) if self.negative else total
+
+    def without(self, new: Node) -> Node:
+        """The update of the carry without this summand."""
+        path = next(n for n in walk([new]) if n.op.name in ("add", "sub") and any(a is self.node for a in n.operands))
+        a, b = path.operands
+        return replace([new], {path: b if a is self.node else a})[0]
+
+
+def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term] | None:
+    """The summands of a carry that can leave the loop."""
+    uses: dict[Node, int] = {}
+    outputs = [new if c is carry else c.new for c in loop.carries] + [*loop.ys, *([loop.stop] if loop.stop else [])]
+    for output in outputs:
+        uses[output] = uses.get(output, 0) + 1
+    for node in walk(outputs):
+        for arg in node.args:
+            uses[arg] = uses.get(arg, 0) + 1
+    found: list[tuple[Node, bool]] = []
+    node = new
+    while node is not carry.inner:
+        if node.op.name not in ("add", "sub") or uses[node] != 1 or node.dtype.kind not in "fi":
+            return None
+        a, b = node.operands
+        through = next((x for x in (a, b) if carry.inner in set(walk([x]))), None)
+        if through is None or (node.op.name == "sub" and through is b) or a is b:
+            return None
+        if not same_shape(through.type.shape, node.type.shape):
+            return None
+        found.append((b if through is a else a, node.op.name == "sub"))
+        node = through
+    if uses[carry.inner] != 1:
+        return None
+    linear = _Linear(loop)
+    terms = []
+    for summand, negative in found:
+        leaves = linear.leaves(summand)
+        if all(map(linear.allowed, leaves)) and leaves:
+            stretched = not same_shape(summand.type.shape, carry.inner.type.shape)
+            if not stretched:
+                terms.append(Term(summand, negative, leaves, linear, all(map(linear.certain, leaves))))
+    return terms
+
+
+class _Linear:
+    """How a summand is linear in parts of it, which are summed over time instead."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.outside = loop.outside()
+        self.varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
+        self.carried = loop.depends(c.inner for c in loop.carries)
+
+    def _inner(self, node: Node) -> list[Node] | None:
+        """The operands in which a node is linear, if it is; None if it is a leaf."""
+        name = node.op.name
+        if node not in self.varying or node.args[node.arity :]:
+            return None
+        if name in ("add", "sub", "concatenate"):
+            return [x for x in node.operands if x in self.varying] if self._uniform(node) else None
+        if name in _MOVED:
+            return list(node.operands)
+        if name == "set_slice" and is_zero(node.operands[0]):
+            return [node.operands[1]]
+        if name in ("mul", "div") and node.dtype.kind == "f":
+            varying = [x for x in node.operands if x in self.varying]
+            if len(varying) == 1 and (name == "mul" or varying[0] is node.operands[0]):
+                return varying
+        return None
+
+    def _uniform(self, node: Node) -> bool:
+        """Whether all summands vary; one that does not would have to be counted."""
+        return all(x in self.varying or is_zero(x) for x in node.operands)
+
+    def leaves(self, node: Node) -> list[Node]:
+        """The parts to sum over time."""
+        found: dict[Node, None] = {}
+        stack = [node]
+        while stack:
+            at = stack.pop()
+            inner = self._inner(at)
+            if inner is None:
+                found[at] = None
+            else:
+                stack.extend(inner)
+        return list(found)
+
+    def allowed(self, leaf: Node) -> bool:
+        """Whether a leaf may leave: elementwise work on tensors is better summed where it is made."""
+        return (
+            is_tiny(leaf)
+            or leaf.op is CONTRACT
+            or is_outer(leaf)
+            or (isinstance(leaf.op, Reduction) and leaf.op.name == "sum")
+            or (leaf in self.varying and leaf not in self.carried)
+        )
+
+    def certain(self, leaf: Node) -> bool:
+        """Whether a leaf should leave even if what it takes must be stored for that."""
+        if leaf.op is CONTRACT:
+            mine, other = free_labels(leaf)
+            return (bool(mine) and bool(other)) or leaf not in self.carried
+        return is_tiny(leaf) or is_outer(leaf) or leaf not in self.carried
+
+    def total(self, node: Node, summed: Callable[[Node], Node]) -> Node:
+        """The sum over time of a node, from those of its leaves; over nodes outside."""
+        inner = self._inner(node)
+        if inner is None:
+            return summed(node)
+        parts = iter([self.total(x, summed) for x in inner])
+        chosen = set(inner)
+        args = tuple(next(parts) if x in chosen else replace([x], self.outside)[0] for x in node.operands)
+        if node.op is BROADCAST_TO:
+            return rebuild(node, args)
+        return node.op(*args, **node.params)

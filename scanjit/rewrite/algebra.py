@@ -1,0 +1,235 @@
+"""Local algebra of single elements: arithmetic, powers, casts, choices. Each rule states its equation.
+
+Values must be those of NumPy, NaN and inf included: `x*0` is not 0 and `x - x` is not 0 for floats, and sums of
+floats are never reassociated. The sign of a zero may change (`x + 0 -> x`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import CONSTANT, LEAVES, SIZE, Node, constant, dim_nodes
+from scanjit.ops.shape import broadcast_to
+from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.match import is_elementwise, is_float, is_number, is_zero, like, make, scalar, stretch
+
+rules = Rules()
+FOLDED_BYTES = 4096
+_NOT_FOLDED = ("scan", "part", "constant", "broadcast_to", "iota", *(op.name for op in LEAVES))
+
+
+@rules.rule()
+def fold(node: Node) -> Node | None:
+    """op(constants) -> constant, where the result is small."""
+    if node.op.name in _NOT_FOLDED or not node.operands or isinstance(node.type, tuple):
+        return None
+    if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
+        return None
+    if int(np.prod(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            value = node.op.reference(*(arg.params["data"].array for arg in node.args), **node.params)
+    except (errors.ScanjitError, ArithmeticError, ValueError):
+        return None  # what fails, fails when the function runs
+    value = np.asarray(value)
+    return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None
+
+
+@rules.rule("size")
+def known_size(node: Node) -> Node | None:
+    """size(number) -> the number"""
+    dim = node.params["dim"]
+    return constant(np.int64(dim)) if node.op is SIZE and isinstance(dim, int) else None
+
+
+@rules.rule("constant")
+def uniform_constant(node: Node) -> Node | None:
+    """an array of one value -> the value, broadcast"""
+    array = node.params["data"].array
+    if array.ndim == 0 or array.size == 0 or array.nbytes > FOLDED_BYTES:
+        return None
+    first = array.reshape(-1)[0]
+    if any(entry.tobytes() != first.tobytes() for entry in array.reshape(-1)):  # by bits: 0.0 and -0.0 differ
+        return None
+    return broadcast_to(constant(first), node.type.shape)
+
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+@rules.rule("add")
+def add(node: Node) -> Node | None:
+    """x + 0 -> x;  0 + x -> x;  x + -y -> x - y;  -x + y -> y - x"""
+    a, b = node.operands
+    if is_zero(b):
+        return stretch(a, node)
+    if is_zero(a):
+        return stretch(b, node)
+    if b.op.name == "neg":
+        return make("sub", a, b.operands[0])
+    if a.op.name == "neg":
+        return make("sub", b, a.operands[0])
+    return None
+
+
+@rules.rule("sub")
+def sub(node: Node) -> Node | None:
+    """x - 0 -> x;  0 - x -> -x;  x - -y -> x + y"""
+    a, b = node.operands
+    if is_zero(b):
+        return stretch(a, node)
+    if is_zero(a) and is_float(node):
+        return stretch(make("neg", b), node)
+    if b.op.name == "neg":
+        return make("add", a, b.operands[0])
+    return None
+
+
+@rules.rule("mul")
+def mul(node: Node) -> Node | None:
+    """x * 1 -> x;  x * -1 -> -x;  -x * -y -> x * y;  -x * c -> x * -c;  -x * y -> -(x * y);  integers: x * 0 -> 0"""
+    a, b = node.operands
+    for x, c in ((a, b), (b, a)):
+        if is_number(c, 1):
+            return stretch(x, node)
+        if is_number(c, -1):
+            return stretch(make("neg", x), node)
+        if is_zero(c) and not is_float(node):
+            return like(node, 0)
+    if a.op.name == "neg" and b.op.name == "neg":
+        return make("mul", a.operands[0], b.operands[0])
+    for x, y in ((a, b), (b, a)):
+        if x.op.name == "neg" and is_float(node):
+            if y.op is CONSTANT:
+                return make("mul", x.operands[0], constant(-y.params["data"].array))
+            return make("neg", make("mul", x.operands[0], y))
+    return None
+
+
+@rules.rule("div")
+def div(node: Node) -> Node | None:
+    """x / 1 -> x;  -x / -y -> x / y;  x / 2^k -> x * 2^-k (exact)"""
+    a, b = node.operands
+    if is_number(b, 1):
+        return stretch(a, node)
+    if a.op.name == "neg" and b.op.name == "neg":
+        return make("div", a.operands[0], b.operands[0])
+    divisor = scalar(b)
+    if divisor is not None and is_float(node) and np.isfinite(divisor) and divisor != 0:
+        mantissa, exponent = np.frexp(divisor)
+        if abs(mantissa) == 0.5 and abs(exponent) < 100:
+            return make("mul", a, constant(np.asarray(1 / divisor, node.dtype)))
+    return None
+
+
+@rules.rule("neg")
+def neg(node: Node) -> Node | None:
+    """--x -> x;  -(x * c) -> x * -c"""
+    (x,) = node.operands
+    if x.op.name == "neg":
+        return x.operands[0]
+    if x.op.name == "mul" and is_float(x):
+        for y, c in (x.operands, x.operands[::-1]):
+            if c.op is CONSTANT:
+                return make("mul", y, constant(-c.params["data"].array))
+    return None
+
+
+@rules.rule("pow")
+def power(node: Node) -> Node | None:
+    """x^0 -> 1;  x^1 -> x;  x^2 -> x * x;  x^-1 -> 1 / x;  x^(1/2) -> sqrt(x)"""
+    x, exponent = node.operands
+    value = scalar(exponent)
+    if value is None:
+        return None
+    if value == 0:
+        return like(node, 1)
+    if value == 1:
+        return stretch(x, node)
+    if value == 2:
+        return stretch(make("mul", x, x), node)
+    if value == -1 and is_float(node):
+        return stretch(make("div", constant(np.ones((), x.dtype)), x), node)
+    if value == 0.5 and is_float(node):
+        return stretch(make("sqrt", x), node)
+    return None
+
+
+@rules.rule("square")
+def square(node: Node) -> Node | None:
+    """square(x) -> x * x"""
+    return make("mul", node.operands[0], node.operands[0])
+
+
+@rules.rule("abs", "floor", "ceil", "round", "trunc", "sign", "relu")
+def idempotent(node: Node) -> Node | None:
+    """f(f(x)) -> f(x)"""
+    (x,) = node.operands
+    return x if x.op is node.op and x.params == node.params else None
+
+
+@rules.rule("maximum", "minimum", "and", "or")
+def both_the_same(node: Node) -> Node | None:
+    """max(x, x) -> x"""
+    a, b = node.operands
+    return a if a is b else None
+
+
+@rules.rule("invert")
+def invert(node: Node) -> Node | None:
+    """~~x -> x"""
+    (x,) = node.operands
+    return x.operands[0] if x.op is node.op else None
+
+
+# ---- casts, choices, markers -----------------------------------------------------------------------------------------
+
+
+@rules.rule("cast")
+def cast(node: Node) -> Node | None:
+    """cast(x, its own dtype) -> x;  cast(cast(x, a), b) -> cast(x, b), where a holds every value of x"""
+    (x,) = node.operands
+    dtype = node.params["dtype"]
+    if x.dtype == dtype:
+        return x
+    if x.op.name != "cast":
+        return None
+    (base,) = x.operands
+    rounds = base.dtype.kind in "iu" and x.dtype.kind == "f" and base.dtype.itemsize >= x.dtype.itemsize
+    if np.can_cast(base.dtype, x.dtype, "safe") and not rounds:
+        return base if base.dtype == dtype else make("cast", base, dtype=dtype)
+    return None
+
+
+@rules.rule("where")
+def where(node: Node) -> Node | None:
+    """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x)"""
+    condition, x, y = node.operands
+    known = scalar(condition)
+    if known is not None:
+        return stretch(x if known else y, node)
+    if x is y:
+        return stretch(x, node)
+    if condition.op.name == "invert" and condition.dtype == np.bool_:
+        return make("where", condition.operands[0], y, x)
+    return None
+
+
+@rules.rule("stop_gradient", "clip_gradient")
+def gradient_marker(node: Node) -> Node | None:
+    """stop_gradient(x) -> x: derivatives have been taken before graphs are rewritten"""
+    return node.operands[0]
+
+
+# ---- elementwise ops and broadcasts ----------------------------------------------------------------------------------
+
+
+@rules.rule()
+def elementwise_of_broadcasts(node: Node) -> Node | None:
+    """f(broadcast(x), y) -> broadcast(f(x, y)): the op broadcasts by itself"""
+    if not is_elementwise(node) or all(arg.op.name != "broadcast_to" for arg in node.operands):
+        return None
+    bare = [arg.operands[0] if arg.op.name == "broadcast_to" else arg for arg in node.operands]
+    return stretch(node.op(*bare, **node.params), node)

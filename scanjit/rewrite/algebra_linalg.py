@@ -1,0 +1,244 @@
+"""Local algebra of reductions and contractions.
+
+A contraction is a sum whose order is not promised, so summing over one more axis, or over one operand first, is allowed
+here; single elements keep NumPy's order of operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, SET_SLICE, full
+from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.match import is_whole, is_zero, make, same_dim, stretch, window_set
+
+rules = Rules()
+_REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+
+@rules.rule(*_REDUCTIONS)
+def reduce_nothing(node: Node) -> Node | None:
+    """sum over no axes of x -> x;  over axes of size 1 -> x without these axes"""
+    (x,), axes = node.operands, node.params["axes"]
+    if x.dtype != node.dtype:
+        return None
+    if not axes:
+        return x
+    ones = [a for a in axes if same_dim(x.type.shape[a], 1)]
+    if not ones:
+        return None
+    order = tuple(a for a in range(x.ndim) if a not in ones)
+    return node.op(DIMSHUFFLE(x, order=order), axes=tuple(order.index(a) for a in axes if a not in ones))
+
+
+@rules.rule(*_REDUCTIONS)
+def reduce_twice(node: Node) -> Node | None:
+    """sum(sum(x, a), b) -> sum(x, a and b)"""
+    (x,) = node.operands
+    if x.op is not node.op:
+        return None
+    (base,), inner = x.operands, x.params["axes"]
+    kept = [a for a in range(base.ndim) if a not in inner]
+    return node.op(base, axes=tuple(sorted((*inner, *(kept[a] for a in node.params["axes"])))))
+
+
+@rules.rule(*_REDUCTIONS)
+def reduce_dimshuffle(node: Node) -> Node | None:
+    """sum(dimshuffle(x)) -> dimshuffle(sum(x))"""
+    (view,) = node.operands
+    if view.op is not DIMSHUFFLE:
+        return None
+    (x,), order, axes = view.operands, view.params["order"], node.params["axes"]
+    summed = sorted(a for i, a in enumerate(order) if i in axes and a is not None)
+    kept = [a for a in range(x.ndim) if a not in summed]
+    left = [a for i, a in enumerate(order) if i not in axes]
+    total = node.op(x, axes=tuple(summed)) if summed else x
+    return DIMSHUFFLE(total, order=tuple(None if a is None else kept.index(a) for a in left))
+
+
+@rules.rule("max", "min", "any", "all")
+def reduce_broadcast(node: Node) -> Node | None:
+    """max(broadcast(x)) -> max of x's own axes, where an axis that was stretched is certainly not empty"""
+    (wide,) = node.operands
+    if wide.op is not BROADCAST_TO:
+        return None
+    (x,) = wide.operands
+    lead, axes = wide.ndim - x.ndim, node.params["axes"]
+    for axis in axes:
+        stretched = axis < lead or not same_dim(x.type.shape[axis - lead], wide.type.shape[axis])
+        size = wide.type.shape[axis]
+        if stretched and not (isinstance(size, int) and size > 0):
+            return None
+    own = tuple(a - lead for a in axes if a >= lead)
+    return stretch(node.op(x, axes=own) if own else x, node)
+
+
+@rules.rule("sum")
+def sum_of_nothing_known(node: Node) -> Node | None:
+    """sum(0) -> 0"""
+    return full(0, node.type.shape, node.dtype) if is_zero(node.operands[0]) else None
+
+
+@rules.rule("sum")
+def sum_of_set_slice(node: Node) -> Node | None:
+    """sum(set(0, w, v), a) -> set(0, w, sum(v, a)), where w is whole along a"""
+    (x,), axes = node.operands, node.params["axes"]
+    if x.op is not SET_SLICE or not is_zero(x.operands[0]):
+        return None
+    zeros, v = x.operands
+    window, shape = window_set(x), zeros.type.shape
+    if not all(is_whole((window[a],), (shape[a],)) for a in axes):
+        return None
+    kept = [a for a in range(x.ndim) if a not in axes]
+    start, step = (tuple(x.params[name][a] for a in kept) for name in ("start", "step"))
+    return SET_SLICE(full(0, node.type.shape, node.dtype), node.op(v, axes=axes), start=start, step=step)
+
+
+@rules.rule("sum")
+def sum_of_concatenate(node: Node) -> Node | None:
+    """sum(concatenate(x, y; i), a) -> concatenate(sum(x, a), sum(y, a); i), where i is not in a"""
+    (x,), axes = node.operands, node.params["axes"]
+    if x.op is not CONCATENATE or x.params["axis"] in axes or not any(map(is_linear_sum, x.operands)):
+        return None
+    axis = x.params["axis"] - sum(a < x.params["axis"] for a in axes)
+    return CONCATENATE(*(node.op(part, axes=axes) for part in x.operands), axis=axis)
+
+
+def is_linear_sum(node: Node) -> bool:
+    """Whether a sum over this node melts into it: a contraction or zeros."""
+    return node.op is CONTRACT or is_zero(node)
+
+
+# ---- sums and contractions -------------------------------------------------------------------------------------------
+
+
+@rules.rule("sum")
+def sum_of_contract(node: Node) -> Node | None:
+    """sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj;  sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj"""
+    (product,), axes = node.operands, node.params["axes"]
+    if product.op is not CONTRACT or product.dtype == np.bool_:
+        return None
+    (a, b), left, right, out = _operands(product)
+    summed = {out[axis] for axis in axes}
+    a, left = _sum_alone(a, left, summed - set(right))
+    b, right = _sum_alone(b, right, summed - set(left))
+    return contract(a, b, left, right, tuple(label for label in out if label not in summed))
+
+
+def _operands(product: Node) -> tuple[tuple[Node, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    p = product.params
+    return product.operands, p["left"], p["right"], p["out"]
+
+
+def _sum_alone(x: Node, labels: tuple[int, ...], alone: set[int]) -> tuple[Node, tuple[int, ...]]:
+    """An operand summed over labels that only it has."""
+    axes = tuple(a for a, label in enumerate(labels) if label in alone)
+    if not axes:
+        return x, labels
+    return make("sum", x, axes=axes), tuple(label for label in labels if label not in alone)
+
+
+@rules.rule("sum")
+def sum_of_product(node: Node) -> Node | None:
+    """sum_k a[i, k, None] * b[None, k, j] -> sum_k a_ik b_kj: a product of matrices that is written with broadcasts"""
+    (product,), axes = node.operands, node.params["axes"]
+    if product.op.name != "mul" or product.dtype.kind not in "fi":
+        return None
+    (a, left), (b, right) = (_spread(x, product.type.shape) for x in product.operands)
+    mine, others = set(left) - set(right), set(right) - set(left)
+    out = tuple(axis for axis in range(product.ndim) if axis not in axes)
+    if set(left) | set(right) != set(range(product.ndim)) or not mine & set(out) or not others & set(out):
+        return None
+    if not set(axes) <= set(left) & set(right):
+        return None
+    return contract(a, b, left, right, out)
+
+
+def _spread(x: Node, shape: Sequence[Any]) -> tuple[Node, tuple[int, ...]]:
+    """An operand without the axes along which it is stretched to `shape`, and which axes of `shape` are left."""
+    lead = len(shape) - x.ndim
+    own = [a for a, n in enumerate(x.type.shape) if same_dim(n, shape[a + lead]) and not same_dim(n, 1)]
+    order = tuple(own)
+    bare = x if order == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=order)
+    gone = [a for a in range(x.ndim) if a not in own]
+    if any(not same_dim(x.type.shape[a], 1) for a in gone):
+        return x, ()
+    return bare, tuple(a + lead for a in own)
+
+
+@rules.rule("contract")
+def contract_of_dimshuffle(node: Node) -> Node | None:
+    """dimshuffle(a) @ b -> the same contraction of a, with its labels in another order"""
+    (a, b), left, right, out = _operands(node)
+    for x, labels, first in ((a, left, True), (b, right, False)):
+        if x.op is not DIMSHUFFLE:
+            continue
+        (base,), order = x.operands, x.params["order"]
+        if None in order or len(order) != base.ndim:
+            continue
+        new = tuple(labels[order.index(axis)] for axis in range(base.ndim))
+        return contract(base, b, new, right, out) if first else contract(a, base, left, new, out)
+    return None
+
+
+@rules.rule("contract")
+def contract_of_stretched(node: Node) -> Node | None:
+    """an operand that does not vary along a label (broadcast, or a new axis of size 1) is taken without it:
+    sum_k a_i b_kj -> a_i (sum_k b_kj);  one that varies along it alone keeps it, and the result is stretched"""
+    (a, b), left, right, out = _operands(node)
+    if node.dtype == np.bool_:
+        return None
+    (a, mine), (b, other) = _narrow(a, left), _narrow(b, right)
+    if len(mine) == len(left) and len(other) == len(right):
+        return None
+    summed = {label for label in (*left, *right) if label not in out}
+    if summed - set(mine) - set(other):  # a sum over equal values: a product with their count rounds differently
+        return None
+    if summed - set(mine):
+        b, other = _sum_alone(b, other, summed - set(mine))
+    if summed - set(other):
+        a, mine = _sum_alone(a, mine, summed - set(other))
+    have = {*mine, *other}
+    narrow = contract(a, b, mine, other, tuple(label for label in out if label in have))
+    kept = iter(range(narrow.ndim))
+    return stretch(DIMSHUFFLE(narrow, order=tuple(next(kept) if label in have else None for label in out)), node)
+
+
+def _narrow(x: Node, labels: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
+    """An operand without the axes along which it is certainly the same, and their labels dropped."""
+    base, shape = (x.operands[0], x.type.shape) if x.op is BROADCAST_TO else (x, x.type.shape)
+    lead = len(shape) - base.ndim
+    new = _new_axes(base)
+    own = [a for a in range(base.ndim) if a not in new and (same_dim(base.type.shape[a], shape[a + lead]))]
+    dropped = [a for a in range(base.ndim) if a not in own]
+    if len(own) == x.ndim or any(not same_dim(base.type.shape[a], 1) for a in dropped):
+        return x, labels
+    bare = base if not dropped else DIMSHUFFLE(base, order=tuple(own))
+    return bare, tuple(labels[a + lead] for a in own)
+
+
+def _new_axes(x: Node) -> set[int]:
+    return {i for i, a in enumerate(x.params["order"]) if a is None} if x.op is DIMSHUFFLE else set()
+
+
+@rules.rule("contract")
+def contract_without_sum(node: Node) -> Node | None:
+    """a_i b_ij -> a[:, None] * b: nothing is summed, so it is an elementwise product"""
+    (a, b), left, right, out = _operands(node)
+    if set(left) | set(right) != set(out) or node.dtype == np.bool_:
+        return None
+    views = []
+    for x, labels in ((a, left), (b, right)):
+        order = [labels.index(label) if label in labels else None for label in out]
+        while order and order[0] is None:
+            order.pop(0)
+        views.append(DIMSHUFFLE(x, order=tuple(order)))
+    return stretch(make("mul", *views), node)

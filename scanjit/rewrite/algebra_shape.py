@@ -1,0 +1,464 @@
+"""Local algebra of views and of tensors put together from parts.
+
+Views have a normal order: slices innermost, then dimshuffles, broadcasts outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ir import Node
+from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, IOTA, RESHAPE, SET_SLICE, broadcast_to, full
+from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.match import (
+    Window,
+    apart,
+    at_most,
+    cut,
+    inside,
+    is_elementwise,
+    is_whole,
+    is_zero,
+    make,
+    number,
+    same_dim,
+    same_shape,
+    scalar,
+    stretch,
+    window_of,
+    window_set,
+)
+from scanjit.types import Dimension
+
+rules = Rules()
+
+
+# ---- dimshuffle, broadcast_to ----------------------------------------------------------------------------------------
+
+
+@rules.rule("dimshuffle")
+def dimshuffle(node: Node) -> Node | None:
+    """dimshuffle(x, identity) -> x;  dimshuffle(dimshuffle(x, p), q) -> dimshuffle(x, p[q])"""
+    (x,) = node.operands
+    order = node.params["order"]
+    if order == tuple(range(x.ndim)):
+        return x
+    if x.op is DIMSHUFFLE:
+        inner = x.params["order"]
+        return DIMSHUFFLE(x.operands[0], order=tuple(None if a is None else inner[a] for a in order))
+    return None
+
+
+@rules.rule("dimshuffle")
+def dimshuffle_of_broadcast(node: Node) -> Node | None:
+    """dimshuffle(broadcast(x)) -> broadcast(dimshuffle(x))"""
+    (wide,) = node.operands
+    if wide.op is not BROADCAST_TO:
+        return None
+    (x,) = wide.operands
+    lead = wide.ndim - x.ndim
+    order = [None if a is None or a < lead else a - lead for a in node.params["order"]]
+    return stretch(DIMSHUFFLE(x, order=_strip(order)), node)
+
+
+def _strip(order: Sequence[int | None]) -> tuple[int | None, ...]:
+    """An order without leading new axes: broadcasting adds them."""
+    order = list(order)
+    while order and order[0] is None:
+        order.pop(0)
+    return tuple(order)
+
+
+@rules.rule("broadcast_to")
+def broadcast(node: Node) -> Node | None:
+    """broadcast(x, its own shape) -> x;  broadcast(broadcast(x)) -> broadcast(x), also with new axes between"""
+    (x,) = node.operands
+    if same_shape(x.type.shape, node.type.shape):
+        return x
+    if x.op is BROADCAST_TO:
+        return stretch(x.operands[0], node)
+    if x.op is DIMSHUFFLE and x.params["order"] and x.params["order"][0] is None:
+        return stretch(DIMSHUFFLE(x.operands[0], order=_strip(x.params["order"])), node)
+    return None
+
+
+# ---- slices ----------------------------------------------------------------------------------------------------------
+
+
+@rules.rule("slice")
+def whole_slice(node: Node) -> Node | None:
+    """x[:] -> x"""
+    (x,) = node.operands
+    return x if is_whole(window_of(node), x.type.shape) else None
+
+
+@rules.rule("slice")
+def slice_of_slice(node: Node) -> Node | None:
+    """x[a : : s][b : : r] -> x[a + s*b : : s*r]"""
+    (inner,) = node.operands
+    if inner.op.name != "slice":
+        return None
+    joined = tuple(
+        (a + s * b, n, s * r) for (a, _, s), (b, n, r) in zip(window_of(inner), window_of(node), strict=True)
+    )
+    return cut(inner.operands[0], joined)
+
+
+@rules.rule("slice")
+def slice_of_broadcast(node: Node) -> Node | None:
+    """broadcast(x)[w] -> broadcast(x[w]), the axes that were stretched left alone"""
+    (wide,) = node.operands
+    if wide.op is not BROADCAST_TO:
+        return None
+    (x,) = wide.operands
+    window = window_of(node)[wide.ndim - x.ndim :]
+    own = tuple((0, 1, 1) if same_dim(n, 1) else w for w, n in zip(window, x.type.shape, strict=True))
+    return stretch(cut(x, own), node)
+
+
+@rules.rule("slice")
+def slice_of_dimshuffle(node: Node) -> Node | None:
+    """dimshuffle(x, p)[w] -> dimshuffle(x[p(w)], p)"""
+    (view,) = node.operands
+    if view.op is not DIMSHUFFLE:
+        return None
+    (x,) = view.operands
+    order, window = view.params["order"], window_of(node)
+    own: list[tuple[Dimension, Dimension, int]] = [(0, n, 1) for n in x.type.shape]
+    for axis, w in zip(order, window, strict=True):
+        if axis is not None:
+            own[axis] = w
+        elif not (same_dim(w[0], 0) and same_dim(w[1], 1)):
+            return None
+    return DIMSHUFFLE(cut(x, tuple(own)), order=order)
+
+
+@rules.rule("slice")
+def slice_of_concatenate(node: Node) -> Node | None:
+    """concatenate(x, y)[w] -> x[w], where w lies in x;  -> concatenate(x[w], y[w]), where w is all of that axis"""
+    (joined,) = node.operands
+    if joined.op is not CONCATENATE:
+        return None
+    axis, window = joined.params["axis"], window_of(node)
+    mine, n = window[axis], joined.type.shape[axis]
+    offsets = _offsets(joined.operands, axis)
+    for x, offset in zip(joined.operands, offsets, strict=False):
+        if inside(mine, offset, x.type.shape[axis]):
+            return cut(x, _with(window, axis, (mine[0] - offset, mine[1], mine[2])))
+    if mine[2] != 1:
+        return None
+    first = next((i for i, offset in enumerate(offsets) if same_dim(offset, mine[0])), None)
+    last = next((i for i, offset in enumerate(offsets) if same_dim(offset, mine[0] + mine[1])), None)
+    if first is None or last is None or first >= last:
+        return None
+    parts = joined.operands[first:last]
+    if len(parts) == len(joined.operands) and is_whole(_with(window, axis, (0, n, 1)), joined.type.shape):
+        return None
+    return CONCATENATE(*(cut(x, _with(window, axis, (0, x.type.shape[axis], 1))) for x in parts), axis=axis)
+
+
+def _with(window: Window, axis: int, mine: tuple[Dimension, Dimension, int]) -> Window:
+    return (*window[:axis], mine, *window[axis + 1 :])
+
+
+def _offsets(xs: Sequence[Node], axis: int) -> list[Dimension]:
+    """Where each part of a concatenation begins; one more: where the last one ends."""
+    offsets: list[Dimension] = [0]
+    for x in xs:
+        offsets.append(offsets[-1] + x.type.shape[axis])
+    return offsets
+
+
+@rules.rule("slice")
+def slice_of_set_slice(node: Node) -> Node | None:
+    """set(x, w, v)[w] -> v;  [inside w] -> v[...];  [outside w] -> x[...]"""
+    (changed,) = node.operands
+    if changed.op is not SET_SLICE:
+        return None
+    x, v = changed.operands
+    asked, given = window_of(node), window_set(changed)
+    if any(apart(a, b) for a, b in zip(asked, given, strict=True)):
+        return cut(x, asked)
+    if all(_same_window(a, b) for a, b in zip(asked, given, strict=True)):
+        return v
+    if all(s == 1 and inside(a, b, n) for a, (b, n, s) in zip(asked, given, strict=True)):
+        return cut(v, tuple((a - b, n, s) for (a, n, s), (b, _, _) in zip(asked, given, strict=True)))
+    return None
+
+
+def _same_window(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimension, int]) -> bool:
+    return same_dim(a[0], b[0]) and same_dim(a[1], b[1]) and (a[2] == b[2] or same_dim(a[1], 1))
+
+
+@rules.rule("slice")
+def slice_of_iota(node: Node) -> Node | None:
+    """iota(n)[a : : s] -> a + s * iota(m)"""
+    (x,) = node.operands
+    if x.op is not IOTA:
+        return None
+    ((start, length, step),) = window_of(node)
+    if not isinstance(start, int):
+        return None
+    steps = IOTA(length=length)
+    steps = steps if step == 1 else make("mul", steps, number(step, steps.dtype))
+    return make("add", steps, number(start, steps.dtype))
+
+
+@rules.rule("slice")
+def slice_of_reshape(node: Node) -> Node | None:
+    """reshape(x)[i], one row of a leading axis that the reshape keeps -> reshape(x[i])"""
+    (view,) = node.operands
+    if view.op is not RESHAPE or not view.ndim or not view.operands[0].ndim:
+        return None
+    (x,) = view.operands
+    window = window_of(node)
+    if not same_dim(x.type.shape[0], view.type.shape[0]) or not is_whole(window[1:], view.type.shape[1:]):
+        return None
+    row = cut(x, (window[0], *((0, n, 1) for n in x.type.shape[1:])))
+    return RESHAPE(row, shape=node.type.shape)
+
+
+# ---- reshape ---------------------------------------------------------------------------------------------------------
+
+
+@rules.rule("reshape")
+def reshape(node: Node) -> Node | None:
+    """reshape(x, its own shape) -> x;  reshape(reshape(x)) -> reshape(x);  reshape(a scalar, broadcast) -> broadcast"""
+    (x,) = node.operands
+    if same_shape(x.type.shape, node.type.shape):
+        return x
+    if x.op is RESHAPE:
+        return RESHAPE(x.operands[0], shape=node.type.shape)
+    if x.op is BROADCAST_TO and x.operands[0].ndim == 0:
+        return stretch(x.operands[0], node)
+    return None
+
+
+@rules.rule("reshape")
+def reshape_of_ones(node: Node) -> Node | None:
+    """a reshape that only adds and drops axes of size 1 -> dimshuffle"""
+    (x,) = node.operands
+    own = [a for a, n in enumerate(x.type.shape) if not same_dim(n, 1)]
+    new = [n for n in node.type.shape if not same_dim(n, 1)]
+    if len(own) != len(new) or not all(same_dim(x.type.shape[a], n) for a, n in zip(own, new, strict=True)):
+        return None
+    axes = iter(own)
+    return DIMSHUFFLE(x, order=tuple(None if same_dim(n, 1) else next(axes) for n in node.type.shape))
+
+
+@rules.rule("reshape")
+def reshape_of_dimshuffle(node: Node) -> Node | None:
+    """reshape(dimshuffle(x) that only adds and drops axes of size 1) -> reshape(x)"""
+    (view,) = node.operands
+    if view.op is not DIMSHUFFLE:
+        return None
+    kept = [a for a in view.params["order"] if a is not None]
+    return RESHAPE(view.operands[0], shape=node.type.shape) if kept == sorted(kept) else None
+
+
+# ---- concatenate -----------------------------------------------------------------------------------------------------
+
+
+@rules.rule("concatenate")
+def concatenate(node: Node) -> Node | None:
+    """concatenate(x) -> x;  concatenate(x, concatenate(y, z)) -> concatenate(x, y, z);  parts of size 0 dropped"""
+    axis, xs = node.params["axis"], node.operands
+    if len(xs) == 1:
+        return xs[0]
+    parts: list[Node] = []
+    for x in xs:
+        nested = x.op is CONCATENATE and x.params["axis"] == axis
+        parts += x.operands if nested else () if same_dim(x.type.shape[axis], 0) else (x,)
+    if len(parts) == len(xs):
+        return None
+    return CONCATENATE(*parts, axis=axis) if parts else xs[0]
+
+
+@rules.rule("concatenate")
+def concatenate_neighbours(node: Node) -> Node | None:
+    """concatenate(x[a:b], x[b:c]) -> x[a:c];  concatenate of equal numbers -> a larger broadcast"""
+    axis, parts = node.params["axis"], list(node.operands)
+    for i in range(len(parts) - 1):
+        joined = _join(parts[i], parts[i + 1], axis)
+        if joined is not None:
+            return CONCATENATE(*parts[:i], joined, *parts[i + 2 :], axis=axis)
+    return None
+
+
+def _join(a: Node, b: Node, axis: int) -> Node | None:
+    if a.op.name == b.op.name == "broadcast_to" and a.operands[0] is b.operands[0] and a.operands[0].ndim == 0:
+        shape = list(a.type.shape)
+        shape[axis] = shape[axis] + b.type.shape[axis]
+        return broadcast_to(a.operands[0], shape)
+    if a.op.name != "slice" or b.op.name != "slice" or a.operands[0] is not b.operands[0]:
+        return None
+    for k, (v, w) in enumerate(zip(window_of(a), window_of(b), strict=True)):
+        if k != axis and not _same_window(v, w):
+            return None
+    (start, n, s), (following, m, r) = window_of(a)[axis], window_of(b)[axis]
+    if s != r or not same_dim(following, start + s * n):
+        return None
+    return cut(a.operands[0], _with(window_of(a), axis, (start, n + m, s)))
+
+
+@rules.rule("concatenate")
+def concatenate_of_broadcasts(node: Node) -> Node | None:
+    """concatenate(broadcast(x), broadcast(y)) -> broadcast(concatenate(x, y)), for leading axes that all lack"""
+    axis, xs = node.params["axis"], node.operands
+    if any(x.op is not BROADCAST_TO for x in xs):
+        return None
+    bases = [x.operands[0] for x in xs]
+    own = axis - node.ndim  # counted from the end
+    if any(-own > base.ndim for base in bases) or len({base.ndim for base in bases}) > 1:
+        return None
+    if bases[0].ndim == node.ndim:
+        return None
+    for x, base in zip(xs, bases, strict=True):
+        if not same_shape(x.type.shape[-base.ndim :], base.type.shape):
+            return None
+    return stretch(CONCATENATE(*bases, axis=bases[0].ndim + own), node)
+
+
+# ---- set_slice and sums of them --------------------------------------------------------------------------------------
+
+
+@rules.rule("set_slice")
+def set_slice(node: Node) -> Node | None:
+    """set(x, all, v) -> v;  set(set(x, w, u), w, v) -> set(x, w, v);  set(0, w, 0) -> 0"""
+    x, v = node.operands
+    window = window_set(node)
+    if is_whole(window, x.type.shape):
+        return v
+    if x.op is SET_SLICE and all(_same_window(a, b) for a, b in zip(window, window_set(x), strict=True)):
+        return SET_SLICE(x.operands[0], v, **node.params)
+    if is_zero(x) and is_zero(v):
+        return x
+    return None
+
+
+Part = tuple[Dimension, Node]
+"""A part of a tensor that is zero elsewhere: where it begins along an axis, and its value."""
+
+
+@rules.rule("set_slice")
+def set_slices(node: Node) -> Node | None:
+    """set(set(0, [0:a], x), [a:b], y) -> concatenate(x, y)"""
+    placed = _placed(node)
+    if placed is None or len(placed[1]) < 2:
+        return None
+    return _assemble(node, *placed)
+
+
+@rules.rule("add")
+def add_of_windows(node: Node) -> Node | None:
+    """set(0, [0:a], x) + set(0, [a:b], y) -> concatenate(x, y), and so on; what lies between is 0"""
+    terms = [node]
+    rest: list[Node] = []  # the summands that are not made of windows
+    placed: list[tuple[int, list[Part]]] = []
+    while terms:
+        term = terms.pop()
+        found = _placed(term)
+        if found is not None:
+            placed.append(found)
+        elif term.op.name == "add" and same_shape(term.type.shape, node.type.shape):
+            terms += term.operands
+        else:
+            rest.append(term)
+            if len(rest) > 1:  # adding windows to another of two terms would reassociate
+                return None
+    axes = {axis for axis, _ in placed}
+    if len(placed) < 2 or len(axes) > 1:
+        return None
+    whole = _assemble(node, axes.pop(), [part for _, parts in placed for part in parts])
+    return whole if whole is None or not rest else make("add", rest[0], whole)
+
+
+def _placed(node: Node) -> tuple[int, list[Part]] | None:
+    """The axis and the parts of a tensor that is made of windows set into zeros, or joined with zeros."""
+    parts: list[Part] = []
+    axes: set[int] = set()
+    while node.op is SET_SLICE:
+        x, v = node.operands
+        axis = _only_axis(window_set(node), x.type.shape)
+        if axis is None:
+            return None
+        axes.add(axis)
+        parts.append((node.params["start"][axis], v))
+        node = x
+    if is_zero(node):
+        return (axes.pop(), parts) if len(axes) == 1 else None
+    if node.op is CONCATENATE and any(map(is_zero, node.operands)) and axes <= {node.params["axis"]}:
+        axis = node.params["axis"]
+        offsets = _offsets(node.operands, axis)
+        return axis, parts + [(at, x) for at, x in zip(offsets, node.operands, strict=False) if not is_zero(x)]
+    return None
+
+
+def _only_axis(window: Window, shape: Sequence[Dimension]) -> int | None:
+    """The one axis along which a window, with step 1, is not the whole tensor."""
+    partial = [a for a, (w, n) in enumerate(zip(window, shape, strict=True)) if not is_whole((w,), (n,))]
+    return partial[0] if len(partial) == 1 and window[partial[0]][2] == 1 else None
+
+
+def _assemble(node: Node, axis: int, parts: list[Part]) -> Node | None:
+    """The concatenation of parts in their order, zeros between; None where it is not certain that they lie apart."""
+    ordered: list[Part] = []
+    for start, value in parts:
+        at = len(ordered)
+        while at and at_most(start + value.type.shape[axis], ordered[at - 1][0]):
+            at -= 1
+        ordered.insert(at, (start, value))
+    pieces: list[Node] = []
+    position: Dimension = 0
+    shape = list(node.type.shape)
+    ends: list[tuple[Dimension, Node | None]] = [*ordered, (shape[axis], None)]
+    for start, piece in ends:
+        if not at_most(position, start):
+            return None
+        if not same_dim(position, start):
+            gap = (*shape[:axis], start - position, *shape[axis + 1 :])
+            pieces.append(full(0, gap, node.dtype))
+        if piece is not None:
+            pieces.append(piece)
+            position = start + piece.type.shape[axis]
+    return CONCATENATE(*pieces, axis=axis)
+
+
+# ---- gathers with an index that is known -----------------------------------------------------------------------------
+
+
+@rules.rule("gather")
+def gather_of_iota(node: Node) -> Node | None:
+    """x[iota(n)] -> x[:n];  x[iota(n) + a] -> x[a : a + n]"""
+    if len(node.operands) != 2:
+        return None
+    x, index = node.operands
+    axis, start = node.params["axis"], 0
+    if index.op.name == "add":
+        for a, b in (index.operands, index.operands[::-1]):
+            if a.op is IOTA and b.ndim == 0 and scalar(b) is not None:
+                index, start = a, int(scalar(b))
+                break
+    if index.op is not IOTA:
+        return None
+    length = index.type.shape[0]
+    if start < 0 or not at_most(start + length, x.type.shape[axis]):
+        return None
+    return cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (start, length, 1)))
+
+
+@rules.rule()
+def elementwise_of_dimshuffles(node: Node) -> Node | None:
+    """f(dimshuffle(x, p), dimshuffle(y, p), numbers) -> dimshuffle(f(x, y), p): the op is done before the view"""
+    if not is_elementwise(node):
+        return None
+    views = [arg for arg in node.operands if arg.ndim]
+    if not views or any(v.op is not DIMSHUFFLE for v in views):
+        return None
+    order = views[0].params["order"]
+    if any(v.params["order"] != order for v in views) or len({v.operands[0].ndim for v in views}) > 1:
+        return None
+    if None in order or len(order) != views[0].operands[0].ndim:
+        return None  # only transposes: others change how operands broadcast
+    bare = [arg.operands[0] if arg.ndim else arg for arg in node.operands]
+    return DIMSHUFFLE(node.op(*bare, **node.params), order=order)

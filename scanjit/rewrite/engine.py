@@ -1,0 +1,200 @@
+"""The rewriting engine: a table of rules, applied from the leaves up until none applies, inside scan bodies too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scanjit import errors
+from scanjit.ir import Graph, Node, rebuild, walk
+from scanjit.ops.scan import SCAN
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a pass did, or why it did not.
+
+    Parameters
+    ----------
+    pass_name : the name in `PIPELINE`.
+    where : `file:line` of the user's code that it is about; "" if it is about none.
+    text : one sentence.
+    """
+
+    pass_name: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.pass_name}: {self.text}" + (f" ({self.where})" if self.where else "")
+
+
+Function = Callable[[Node], Node | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of local algebra: `function(node)` gives an equal node, or None where the rule does not apply."""
+
+    name: str
+    ops: tuple[str, ...]
+    function: Function
+
+
+class Rules:
+    """A table of rules, found by the name of the op at the root of what they match."""
+
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+        self._by_op: dict[str, list[Rule]] = {}
+        self._always: list[Rule] = []
+
+    def rule(self, *ops: str) -> Callable[[Function], Function]:
+        """Decorator: add a rule for nodes of these ops (none given: of any op)."""
+
+        def add(function: Function) -> Function:
+            self._add(Rule(function.__name__.strip("_"), ops, function))
+            return function
+
+        return add
+
+    def _add(self, rule: Rule) -> None:
+        self.rules.append(rule)
+        if not rule.ops:
+            self._always.append(rule)
+        for name in rule.ops:
+            self._by_op.setdefault(name, []).append(rule)
+
+    def __or__(self, other: Rules) -> Rules:
+        """Both tables, this one's rules first."""
+        both = Rules()
+        for rule in (*self.rules, *other.rules):
+            both._add(rule)
+        return both
+
+    def apply(self, node: Node) -> tuple[Rule, Node] | None:
+        """The first rule that changes the node, and what it makes of it."""
+        with errors.located(node.where):
+            for rule in (*self._by_op.get(node.op.name, ()), *self._always):
+                new = rule.function(node)
+                if new is not None and new is not node:
+                    return rule, new
+        return None
+
+
+class Rewriter:
+    """Rewrites graphs by a table of rules. Remembers every node that it has seen, and every body.
+
+    A rule may use nodes that are not in their final form: what it returns is rewritten again.
+    """
+
+    def __init__(self, rules: Rules, limit: int = 200_000) -> None:
+        self.rules, self.limit = rules, limit
+        self.counts: dict[str, int] = {}
+        self._final: dict[Node, Node] = {}
+        self._next: dict[Node, Node] = {}
+        self._bodies: dict[Graph, Graph] = {}
+
+    def __call__(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs in their final form."""
+        for output in outputs:
+            self._finish(output)
+        return [self._final[output] for output in outputs]
+
+    def _finish(self, root: Node) -> None:
+        final, following = self._final, self._next
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in final:
+                stack.pop()
+                continue
+            if node not in following:
+                missing = [arg for arg in node.args if arg not in final]
+                if missing:
+                    stack.extend(missing)
+                    continue
+                step = self._step(node)
+                if step is node:
+                    final[node] = node
+                    continue
+                following[node] = step
+            step = following[node]
+            if step in final:
+                final[node] = final[step]
+            elif step in following:
+                raise errors.InternalError("the rules turn a node into itself", got=f"{node!r}, {step!r}")
+            else:
+                stack.append(step)
+
+    def _step(self, node: Node) -> Node:
+        """The node after one step: final arguments, then a final body, then one rule."""
+        new = rebuild(node, tuple(self._final[arg] for arg in node.args))
+        if new is not node:
+            return new
+        if node.op is SCAN:
+            body = self._body(node.params["body"])
+            if body is not node.params["body"]:
+                with errors.located(node.where):
+                    return SCAN(*node.operands, **{**node.params, "body": body})
+        applied = self.rules.apply(node)
+        if applied is None:
+            return node
+        rule, new = applied
+        self.counts[rule.name] = self.counts.get(rule.name, 0) + 1
+        self.limit -= 1
+        if self.limit < 0:
+            raise errors.InternalError(f"the rules do not come to an end; the last one was {rule.name}", got=node)
+        return new
+
+    def _body(self, graph: Graph) -> Graph:
+        if graph not in self._bodies:
+            new = Graph.of(graph.inputs, self(graph.outputs))
+            self._bodies[graph] = self._bodies[new] = new
+        return self._bodies[graph]
+
+
+def users(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node that the outputs depend on: the nodes that use it, once for each use."""
+    found: dict[Node, list[Node]] = {}
+    for node in walk(outputs):
+        found.setdefault(node, [])
+        for arg in node.args:
+            found[arg].append(node)
+    return found
+
+
+def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[int, Node] | None]) -> list[Node]:
+    """Replace the results of scans: `change(before, scan)` gives nodes for its parts (by index), or None to leave it.
+
+    Scans are met in the order of their dependence, with their operands already replaced (`before`: as it was in
+    `outputs`). Bodies are not entered.
+    """
+    done: dict[Node, Node] = {}
+    results: dict[Node, Mapping[int, Node] | None] = {}
+    for node in walk(outputs):
+        new = None
+        if node.op.name == "part":
+            given = results.get(node.args[0])
+            new = given[node.params["index"]] if given is not None else None
+        done[node] = new if new is not None else rebuild(node, tuple(done[arg] for arg in node.args))
+        if node.op is SCAN:
+            results[node] = change(node, done[node])
+    return [done[output] for output in outputs]
+
+
+def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
+    """Apply a pass to the body of every scan, each distinct body once. `change` sees to bodies inside bodies."""
+    known: dict[Graph, Graph] = {}
+    done: dict[Node, Node] = {}
+    for node in walk(outputs):
+        new = rebuild(node, tuple(done[arg] for arg in node.args))
+        if new.op is SCAN:
+            body = new.params["body"]
+            if body not in known:
+                known[body] = Graph.of(body.inputs, change(list(body.outputs)))
+            if known[body] is not body:
+                with errors.located(new.where):
+                    new = SCAN(*new.operands, **{**new.params, "body": known[body]})
+        done[node] = new
+    return [done[output] for output in outputs]

@@ -1,0 +1,230 @@
+"""A scan taken apart, to be changed and put together again: what all loop transforms work on.
+
+The nodes of the body stay as they are, with the body's bound inputs as leaves; new inputs may be added, inputs and
+outputs removed. `finish` numbers them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scanjit import errors, ir, types
+from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
+from scanjit.ops.scan import Layout, scan_node
+from scanjit.types import Dimension, Type
+
+_KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
+
+
+@dataclass
+class Carry:
+    """A value from step to step: `inner` holds it in the body, `new` is what it becomes."""
+
+    init: Node
+    inner: Node
+    new: Node
+
+
+@dataclass
+class Loop:
+    """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
+
+    `results` says, for each part of the original scan (but the count of steps), what it is now: a `Carry` or a y of
+    this loop, a node outside, a function that makes such a node once the loop is put together, or None if it is
+    dropped. More may be appended to it; the first `own` are those of the original scan.
+    """
+
+    scan: Node
+    length: Dimension
+    carries: list[Carry]
+    xs: dict[Node, Node]
+    consts: dict[Node, Node]
+    ys: list[Node]
+    stop: Node | None
+    results: list[Any] = field(default_factory=list)
+    own: int = 0
+    same: dict[Node, Node] = field(default_factory=dict)  # inputs of the original body that are one input here
+
+    @classmethod
+    def of(cls, scan: Node) -> Loop:
+        """A scan node taken apart. Operands that it is given twice are given once."""
+        layout, body = Layout.of(scan), scan.params["body"]
+        inits, xs, consts = layout.split(scan.operands)
+        c_in, x_in, k_in = layout.split(body.inputs)
+        new, ys, stop = layout.split_results(body.outputs)
+        loop = cls(scan, scan.params["length"], [], {}, {}, [], stop)
+        same = loop.same
+        for into, operands, inner in ((loop.xs, xs, x_in), (loop.consts, consts, k_in)):
+            for operand, node in zip(operands, inner, strict=True):
+                if operand in into:
+                    same[node] = into[operand]
+                else:
+                    into[operand] = node
+        if same:
+            changed = replace([*new, *ys, *([] if stop is None else [stop])], same)
+            new, ys, stop = layout.split_results(changed)
+        loop.carries = [Carry(*c) for c in zip(inits, c_in, new, strict=True)]
+        loop.ys, loop.stop = list(ys), stop
+        loop.results = [*loop.carries, *map(Y, ys)]
+        loop.own = len(loop.results)
+        return loop
+
+    # ---- inputs ------------------------------------------------------------------------------------------------------
+
+    @property
+    def where(self) -> str:
+        """Where the user wrote the scan."""
+        return self.scan.where
+
+    def x(self, operand: Node) -> Node:
+        """The row of a sequence outside, inside; added as an input if it is none yet."""
+        if operand not in self.xs:
+            self.xs[operand] = new_input(self._inside(operand.type.with_shape(operand.type.shape[1:])))
+        return self.xs[operand]
+
+    def const(self, operand: Node) -> Node:
+        """A value outside, inside; added as an input if it is none yet."""
+        if operand not in self.consts:
+            self.consts[operand] = new_input(self._inside(operand.type))
+        return self.consts[operand]
+
+    def _inside(self, type_: Type) -> Type:
+        """A type with the sizes that are values outside replaced by the same values inside."""
+        known = {
+            node.dim_atom: as_dim(self.const(node))
+            for node in ir.dim_nodes({"type": type_})
+            if node.dim_atom is not None
+        }
+        return ir.map_dims(type_, lambda dim: types.substitute(dim, known)) if known else type_
+
+    # ---- what depends on what ----------------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> list[Node]:
+        """All outputs of the body."""
+        return [*(c.new for c in self.carries), *self.ys, *([] if self.stop is None else [self.stop])]
+
+    def set_outputs(self, nodes: Iterable[Node]) -> None:
+        """Replace all outputs of the body, in the order of `outputs`; `results` follow."""
+        new = list(nodes)
+        swapped = dict(zip(self.outputs, new, strict=True))
+        for carry, node in zip(self.carries, new, strict=False):
+            carry.new = node
+        self.ys = new[len(self.carries) : len(self.carries) + len(self.ys)]
+        if self.stop is not None:
+            self.stop = new[-1]
+        for result in self.results:
+            if isinstance(result, Y):
+                result.node = swapped.get(result.node, result.node)
+
+    def substitute(self, mapping: Mapping[Node, Node]) -> None:
+        """Replace nodes in the body."""
+        if mapping:
+            self.set_outputs(replace(self.outputs, mapping))
+
+    def depends(self, roots: Iterable[Node]) -> set[Node]:
+        """The nodes of the body that depend on any of `roots`."""
+        found = set(roots)
+        for node in walk(self.outputs):
+            if any(arg in found for arg in node.args):
+                found.add(node)
+        return found
+
+    def outside(self) -> dict[Node, Node]:
+        """For each constant's inner node: the node outside."""
+        return {inner: operand for operand, inner in self.consts.items()}
+
+    # ---- together again ----------------------------------------------------------------------------------------------
+
+    def add_y(self, node: Node) -> Y:
+        """Stack a value of the body over time: one more result."""
+        y = Y(node)
+        self.results.append(y)
+        if not any(node is other for other in self.ys):
+            self.ys.append(node)
+        return y
+
+    def absorb(self, other: Loop) -> tuple[list[Any], Y | None]:
+        """Do the steps of another loop here too: what its results are now, and its condition to stop, as a y."""
+        fresh = {c.inner: new_input(self._inside(c.init.type)) for c in other.carries}
+        mapping = dict(fresh)
+        mapping |= {inner: self.x(operand) for operand, inner in other.xs.items()}
+        mapping |= {inner: self.const(operand) for operand, inner in other.consts.items()}
+        new = replace(other.outputs, mapping)
+        carries = {id(c): Carry(c.init, fresh[c.inner], node) for c, node in zip(other.carries, new, strict=False)}
+        ys = dict(zip(other.ys, new[len(carries) :], strict=False))
+        self.carries += carries.values()
+        found: list[Any] = []
+        for result in other.results:
+            found.append(self.add_y(ys[result.node]) if isinstance(result, Y) else carries[id(result)])
+        stop = None if other.stop is None else self.add_y(new[-1])
+        self.results += [r for r in found if isinstance(r, Carry)]
+        return found, stop
+
+    def finish(self) -> Finished:
+        """The scan as it is now."""
+        self._drop_unused()
+        inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
+        params = {name: self.scan.params[name] for name in _KEPT}
+        with errors.located(self.where):
+            body = Graph.of(inputs, self.outputs)
+            inits = [c.init for c in self.carries]
+            new = scan_node(body, inits, list(self.xs), list(self.consts), self.length, **params)
+        return Finished(self, new)
+
+    def _drop_unused(self) -> None:
+        """Remove sequences and constants that the body does not use, and all but one of equal ys."""
+        self.ys = list(dict.fromkeys(self.ys))
+        used = set(walk([*self.outputs, *(c.inner for c in self.carries)]))
+        self.xs = {operand: inner for operand, inner in self.xs.items() if inner in used}
+        used.update(walk(self.xs.values()))
+        self.consts = {operand: inner for operand, inner in self.consts.items() if inner in used}
+
+
+class Y:
+    """A value of the body that is stacked over time, as a result of a loop."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+@dataclass
+class Finished:
+    """A loop put together: its node, and its results as parts of it."""
+
+    loop: Loop
+    node: Node
+
+    def carry(self, carry: Carry) -> Node:
+        """The final value of a carry."""
+        index = next(i for i, c in enumerate(self.loop.carries) if c is carry)
+        return PART(self.node, index=index)
+
+    def y(self, node: Node) -> Node:
+        """A value of the body, stacked over time."""
+        index = next(i for i, y in enumerate(self.loop.ys) if y is node)
+        return PART(self.node, index=len(self.loop.carries) + index)
+
+    def result(self, result: Any) -> Node:
+        """What a result of the original scan is now."""
+        if isinstance(result, Carry):
+            return self.carry(result)
+        if isinstance(result, Y):
+            return self.y(result.node)
+        return result if isinstance(result, Node) else result(self)
+
+    def parts(self) -> dict[int, Node]:
+        """All results of the original scan that are still there, by index."""
+        own = self.loop.results[: self.loop.own]
+        found = {i: self.result(r) for i, r in enumerate(own) if r is not None}
+        if self.loop.stop is not None:
+            found[self.loop.own] = self.count()
+        return found
+
+    def count(self) -> Node:
+        """The number of steps that ran."""
+        return PART(self.node, index=len(self.loop.carries) + len(self.loop.ys))

@@ -1,0 +1,140 @@
+"""What rules ask about nodes: constants, windows, how dimensions compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import types
+from scanjit.ir import CONSTANT, OPS, Node, constant, constant_value
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.shape import broadcast_to, full
+from scanjit.types import Dimension
+
+Window = tuple[tuple[Dimension, Dimension, int], ...]
+"""A slice of every axis: `(start, length, step)` each."""
+
+
+def make(name: str, *operands: Node, **params: Any) -> Node:
+    """The op of this name on nodes of fitting dtypes."""
+    return OPS[name](*operands, **params)
+
+
+def scalar(node: Node) -> Any:
+    """The one value that all elements of a constant have, as a NumPy scalar; None where there is none."""
+    array = constant_value(node)
+    if array is None or array.size == 0:
+        return None
+    first = array.reshape(-1)[0]
+    return first if array.size == 1 or (array.size <= 4096 and bool((array == first).all())) else None
+
+
+def is_number(node: Node, number: float) -> bool:
+    """Whether the node is a constant with this value everywhere."""
+    value = scalar(node)
+    return value is not None and bool(value == number)
+
+
+def is_zero(node: Node) -> bool:
+    """Whether the node is a constant zero."""
+    return is_number(node, 0)
+
+
+def is_float(node: Node) -> bool:
+    """Whether the node's dtype is a floating one."""
+    return node.dtype.kind == "f"
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether the node's op is applied to each element."""
+    return isinstance(node.op, Elementwise)
+
+
+def like(node: Node, value: Any) -> Node:
+    """A constant of a node's type."""
+    return full(value, node.type.shape, node.dtype)
+
+
+def stretch(x: Node, node: Node) -> Node:
+    """`x` as a replacement of `node`: broadcast to its shape."""
+    return broadcast_to(x, node.type.shape)
+
+
+def match(*names: str) -> Callable[[Node], bool]:
+    """Whether a node's op is one of these."""
+    return lambda node: node.op.name in names
+
+
+def at_most(a: Dimension, b: Dimension) -> bool:
+    """Whether `a <= b` is certain."""
+    return types.not_negative(b - a)
+
+
+def same_shape(a: Sequence[Dimension], b: Sequence[Dimension]) -> bool:
+    """Whether two shapes are certainly the same."""
+    return len(a) == len(b) and all(x is y or (isinstance(x, int) and x == y) for x, y in zip(a, b, strict=True))
+
+
+def same_dim(a: Dimension, b: Dimension) -> bool:
+    """Whether two dimensions are certainly the same."""
+    return a is b or (isinstance(a, int) and a == b)
+
+
+def window_of(node: Node) -> Window:
+    """The window of a slice node."""
+    p = node.params
+    return tuple(zip(p["start"], p["length"], p["step"], strict=True))
+
+
+def window_set(node: Node) -> Window:
+    """The window that a set_slice node replaces."""
+    p = node.params
+    return tuple(zip(p["start"], node.operands[1].type.shape, p["step"], strict=True))
+
+
+def cut(x: Node, window: Window) -> Node:
+    """The slice of `x` at a window; `x` itself where that is all of it."""
+    if is_whole(window, x.type.shape):
+        return x
+    start, length, step = zip(*window, strict=True)
+    return OPS["slice"](x, start=start, length=length, step=step)
+
+
+def is_whole(window: Window, shape: Sequence[Dimension]) -> bool:
+    """Whether a window is all of a tensor of this shape, in its order."""
+    return all(_all_of(w, n) for w, n in zip(window, shape, strict=True))
+
+
+def _all_of(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
+    start, length, step = window
+    return isinstance(start, int) and start == 0 and same_dim(length, size) and (step == 1 or same_dim(length, 1))
+
+
+def inside(inner: tuple[Dimension, Dimension, int], start: Dimension, length: Dimension) -> bool:
+    """Whether one axis of a window certainly lies in `start .. start + length`."""
+    a, n, step = inner
+    first, last = (a, a + (n - 1) * step) if step > 0 else (a + (n - 1) * step, a)
+    return at_most(start, first) and at_most(last + 1, start + length)
+
+
+def apart(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimension, int]) -> bool:
+    """Whether one axis of two windows certainly has no index in common."""
+    (a0, a1), (b0, b1) = _span(a), _span(b)
+    return at_most(a1, b0) or at_most(b1, a0)
+
+
+def _span(window: tuple[Dimension, Dimension, int]) -> tuple[Dimension, Dimension]:
+    start, length, step = window
+    return (start, start + (length - 1) * step + 1) if step > 0 else (start + (length - 1) * step, start + 1)
+
+
+def is_small_constant(node: Node, limit: int = 4096) -> bool:
+    """Whether the node is a constant that a loop may well carry in its body."""
+    return node.op is CONSTANT and node.params["data"].array.nbytes <= limit
+
+
+def number(value: Any, dtype: np.dtype) -> Node:
+    """A scalar constant."""
+    return constant(np.asarray(value).astype(dtype))

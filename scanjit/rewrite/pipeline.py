@@ -1,0 +1,88 @@
+"""The passes, in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scanjit.ir import Node
+from scanjit.rewrite import algebra, algebra_linalg, algebra_shape
+from scanjit.rewrite.engine import Note, Rewriter
+from scanjit.rewrite.scan_hoist import hoist
+from scanjit.rewrite.scan_last import last_rows
+from scanjit.rewrite.scan_merge import merge
+from scanjit.rewrite.scan_post import hoist_post
+from scanjit.rewrite.scan_pre import hoist_pre
+from scanjit.rewrite.scan_prune import prune
+from scanjit.rewrite.scan_save import save
+from scanjit.rewrite.verify import verify
+from scanjit.rewrite.windows import push_slices
+
+Pass = Callable[[list[Node], list[Note]], list[Node]]
+
+RULES = algebra.rules | algebra_shape.rules | algebra_linalg.rules
+"""The table of local algebra."""
+
+VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
+"""Whether every pass is followed by the verifier. The tests switch it on."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rewritten outputs, and what was done."""
+
+    outputs: list[Node]
+    notes: list[Note]
+
+
+def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Local algebra, to a fixpoint, inside bodies too."""
+    return Rewriter(RULES)(outputs)
+
+
+PIPELINE: tuple[tuple[str, Pass], ...] = (
+    ("simplify", simplify),
+    ("last_rows", last_rows),
+    ("prune", prune),
+    ("merge", merge),  # the loop that a gradient runs again is the loop of the value
+    ("hoist", hoist),  # what never changes leaves the loops
+    ("save", save),  # what the reverse loop reads instead of computing it again; needs both loops as they were written
+    ("prune", prune),
+    ("simplify", simplify),
+    ("merge", merge),  # inner loops, of which `save` moved copies into the outer forward loop
+    ("hoist_pre", hoist_pre),  # what needs no carry
+    ("hoist_post", hoist_post),  # what feeds none, and sums over time
+    ("simplify", simplify),
+    ("push_slices", push_slices),  # after the fission, which moves whole products
+    ("simplify", simplify),
+    ("last_rows", last_rows),
+    ("prune", prune),
+)
+"""The names and the passes `(outputs, notes) -> outputs`."""
+
+
+def run(outputs: Sequence[Node]) -> Result:
+    """Rewrite a graph: equal outputs, made to be computed fast.
+
+    Parameters
+    ----------
+    outputs : the nodes to compute.
+
+    Returns
+    -------
+    Result
+        Outputs of the same types, and a note for each thing that was done to a loop, or was asked for but not done.
+
+    Raises
+    ------
+    InternalError
+        If verification is on and a pass made an invalid graph.
+    """
+    notes: list[Note] = []
+    nodes = list(outputs)
+    for name, function in PIPELINE:
+        before, nodes = nodes, function(nodes, notes)
+        if VERIFY:
+            verify(before, nodes, name)
+    return Result(nodes, notes)

@@ -1,0 +1,62 @@
+"""What does not change from step to step leaves the loop, and is made once before it.
+
+Views stay: they are not computed, and next to their use they say how an operand is read.
+"""
+
+from __future__ import annotations
+
+from scanjit.ir import Node, replace, walk
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.loop import Loop
+
+VIEWS = ("dimshuffle", "broadcast_to", "slice", "expect")
+
+
+def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass; inner loops first, so that what leaves an inner loop may leave the outer one too."""
+    outputs = in_bodies(outputs, lambda inner: hoist(inner, notes))
+    return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
+
+
+def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
+    loop = Loop.of(scan)
+    invariant = _invariant(loop)
+    leaving = frontier(loop, invariant)
+    if not leaving:
+        return None
+    outside = replace(leaving, loop.outside())
+    for node, outer in zip(leaving, outside, strict=True):
+        loop.substitute({node: loop.const(outer)})
+    names = ", ".join(sorted({node.op.name for node in leaving}))
+    notes.append(Note("hoist", scan.where, f"does not change from step to step, and is made before the loop: {names}"))
+    return loop.finish().parts()
+
+
+def _invariant(loop: Loop) -> set[Node]:
+    """The nodes of the body that are computed from constants of the loop."""
+    found = set(loop.consts.values())
+    varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
+    for node in walk(loop.outputs):
+        if node not in varying and any(arg in found for arg in node.args):
+            found.add(node)
+    return found
+
+
+def frontier(loop: Loop, chosen: set[Node]) -> list[Node]:
+    """The computed nodes among `chosen` that the rest of the body uses, itself or through views."""
+    inputs = {*loop.consts.values(), *loop.xs.values()}
+    found: dict[Node, None] = {}
+
+    def use(node: Node) -> None:
+        while node.op.name in VIEWS and node in chosen and not node.args[node.arity :]:
+            node = node.args[0]
+        if node in chosen and node not in inputs:
+            found[node] = None
+
+    for node in walk(loop.outputs):
+        if node not in chosen:
+            for arg in node.args:
+                use(arg)
+    for node in loop.outputs:
+        use(node)
+    return list(found)

@@ -1,0 +1,224 @@
+"""Fission, second part: what a step computes from its carries, but for no later step, leaves the loop, and is done over
+all of time after it.
+
+So do sums: a carry `acc' = acc + g` that nothing else reads is `init + sum over time of g`, and if g is a product, that
+is one product over time too: `sum_t h_t^T dz_t`, the gradient of a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scanjit import errors
+from scanjit.ir import Node, walk
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.linalg import CONTRACT
+from scanjit.rewrite.accumulate import Term, accumulated
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.loop import Carry, Finished, Loop, Y
+from scanjit.rewrite.match import make, same_dim
+from scanjit.rewrite.split import (
+    OverTime,
+    free_labels,
+    is_heavy,
+    is_tiny,
+    not_larger,
+    size,
+    up_closure,
+)
+from scanjit.types import Dimension
+
+_SEEN_THROUGH = ("dimshuffle", "broadcast_to", "expect")
+
+
+def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass; inner loops first."""
+    outputs = in_bodies(outputs, lambda inner: hoist_post(inner, notes))
+    return map_scans(outputs, lambda old, scan: _Fission(scan, notes).parts())
+
+
+class _Fission:
+    """One loop."""
+
+    def __init__(self, scan: Node, notes: list[Note]) -> None:
+        self.scan, self.notes = scan, notes
+        self.loop = loop = Loop.of(scan)
+        self.ys = [r.node for r in loop.results if isinstance(r, Y)]
+        self.terms: dict[int, list[Term]] = {}  # by carry: what leaves it
+        self.kept = {id(c): c.new for c in loop.carries}
+
+    def parts(self) -> dict[int, Node] | None:
+        """The results of the loop, or None if nothing leaves it."""
+        loop = self.loop
+        if loop.stop is None:  # rows after the last step must not be summed
+            self._sums(certain=True)
+        self.split = self._split()
+        if loop.stop is None:
+            self._sums(certain=False)
+        if not self.terms and not self.split.leaving:
+            return None
+        with errors.located(self.scan.where):
+            return self._apart()
+
+    def _split(self, extra: Sequence[Node] = (), kept: dict[int, Node] | None = None) -> _Post:
+        kept = self.kept if kept is None else kept
+        sums = [leaf for terms in self.terms.values() for term in terms for leaf in term.leaves]
+        core = [kept[id(c)] for c in self.loop.carries if kept[id(c)] is not None]
+        return _Post(self.loop, [*self.ys, *sums, *extra], core)
+
+    # ---- sums over time ----------------------------------------------------------------------------------------------
+
+    def _sums(self, certain: bool) -> None:
+        """Take sums out of the loop: `certain`, those for which that is always good; else those whose operands are
+        stored anyway."""
+        for carry in self.loop.carries:
+            found = accumulated(self.loop, carry, self.kept[id(carry)])
+            if found is None:
+                continue
+            for term in found:
+                if certain == term.certain and (certain or self._free(carry, term)):
+                    self.terms.setdefault(id(carry), []).append(term)
+                    self.kept[id(carry)] = term.without(self.kept[id(carry)])
+                    if not certain:
+                        self.split = self._split()
+
+    def _free(self, carry: Carry, term: Term) -> bool:
+        kept = {**self.kept, id(carry): term.without(self.kept[id(carry)])}
+        after = self._split(term.leaves, kept)
+        return not_larger(after.stored_size(), self.split.stored_size())
+
+    # ---- taking it apart ---------------------------------------------------------------------------------------------
+
+    def _apart(self) -> dict[int, Node]:
+        loop, split = self.loop, self.split
+        targets = [y for y in dict.fromkeys(split.ys) if y in split.leaving or y in split.known]
+        stored = list(split.stored())
+        outer: dict[Node, Node] = {}
+        over_time = OverTime(loop)
+
+        def after(finished: Finished, node: Node) -> Node:
+            if not outer:
+                stacks = {s: finished.y(s) for s in stored}
+                outer.update(zip(targets, over_time(targets, stacks), strict=True))
+            return outer[node] if node in outer else finished.y(node)
+
+        self._results(after)
+        loop.ys = stored
+        self._note(targets)
+        return loop.finish().parts()
+
+    def _results(self, after: Callable[[Finished, Node], Node]) -> None:
+        loop = self.loop
+        for i, result in enumerate(loop.results):
+            if isinstance(result, Y):
+                loop.results[i] = lambda finished, node=result.node: after(finished, node)
+            elif id(result) in self.terms:
+                loop.results[i] = self._total(result, self.terms[id(result)], after)
+        gone = [c for c in loop.carries if id(c) in self.terms and self.kept[id(c)] is c.inner]
+        for carry in loop.carries:
+            carry.new = self.kept[id(carry)]
+        loop.carries = [c for c in loop.carries if not any(c is g for g in gone)]
+
+    def _total(self, carry: Carry, terms: list[Term], after: Callable[[Finished, Node], Node]) -> object:
+        def total(finished: Finished) -> Node:
+            inside = any(c is carry for c in finished.loop.carries)
+            value = finished.carry(carry) if inside else carry.init
+            for term in terms:
+                value = make("add", value, term.total(lambda leaf: make("sum", after(finished, leaf), axes=(0,))))
+            return value
+
+        return total
+
+    def _note(self, targets: Sequence[Node]) -> None:
+        sums = sum(len(terms) for terms in self.terms.values())
+        if sums:
+            text = f"{sums} sums over the steps leave the loop"
+            self.notes.append(Note("hoist_post", self.scan.where, text))
+        names = ", ".join(sorted({n.op.name for n in self.split.leaving if is_heavy(n)})) or "tiny values"
+        if self.split.leaving:
+            text = f"feeds no carry, and is done over all of time after the loop: {names}"
+            self.notes.append(Note("hoist_post", self.scan.where, text))
+
+
+class _Post:
+    """Which nodes leave, for some ys (sums over time among them) and what the loop must compute for the next step."""
+
+    def __init__(self, loop: Loop, ys: Sequence[Node], core: Sequence[Node]) -> None:
+        self.loop, self.ys = loop, ys
+        order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
+        self.carried = _dependent(order, [c.inner for c in loop.carries])
+        varying = _dependent(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
+        needed = set(walk([*core, *([] if loop.stop is None else [loop.stop])]))
+        self.post = [n for n in order if n in self.carried and n not in needed and n.args]
+        self.users: dict[Node, list[Node]] = {}
+        for node in order:
+            for arg in node.args:
+                self.users.setdefault(arg, []).append(node)
+        inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
+        self.known = {y for y in ys if y not in self.carried}  # ys that sequences and constants give
+        self.inputs = inputs
+        self.leaving = up_closure((n for n in self.post if is_tiny(n) or _is_product(n, varying)), self.users)
+        self._grow()
+
+    def _grow(self) -> None:
+        """Let more leave, where less is stored then: heavy ops with all that uses them; ops next to what leaves."""
+        at = self.stored_size()
+        for node in reversed(self.post):
+            if node in self.leaving:
+                continue
+            heavy, near = is_heavy(node), self._next_to(node)
+            if not heavy and not near:
+                continue
+            before = self.leaving
+            self.leaving = before | up_closure([node], self.users)
+            after = self.stored_size()
+            if not_larger(after, at) and (heavy or not same_dim(after, at)):
+                at = after
+            else:
+                self.leaving = before
+
+    def _next_to(self, node: Node) -> bool:
+        """Whether everything that uses an elementwise op leaves."""
+        users = self.users.get(node, ())
+        light = isinstance(node.op, Elementwise) or node.op.name in _SEEN_THROUGH
+        return light and bool(users) and all(user in self.leaving for user in users)
+
+    def stored(self) -> dict[Node, None]:
+        """What the loop must store for each step: ys that stay, and operands of what leaves."""
+        found: dict[Node, None] = {}
+        for y in self.ys:
+            if y not in self.leaving and y not in self.known:
+                found[y] = None
+        stack = [arg for node in self.leaving for arg in node.args]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen or node in self.leaving or node not in self.carried:
+                continue
+            seen.add(node)
+            if node.op.name in _SEEN_THROUGH and node not in self.inputs:
+                stack.extend(node.args)
+            elif isinstance(node.type, tuple):
+                raise errors.InternalError("a result of several parts cannot be stored", got=node)
+            else:
+                found[node] = None
+        return found
+
+    def stored_size(self) -> Dimension:
+        """How many elements are stored in each step."""
+        return size(self.stored())
+
+
+def _dependent(order: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
+    found = set(roots)
+    for node in order:
+        if any(arg in found for arg in node.args):
+            found.add(node)
+    return found
+
+
+def _is_product(node: Node, varying: set[Node]) -> bool:
+    """Whether the node is a product with a matrix that does not change: over time that is one product of matrices."""
+    if node.op is not CONTRACT:
+        return False
+    return any(x not in varying and free for x, free in zip(node.operands, free_labels(node), strict=True))

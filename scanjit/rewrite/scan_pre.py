@@ -1,0 +1,105 @@
+"""Fission, first part: what a step computes without its carries leaves the loop, and is done over all of time before.
+
+`x_t @ W` becomes one product of matrices. Elementwise work on tensors stays, unless it is on the way: next to its use
+it costs no memory. What is statically tiny (scalars) leaves as well: over time it fills vectors.
+"""
+
+from __future__ import annotations
+
+from scanjit import errors
+from scanjit.ir import Node, walk
+from scanjit.ops.elementwise import Elementwise
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.scan_hoist import VIEWS, frontier
+from scanjit.rewrite.split import OverTime, is_heavy, is_tiny, may_fail, not_larger, size
+
+
+def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass; inner loops first."""
+    outputs = in_bodies(outputs, lambda inner: hoist_pre(inner, notes))
+    return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
+
+
+def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
+    loop = Loop.of(scan)
+    split = _Pre(loop)
+    if not split.leaving:
+        return None
+    sequences = [node for node in frontier(loop, split.leaving | split.views) if not isinstance(node.type, tuple)]
+    ys = [r.node for r in loop.results if isinstance(r, Y) and r.node in split.pre]
+    if not sequences and not ys:
+        return None
+    with errors.located(scan.where):
+        outer = OverTime(loop)([*sequences, *ys], {})
+        known = dict(zip(ys, outer[len(sequences) :], strict=True))
+        loop.results = [known.get(r.node, r) if isinstance(r, Y) else r for r in loop.results]
+        loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
+        rows = {node: loop.x(x) for node, x in zip(sequences, outer, strict=False)}
+        loop.substitute(rows)
+        names = (
+            ", ".join(sorted({n.op.name for n in split.leaving if is_heavy(n) and n.op.name != "part"}))
+            or "tiny values"
+        )
+        notes.append(Note("hoist_pre", scan.where, f"needs no carry, and is done over all of time before: {names}"))
+        return loop.finish().parts()
+
+
+class _Pre:
+    """Which nodes leave."""
+
+    def __init__(self, loop: Loop) -> None:
+        rows = set(loop.xs.values())
+        carried = loop.depends(c.inner for c in loop.carries)
+        order = walk(loop.outputs)
+        with_rows = loop.depends(rows)
+        self.pre = {n for n in order if n in with_rows and n not in carried and n not in rows}
+        if loop.stop is not None:  # steps after the last one would be done too
+            self.pre = _certain(order, self.pre)
+        self.views = {n for n in self.pre if n.op.name in VIEWS} | rows
+        self.users: dict[Node, list[Node]] = {}
+        for node in order:
+            for arg in node.args:
+                self.users.setdefault(arg, []).append(node)
+        ys = {r.node for r in loop.results if isinstance(r, Y)}
+        self.outputs = set(loop.outputs)
+        self.leaving = {n for n in self.pre if is_heavy(n) or is_tiny(n) or n in ys}
+        for node in order:
+            if node in self.pre and node not in self.leaving and self._follows(node):
+                self.leaving.add(node)
+
+    def _follows(self, node: Node) -> bool:
+        """Whether an elementwise op leaves with its operands: they are used by nothing else, and it is no larger."""
+        if not isinstance(node.op, Elementwise):
+            return False
+        given = {self._base(arg) for arg in node.operands}
+        given = {arg for arg in given if arg in self.leaving}
+        if not given or any(arg in self.outputs or not self._only(arg, node) for arg in given):
+            return False
+        return not_larger(size([node]), size(given))
+
+    def _base(self, node: Node) -> Node:
+        while node.op.name in VIEWS and node in self.pre:
+            node = node.args[0]
+        return node
+
+    def _only(self, node: Node, user: Node) -> bool:
+        """Whether all uses of a node, through views, are one other node or leave as well."""
+        stack = [node]
+        while stack:
+            for use in self.users.get(stack.pop(), ()):
+                if use is user or use in self.leaving:
+                    continue
+                if use.op.name not in VIEWS or use in self.outputs:
+                    return False
+                stack.append(use)
+        return True
+
+
+def _certain(order: list[Node], pre: set[Node]) -> set[Node]:
+    """Of some nodes, those that cannot fail, whose operands cannot either."""
+    failing: set[Node] = set()
+    for node in order:
+        if node in pre and (may_fail(node) or any(arg in failing for arg in node.args)):
+            failing.add(node)
+    return pre - failing

@@ -1,0 +1,246 @@
+"""What the reverse loop computes again from what the forward loop kept, and what the forward loop keeps instead.
+
+A derivative is made as two loops: F, whose results include the carries before each step, and R, which reads these with
+F's sequences and constants, and computes from them again whatever it needs. Here F is made to keep the expensive ones
+of those values. Nothing marks an R: it is any loop that reads rows of what another one made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scanjit import errors
+from scanjit.ir import LEAVES, PART, Node, replace, walk
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.shape import SLICE, window
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import is_whole, same_dim, same_shape, window_of
+from scanjit.rewrite.scan_hoist import VIEWS
+from scanjit.types import Dimension
+
+COSTLY = 8
+"""An elementwise op of this cost is rather stored than computed again."""
+_MOVES = ("concatenate", "set_slice", "reshape", "iota", "size", "constant", "part")
+
+Rows = tuple[Dimension, int]
+"""Which rows of F the rows of R are: the first one, and the step."""
+
+
+@dataclass
+class _Plan:
+    """What one loop R takes from a loop F: nodes of R's body, and the same values in F's body."""
+
+    source: Node
+    rows: Rows
+    values: dict[Node, Node]
+
+
+@dataclass
+class _Plans:
+    keep: dict[Node, list[Node]] = field(default_factory=dict)
+    take: dict[Node, list[_Plan]] = field(default_factory=dict)
+
+
+def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass; inner loops first, so that what an inner loop keeps can be kept by the outer one."""
+    outputs = in_bodies(outputs, lambda inner: save(inner, notes))
+    plans = _Plans()
+    for node in walk(outputs):
+        if node.op is SCAN:
+            for plan in _plans(node, notes):
+                plans.take.setdefault(node, []).append(plan)
+                plans.keep.setdefault(plan.source, []).extend(plan.values.values())
+    if not plans.take:
+        return outputs
+    kept: dict[Node, dict[Node, Node]] = {}
+    return map_scans(outputs, lambda old, scan: _carried_out(old, scan, plans, kept))
+
+
+# ---- which values ----------------------------------------------------------------------------------------------------
+
+
+def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
+    """What a scan should take from those that it reads from."""
+    sources: dict[tuple[Node, Rows], None] = {}
+    for operand in Layout.of(scan).split(scan.operands)[1]:
+        base, rows = _stacked(operand)
+        if base.op is PART and base.args[0].op is SCAN:
+            sources[base.args[0], rows] = None
+    found = []
+    for source, rows in sources:
+        given = _correspondence(scan, source, rows)
+        values = _Choice(scan, source, given).values()
+        if values:
+            found.append(_Plan(source, rows, values))
+            names = ", ".join(sorted({node.op.name for node in values}))
+            text = f"the forward loop stores {len(values)} values for the gradient: {names}"
+            notes.append(Note("save", scan.where, text))
+    if found and scan.params["checkpoint"] not in (None, "all"):
+        text = f"checkpoint={scan.params['checkpoint']!r} is not done yet: values are stored as with None"
+        notes.append(Note("save", scan.where, text))
+    return found
+
+
+def _stacked(operand: Node) -> tuple[Node, Rows]:
+    """A sequence as a range of rows of another one."""
+    if operand.op is SLICE and is_whole(window_of(operand)[1:], operand.operands[0].type.shape[1:]):
+        start, _, step = window_of(operand)[0]
+        return operand.operands[0], (start, step)
+    return operand, (0, 1)
+
+
+def _cut(x: Node, rows: Rows, length: Dimension) -> Node:
+    """These rows of a sequence."""
+    start, step = rows
+    base, (first, by) = _stacked(x)  # the normal form: a slice of a slice is one slice
+    return window(base, 0, first + by * start, length, by * step)
+
+
+def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
+    """Inputs of R's body, as nodes of F's."""
+    mine, theirs = Layout.of(scan), Layout.of(source)
+    _, xs, consts = mine.split(scan.operands)
+    _, rows_in, fixed_in = mine.split(scan.params["body"].inputs)
+    _, their_xs, their_consts = theirs.split(source.operands)
+    _, their_rows, their_fixed = theirs.split(source.params["body"].inputs)
+    length = scan.params["length"]
+    known = {_cut(x, rows, length): inner for x, inner in zip(their_xs, their_rows, strict=True)}
+    fixed = dict(zip(their_consts, their_fixed, strict=True))
+    found: dict[Node, Node] = {}
+    for operand, inner in zip(xs, rows_in, strict=True):
+        base, at = _stacked(operand)
+        if base.op is PART and base.args[0] is source and _same_rows(at, rows):
+            index = base.params["index"]
+            if theirs.carries <= index < theirs.carries + theirs.ys:
+                found[inner] = source.params["body"].outputs[index]
+        elif operand in known:
+            found[inner] = known[operand]
+    found |= {inner: fixed[operand] for operand, inner in zip(consts, fixed_in, strict=True) if operand in fixed}
+    return found
+
+
+def _same_rows(a: Rows, b: Rows) -> bool:
+    return same_dim(a[0], b[0]) and a[1] == b[1]
+
+
+class _Choice:
+    """The values of R's body that F should keep."""
+
+    def __init__(self, scan: Node, source: Node, given: dict[Node, Node]) -> None:
+        self.all = scan.params["checkpoint"] == "all"
+        self.given = given
+        body = scan.params["body"]
+        self.ys = set(Layout.of(source).split_results(source.params["body"].outputs)[1])
+        self.order = walk(body.outputs)
+        self.outputs = set(body.outputs)
+        self.again: set[Node] = set()  # what can be computed from F's inputs
+        self.known: set[Node] = set()  # of this, what is the same in all loops
+        for node in self.order:
+            if node in given or (node.op not in LEAVES and all(arg in self.again for arg in node.args)):
+                self.again.add(node)
+                if node not in given and all(arg in self.known for arg in node.args):
+                    self.known.add(node)
+        images = [node for node in self.order if node in self.again]
+        self.image = dict(zip(images, replace(images, given), strict=True))
+
+    def values(self) -> dict[Node, Node]:
+        """The chosen nodes, and what each is in F's body."""
+        return {node: self.image[node] for node in self._moved(self._asked())}
+
+    def _demand(self) -> list[Node]:
+        """What the rest of R's body uses of the values that are computed again."""
+        rest = [node for node in self.order if node not in self.again]
+        used = [arg for node in rest for arg in node.args] + [node for node in self.order if node in self.outputs]
+        return list(dict.fromkeys(node for node in used if node in self.again))
+
+    def _asked(self) -> dict[Node, None]:
+        """Expensive values on the way to what is used, met from there."""
+        chosen: dict[Node, None] = {}
+        self.cheap: set[Node] = set()
+        stack = self._demand()
+        while stack:
+            node = stack.pop()
+            if node in self.given or node in self.known or node in chosen or node in self.cheap:
+                continue
+            if self._wanted(node):
+                chosen[node] = None
+            else:
+                self.cheap.add(node)
+                stack.extend(node.args)
+        return chosen
+
+    def _wanted(self, node: Node) -> bool:
+        if isinstance(node.type, tuple) or node.op.name in VIEWS:
+            return False
+        return self.all or is_costly(node) or self.image[node] in self.ys
+
+    def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
+        """Keep `f(x, y)` instead of `x` and `y`, where nothing else needs them and it is no larger."""
+        while True:
+            users: dict[Node, list[Node]] = {}
+            for node in self.order:
+                if node in self.cheap or node not in self.again:
+                    for arg in node.args:
+                        users.setdefault(arg, []).append(node)
+            better = next(
+                (
+                    uses[0]
+                    for node in chosen
+                    if (uses := users.get(node, [])) and all(u is uses[0] for u in uses) and node not in self.outputs
+                    if uses[0] in self.cheap and isinstance(uses[0].op, Elementwise)
+                    if same_shape(uses[0].type.shape, node.type.shape) and uses[0].dtype.kind == "f"
+                ),
+                None,
+            )
+            if better is None:
+                return chosen
+            self.cheap.discard(better)
+            chosen[better] = None
+            self._forget(better, chosen, users)
+
+    def _forget(self, better: Node, chosen: dict[Node, None], users: dict[Node, list[Node]]) -> None:
+        """Drop what only a node needs that is kept itself now."""
+        stack = list(better.args)
+        gone = {better}
+        while stack:
+            node = stack.pop()
+            if node in self.outputs or not all(user in gone for user in users.get(node, [])):
+                continue
+            if node in chosen:
+                del chosen[node]
+                gone.add(node)
+            elif node in self.cheap:
+                self.cheap.discard(node)
+                gone.add(node)
+                stack.extend(node.args)
+
+
+def is_costly(node: Node) -> bool:
+    """Whether a value is rather stored than computed again."""
+    if isinstance(node.op, Elementwise):
+        return node.op.cost >= COSTLY
+    if node.op is PART:
+        return node.args[0].op is SCAN
+    return node.op.name not in VIEWS and node.op.name not in _MOVES
+
+
+# ---- doing it --------------------------------------------------------------------------------------------------------
+
+
+def _carried_out(old: Node, scan: Node, plans: _Plans, kept: dict[Node, dict[Node, Node]]) -> dict[int, Node] | None:
+    keep, take = list(dict.fromkeys(plans.keep.get(old, []))), plans.take.get(old, [])
+    if not keep and not take:
+        return None
+    loop = Loop.of(scan)
+    with errors.located(scan.where):
+        ys = {value: loop.add_y(node) for value, node in zip(keep, replace(keep, loop.same), strict=True)}
+        for plan in take:
+            stacks = kept[plan.source]
+            nodes = replace(list(plan.values), loop.same)
+            rows = [_cut(stacks[value], plan.rows, scan.params["length"]) for value in plan.values.values()]
+            loop.substitute({node: loop.x(row) for node, row in zip(nodes, rows, strict=True)})
+        finished = loop.finish()
+        kept[old] = {value: finished.y(y.node) for value, y in ys.items()}
+        return finished.parts()

@@ -1,0 +1,113 @@
+"""What of a loop's body can be done outside of it, over all of time at once: the questions that fission asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scanjit import types
+from scanjit.ir import Node, new_input, replace
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.shape import broadcast_to
+from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import same_dim
+from scanjit.rewrite.scan_hoist import VIEWS
+from scanjit.types import Dimension
+
+TINY = 4
+"""Values of at most so many elements are done over time, where they fill the lanes of a vector."""
+_CHEAP = ("concatenate", "set_slice", "reshape", "iota", "size", "constant")
+_MAY_FAIL = ("gather", "scatter", "scan", "part")
+
+
+def is_heavy(node: Node) -> bool:
+    """Whether an op is worth leaving the loop for: anything but views, copies and elementwise ops."""
+    return not isinstance(node.op, Elementwise) and node.op.name not in VIEWS and node.op.name not in _CHEAP
+
+
+def is_tiny(node: Node) -> bool:
+    """Whether the value is statically tiny."""
+    if isinstance(node.type, tuple) or node.op.name in VIEWS:
+        return False
+    total = types.product(node.type.shape)
+    return isinstance(total, int) and total <= TINY
+
+
+def may_fail(node: Node) -> bool:
+    """Whether the op can raise an error at run time."""
+    return node.op.name in _MAY_FAIL or not (isinstance(node.op, Elementwise) or is_pure(node))
+
+
+def is_pure(node: Node) -> bool:
+    """Whether the op is one that never fails, whatever the values."""
+    return node.op in (CONTRACT,) or node.op.kind in ("view", "reduction") or node.op.name in _CHEAP
+
+
+def size(nodes: Iterable[Node]) -> Dimension:
+    """How many elements nodes have together."""
+    total: Dimension = 0
+    for node in nodes:
+        total = types.product(node.type.shape) + total
+    return total
+
+
+def not_larger(a: Dimension, b: Dimension) -> bool:
+    """Whether `a <= b` is certain."""
+    return types.not_negative(b - a)
+
+
+def free_labels(product: Node) -> tuple[set[int], set[int]]:
+    """The labels of a contraction's result that only the left operand has, and those that only the right one has."""
+    left, right, out = (set(product.params[name]) for name in ("left", "right", "out"))
+    return (left - right) & out, (right - left) & out
+
+
+def is_outer(node: Node) -> bool:
+    """Whether the node is `a[:, None] * b[None, :]`: each operand is stretched along an axis that the other has."""
+    if node.op.name != "mul":
+        return False
+    mine, other = (_own_axes(x, node) for x in node.operands)
+    return bool(mine - other) and bool(other - mine)
+
+
+def _own_axes(x: Node, node: Node) -> set[int]:
+    lead = node.ndim - x.ndim
+    return {a + lead for a, n in enumerate(x.type.shape) if not same_dim(n, 1)}
+
+
+class OverTime:
+    """Nodes of a loop's body, for all steps at once: time is the first axis.
+
+    Made from a loop before it is put together, when it still has all operands.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self.length = loop.length
+        self.fixed = loop.outside()
+        self.rows = {inner: x for x, inner in loop.xs.items()}
+
+    def __call__(self, targets: Sequence[Node], stacks: Mapping[Node, Node]) -> list[Node]:
+        """`targets` over time; `stacks`: the values over time of nodes that they may use.
+
+        They must not depend on carries otherwise."""
+        batched: dict[Node, Node] = {}
+        inner: dict[Node, Node] = dict(self.fixed)
+        for node, stack in {**self.rows, **stacks}.items():
+            symbol = new_input(stack.type.with_shape(stack.type.shape[1:]))
+            inner[node], batched[symbol] = symbol, stack
+        outer = batch_graph(replace(targets, inner), batched, self.length)
+        return [new if flag else broadcast_to(new, (self.length, *new.type.shape)) for new, flag in outer]
+
+
+def up_closure(nodes: Iterable[Node], users: Mapping[Node, Sequence[Any]]) -> set[Node]:
+    """Nodes, and everything that uses them."""
+    found: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(users.get(node, ()))
+    return found

@@ -1,0 +1,59 @@
+"""The verifier: after a pass, every node must still have the type that its op infers, also inside scan bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scanjit import errors, types
+from scanjit.ir import Graph, Node, walk
+from scanjit.ops.scan import SCAN
+from scanjit.types import Dimension, Type
+
+
+def verify(before: Sequence[Node], after: Sequence[Node], what: str) -> None:
+    """Raise an InternalError that names the pass if it broke a node or changed the type of an output."""
+    if len(before) != len(after):
+        raise errors.InternalError(f"{what} changed the number of outputs", got=len(after), expected=len(before))
+    for old, new in zip(before, after, strict=True):
+        if not _same(old.type, new.type):
+            raise errors.InternalError(
+                f"{what} changed the type of an output", got=new.type, expected=old.type, where=old.where
+            )
+    try:
+        _check(after, set())
+    except errors.ScanjitError as error:
+        raise errors.InternalError(f"{what} made an invalid graph: {error}", where=error.where) from error
+
+
+def _check(outputs: Sequence[Node], seen: set[Graph]) -> None:
+    stack = [list(outputs)]
+    while stack:
+        for node in walk(stack.pop()):
+            inferred = node.op.infer(*(arg.type for arg in node.operands), **node.params)
+            if not _same(inferred, node.type):
+                raise errors.InternalError("a node has another type than its op infers", got=node, expected=inferred)
+            if node.op is SCAN and node.params["body"] not in seen:
+                seen.add(node.params["body"])
+                stack.append(node.params["body"].nodes())
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))
+    return _same_type(a, b)
+
+
+def _same_type(a: Type, b: Type) -> bool:
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(map(_same_dim, a.shape, b.shape))
+
+
+def _same_dim(a: Dimension, b: Dimension) -> bool:
+    """Whether two dimensions may be equal: different symbols that a condition at run time equates are."""
+    if a is b:
+        return True
+    try:
+        types.equate(a, b, "dimensions")
+    except errors.ShapeError:
+        return False
+    return not (isinstance(a, int) and isinstance(b, int)) or a == b

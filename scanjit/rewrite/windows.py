@@ -1,0 +1,145 @@
+"""Slices pushed to where less is computed: `(h @ R)[:, a:b] -> h @ R[:, a:b]`, `f(x)[w] -> f(x[w])`.
+
+Only where every use of a value is a slice of it, and no two of the slices overlap: so nothing is computed twice. This
+is what turns the gates of a recurrent cell into products of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import errors
+from scanjit.ir import Node, rebuild, walk
+from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to
+from scanjit.rewrite.engine import Note, in_bodies
+from scanjit.rewrite.match import Window, apart, cut, is_elementwise, is_whole, same_dim, window_of
+
+_Demands = dict[Window, None]
+
+
+def push_slices(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass: in the graph and in all bodies."""
+    outputs = in_bodies(outputs, lambda inner: push_slices(inner, notes))
+    return _Pusher(outputs, notes).run()
+
+
+class _Pusher:
+    """One graph. First, against the order of computation: which windows of each node are asked for. Then, in order,
+    the nodes that are asked for in windows are made window by window."""
+
+    def __init__(self, outputs: list[Node], notes: list[Note]) -> None:
+        self.outputs, self.notes = outputs, notes
+        self.order = walk(outputs)
+        self.whole: set[Node] = set(outputs)
+        self.windows: dict[Node, _Demands] = {}
+        self.split: set[Node] = set()
+        self.done: dict[Node, Node] = {}
+        self.cuts: dict[tuple[Node, Window], Node] = {}
+
+    def run(self) -> list[Node]:
+        if not any(node.op is SLICE for node in self.order):
+            return self.outputs
+        for node in reversed(self.order):
+            self._ask(node)
+        if not self.split:
+            return self.outputs
+        for node in self.order:
+            if node not in self.split:
+                self.done[node] = self._rebuilt(node)
+        return [self.done[output] for output in self.outputs]
+
+    def _ask(self, node: Node) -> None:
+        """Decide whether a node is made in windows, and pass on what that asks of its operands."""
+        asked = self.windows.get(node, {})
+        if node not in self.whole and asked and _pushable(node) and _apart(list(asked)):
+            self.split.add(node)
+            for window in asked:
+                for arg, part in _needed(node, window):
+                    if is_whole(part, arg.type.shape):
+                        self.whole.add(arg)
+                    else:
+                        self.windows.setdefault(arg, {})[part] = None
+            self.whole.update(node.args[node.arity :])
+            if node.op is CONTRACT:
+                text = f"a product is used in {len(asked)} slices: each is a product of its own"
+                self.notes.append(Note("push_slices", node.where, text))
+        elif node.op is SLICE and (node in self.whole or asked):
+            self.windows.setdefault(node.operands[0], {})[window_of(node)] = None
+            self.whole.update(node.args[node.arity :])
+        else:
+            self.whole.update(node.args)
+
+    def _rebuilt(self, node: Node) -> Node:
+        if node.op is SLICE and node.operands[0] in self.split:
+            return self._cut(node.operands[0], window_of(node))
+        return rebuild(node, tuple(self.done[arg] for arg in node.args))
+
+    def _cut(self, node: Node, window: Window) -> Node:
+        """A window of a node that is made in windows."""
+        stack: list[tuple[Node, Window]] = [(node, window)]
+        while stack:
+            at, w = stack[-1]
+            if (at, w) in self.cuts:
+                stack.pop()
+                continue
+            if at not in self.split:
+                with errors.located(at.where):
+                    self.cuts[at, w] = cut(self.done[at], w)
+                continue
+            needed = list(_needed(at, w))
+            missing = [(arg, part) for arg, part in needed if (arg, part) not in self.cuts]
+            if missing:
+                stack.extend(missing)
+                continue
+            with errors.located(at.where):
+                self.cuts[at, w] = _remade(at, w, [self.cuts[key] for key in needed])
+        return self.cuts[node, window]
+
+
+def _pushable(node: Node) -> bool:
+    return node.op in (CONTRACT, DIMSHUFFLE, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
+
+
+def _apart(windows: Sequence[Window]) -> bool:
+    """Whether no two windows overlap."""
+    for i, a in enumerate(windows):
+        for b in windows[:i]:
+            if not any(apart(v, w) for v, w in zip(a, b, strict=True)):
+                return False
+    return True
+
+
+def _needed(node: Node, window: Window) -> list[tuple[Node, Window]]:
+    """Which windows of its operands a window of a node is made of."""
+    if node.op is CONTRACT:
+        by_label = dict(zip(node.params["out"], window, strict=True))
+        return [
+            (x, tuple(by_label.get(label, (0, n, 1)) for label, n in zip(node.params[side], x.type.shape, strict=True)))
+            for side, x in zip(("left", "right"), node.operands, strict=True)
+        ]
+    if node.op is DIMSHUFFLE:
+        (x,) = node.operands
+        by_axis = dict(zip(node.params["order"], window, strict=True))
+        return [(x, tuple(by_axis.get(a, (0, n, 1)) for a, n in enumerate(x.type.shape)))]
+    return [(x, _narrowed(x, window)) for x in node.operands]
+
+
+def _narrowed(x: Node, window: Window) -> Window:
+    """The window of an operand that is broadcast."""
+    own = window[len(window) - x.ndim :]
+    return tuple((0, 1, 1) if same_dim(n, 1) else w for w, n in zip(own, x.type.shape, strict=True))
+
+
+def _remade(node: Node, window: Window, args: Sequence[Node]) -> Node:
+    """A window of a node from the windows of its operands."""
+    shape = tuple(length for _, length, _ in window)
+    if node.op is CONTRACT:
+        p = node.params
+        return contract(args[0], args[1], p["left"], p["right"], p["out"])
+    if node.op is DIMSHUFFLE:
+        return DIMSHUFFLE(args[0], order=node.params["order"])
+    if node.op is BROADCAST_TO:
+        return BROADCAST_TO(args[0], shape=shape)
+    result = node.op(*args, **node.params)
+    return broadcast_to(result, shape)
