@@ -15,7 +15,6 @@ from .lanes import Lanes, dekker_error
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
-POINTER = ir.PointerType()
 ELEMENTS = {"f32": F32, "f64": F64, "i8": I8, "i16": ir.IntType(16), "i32": I32, "i64": I64, "u8": I8, "bool": I1}
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code

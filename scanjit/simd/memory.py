@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from .kinds import KINDS, Kind
-from .llvm_lanes import I1, I32, I64, POINTER, LlvmLanes, call, constant, splat_scalar, vector_type
+from .llvm_lanes import I8, I32, I64, LlvmLanes, call, constant, element_type, splat_scalar, vector_type
 
 _BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
 
@@ -28,15 +28,19 @@ def _memory_form(value: LlvmLanes) -> LlvmLanes:
     return value.cast(_BYTE) if value.kind.family == "b" else value
 
 
-def pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """An address as a pointer."""
-    return builder.inttoptr(address, POINTER)
+def pointer(builder: ir.IRBuilder, address: ir.Value, target: ir.Type) -> ir.Value:
+    """An address as a pointer to `target`.
+
+    Older versions of LLVM still have typed pointers; newer ones ignore the type. The same holds for the suffixes of the
+    names of intrinsics, which LLVM corrects on reading.
+    """
+    return builder.inttoptr(address, target.as_pointer())
 
 
 def load(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> LlvmLanes:
     """Consecutive elements."""
     stored = _stored(kind)
-    value = builder.load(pointer(builder, address), typ=vector_type(stored, lanes))
+    value = builder.load(pointer(builder, address, vector_type(stored, lanes)))
     value.align = stored.size
     return _finish(builder, value, kind, lanes)
 
@@ -44,7 +48,8 @@ def load(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> Ll
 def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
     """Consecutive elements where the mask is set, else 0."""
     stored = _stored(kind)
-    operands = [pointer(builder, address), ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
+    place = pointer(builder, address, vector_type(stored, lanes))
+    operands = [place, ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
     name = f"llvm.masked.load.{_suffix(stored, lanes)}.p0"
     return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
 
@@ -52,7 +57,7 @@ def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value
 def broadcast(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> LlvmLanes:
     """One element in every lane."""
     stored = _stored(kind)
-    scalar = builder.load(pointer(builder, address), typ=vector_type(stored, 1).element)
+    scalar = builder.load(pointer(builder, address, element_type(stored)))
     scalar.align = stored.size
     return _finish(builder, splat_scalar(builder, scalar, lanes), kind, lanes)
 
@@ -63,9 +68,9 @@ def strided_offsets(builder: ir.IRBuilder, lanes: int, stride: ir.Value) -> ir.V
     return builder.mul(counter.value, splat_scalar(builder, stride, lanes))
 
 
-def _pointers(builder: ir.IRBuilder, lanes: int, address: ir.Value, offsets: ir.Value) -> ir.Value:
+def _pointers(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, offsets: ir.Value) -> ir.Value:
     addresses = builder.add(splat_scalar(builder, address, lanes), offsets)
-    return builder.inttoptr(addresses, ir.VectorType(POINTER, lanes))
+    return builder.inttoptr(addresses, ir.VectorType(element_type(kind).as_pointer(), lanes))
 
 
 def gather(
@@ -74,7 +79,7 @@ def gather(
     """Elements at ``address + offsets`` where the mask is set, else 0."""
     stored = _stored(kind)
     operands = [
-        _pointers(builder, lanes, address, offsets),
+        _pointers(builder, stored, lanes, address, offsets),
         ir.Constant(I32, stored.size),
         mask,
         constant(stored, lanes, 0),
@@ -86,20 +91,20 @@ def gather(
 def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:
     """Consecutive elements."""
     value = _memory_form(value)
-    builder.store(value.value, pointer(builder, address)).align = value.kind.size
+    builder.store(value.value, pointer(builder, address, value.value.type)).align = value.kind.size
 
 
 def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
     """Consecutive elements where the mask is set."""
     value = _memory_form(value)
-    operands = [value.value, pointer(builder, address), ir.Constant(I32, value.kind.size), mask]
+    operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]
     call(builder, f"llvm.masked.store.{_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
 
 
 def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
     """Elements to ``address + offsets`` in the order of lanes."""
     value = _memory_form(value)
-    pointers = _pointers(builder, value.lanes, address, offsets)
+    pointers = _pointers(builder, value.kind, value.lanes, address, offsets)
     operands = [value.value, pointers, ir.Constant(I32, value.kind.size), mask]
     name = f"llvm.masked.scatter.{_suffix(value.kind, value.lanes)}.v{value.lanes}p0"
     call(builder, name, ir.VoidType(), operands)
@@ -107,34 +112,17 @@ def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: 
 
 def load_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """One 64-bit integer as a scalar."""
-    value = builder.load(pointer(builder, address), typ=I64)
+    value = builder.load(pointer(builder, address, I64))
     value.align = 8
     return value
 
 
 def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """One 64-bit integer."""
-    builder.store(value, pointer(builder, address)).align = 8
+    builder.store(value, pointer(builder, address, I64)).align = 8
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Ask for the cache line of an address, to be read."""
     flags = [ir.Constant(I32, k) for k in (0, 3, 1)]
-    call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address), *flags])
-
-
-__all__ = [
-    "I1",
-    "broadcast",
-    "gather",
-    "load",
-    "load_i64",
-    "load_masked",
-    "pointer",
-    "prefetch",
-    "scatter",
-    "store",
-    "store_i64",
-    "store_masked",
-    "strided_offsets",
-]
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])

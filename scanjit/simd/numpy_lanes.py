@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .kinds import KINDS, Kind
-from .lanes import Lanes, dekker_error
+from .lanes import Lanes, check_operator, dekker_error
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -111,10 +111,7 @@ class NumpyLanes(Lanes):
 
     def fma(self, b: Lanes, c: Lanes) -> NumpyLanes:
         assert isinstance(b, NumpyLanes) and isinstance(c, NumpyLanes)
-        if self.kind.bits == 32 and self.kind.floating:  # the product is exact in float64
-            exact = self.array.astype(np.float64) * b.array + c.array
-            return NumpyLanes(exact.astype(np.float32), self.kind)
-        return NumpyLanes(self.array * b.array + c.array, self.kind)
+        return NumpyLanes(self.array * b.array + c.array, self.kind)  # as on a CPU without the instruction
 
     def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
         product = self * b
@@ -184,8 +181,51 @@ class NumpyLanes(Lanes):
         return NumpyLanes(np.fmod(self.array, other.array), self.kind)
 
 
+_SPLATS: dict[tuple[Any, ...], npt.NDArray[Any]] = {}
+
+
 def splat_array(number: Any, kind: Kind, lanes: int) -> npt.NDArray[Any]:
-    """An array of `lanes` copies."""
-    array = np.empty(lanes, kind.dtype)
-    array.fill(to_kind(number, kind))
-    return array
+    """An array of `lanes` copies, which nobody may write to: those of a program's literals are made once."""
+    key = (number, type(number), kind.name, lanes)
+    found = _SPLATS.get(key)
+    if found is None:
+        found = np.full(lanes, to_kind(number, kind), kind.dtype)
+        found.flags.writeable = False
+        if len(_SPLATS) > 5000:  # numbers of run time: start again
+            _SPLATS.clear()
+        if number != 0:  # 0.0 and -0.0 are one key
+            _SPLATS[key] = found
+    return found
+
+
+def _install_operators() -> None:
+    """Direct versions of the operators between vectors of one type: most of the emulator's time is spent in them."""
+
+    def install(name: str, op: str, ufunc: Callable[..., Any], compares: bool, general: Callable[..., Any]) -> None:
+        allowed = {kind.name for kind in KINDS.values() if _is_allowed(op, kind)}
+
+        def operator(self: NumpyLanes, other: Any) -> Any:
+            kind = self.kind
+            if type(other) is NumpyLanes and other.kind is kind and other.lanes == self.lanes and kind.name in allowed:
+                return NumpyLanes(ufunc(self.array, other.array), _BOOL if compares else kind)
+            return general(self, other)
+
+        setattr(NumpyLanes, name, operator)
+
+    special = {"div": "__truediv__", "shl": "__lshift__", "shr": "__rshift__"}
+    for op, ufunc in _ARITHMETIC.items():
+        name = special.get(op, f"__{op}__")
+        install(name, op, ufunc, False, getattr(Lanes, name))
+    for op, ufunc in _COMPARISONS.items():
+        install(f"__{op}__", op, ufunc, True, getattr(Lanes, f"__{op}__"))
+
+
+def _is_allowed(op: str, kind: Kind) -> bool:
+    try:
+        check_operator(op, kind)
+    except TypeError:
+        return False
+    return True
+
+
+_install_operators()
