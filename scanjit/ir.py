@@ -89,7 +89,7 @@ class Node:
     """An op applied to arguments. `args[:arity]` are the op's own; after them come the nodes whose values its
     dimensions use (see `dim_nodes`), so that a walk over `args` meets everything a node depends on."""
 
-    __slots__ = ("__weakref__", "args", "arity", "dim_atom", "op", "params", "serial", "type", "where")
+    __slots__ = ("__weakref__", "args", "arity", "base", "dim_atom", "op", "params", "serial", "type", "where")
 
     op: Op
     args: tuple[Node, ...]
@@ -99,6 +99,7 @@ class Node:
     where: str
     serial: int
     dim_atom: Atom | None
+    base: Node | None  # what was indexed, if an index gave this node: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000
 
@@ -284,7 +285,7 @@ def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
     node.op, node.args, node.arity, node.params = op, args, arity, params
     node.where = errors.user_location()
     node.type = op.infer(*(a.type for a in args[:arity]), **params)
-    node.serial, node.dim_atom = next(_serial), None
+    node.serial, node.dim_atom, node.base = next(_serial), None, None
     return _nodes.setdefault(key, node)
 
 

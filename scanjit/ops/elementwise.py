@@ -135,7 +135,7 @@ def sample(
         return rng.random(shape) < 0.5
     if kind in "iu":
         lowest = max(math.ceil(low), 0) if kind == "u" else math.ceil(low)
-        return np.asarray(rng.integers(lowest, int(high) + 1, shape)).astype(dtype)
+        return np.asarray(rng.integers(lowest, max(int(high), lowest) + 1, shape)).astype(dtype)
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 
 

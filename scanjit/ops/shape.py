@@ -320,7 +320,7 @@ SET_SLICE: Op = Op(
     jvp=_set_slice_jvp,
     batch=_set_slice_batch,
     samples=lambda rng, dtype: [
-        ((_numbered(whole, dtype), 50 * _numbered(part, dtype)), {"start": start, "step": step})
+        ((_numbered(whole, dtype), (50 * _numbered(part, dtype)).astype(dtype)), {"start": start, "step": step})
         for whole, part, start, step in (
             ((5,), (2,), (1,), (2,)),
             ((3, 4), (3, 2), (2, 1), (-1, 2)),
@@ -404,7 +404,7 @@ CONCATENATE = Op(
     jvp=_concatenate_jvp,
     batch=_concatenate_batch,
     samples=lambda rng, dtype: [
-        (tuple(50 * i + _numbered(shape, dtype) for i, shape in enumerate(shapes)), {"axis": axis})
+        (tuple((50 * i + _numbered(shape, dtype)).astype(dtype) for i, shape in enumerate(shapes)), {"axis": axis})
         for shapes, axis in (
             (((2,), (3,)), 0),
             (((2, 3), (2, 1), (2, 0)), 1),

@@ -1,0 +1,14 @@
+"""What users write with: symbols, NumPy's functions on them, and the methods and operators of `Node`."""
+
+from scanjit.tensor import protocol, variables
+from scanjit.tensor.creation import *  # noqa: F403
+from scanjit.tensor.elementwise import *  # noqa: F403
+from scanjit.tensor.indexing import *  # noqa: F403
+from scanjit.tensor.products import *  # noqa: F403
+from scanjit.tensor.reductions import *  # noqa: F403
+from scanjit.tensor.shapes import *  # noqa: F403
+from scanjit.tensor.variables import *  # noqa: F403
+
+protocol.install()
+
+__all__ = sorted([*variables.__all__, *protocol.FUNCTIONS])

@@ -1,0 +1,179 @@
+"""Tensors made of nothing but sizes and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.config import config
+from scanjit.ir import Node, as_dim
+from scanjit.ops import shape as ops
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, IOTA
+from scanjit.tensor.variables import as_tensor, constant, dimensions
+from scanjit.types import Dimension
+
+__all__ = [
+    "arange",
+    "eye",
+    "full",
+    "full_like",
+    "identity",
+    "linspace",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Node:
+    """A tensor of one value.
+
+    Parameters
+    ----------
+    shape : int, integer scalar or a sequence of them
+    fill_value : tensor_like
+        A number, or what broadcasts to the shape.
+    dtype : a dtype or its name
+        By default the value's own.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import full, tensor
+    >>> full(tensor(("n", 2)).shape, 1.5, "float32")
+    <broadcast_to: float32(n, 2)>
+    """
+    value = as_tensor(fill_value, dtype)
+    sizes = dimensions(shape)
+    return value if value.type.shape == sizes else BROADCAST_TO(value, shape=sizes)
+
+
+def zeros(shape: Any, dtype: Any = None) -> Node:
+    """A tensor of zeros; of `config.floatX`, if no dtype is given."""
+    return full(shape, 0, dtype or config.floatX)
+
+
+def ones(shape: Any, dtype: Any = None) -> Node:
+    """A tensor of ones; of `config.floatX`, if no dtype is given."""
+    return full(shape, 1, dtype or config.floatX)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Node:
+    """A tensor of one value, with the shape of `x`, and its dtype if none is given."""
+    x = as_tensor(x)
+    return ops.broadcast_to(as_tensor(fill_value, dtype or x.dtype), x.type.shape)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Node:
+    """Zeros with the shape of `x`, and its dtype if none is given."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: Any = None) -> Node:
+    """Ones with the shape of `x`, and its dtype if none is given."""
+    return full_like(x, 1, dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Node:
+    """`start`, `start + step`... before `stop`; `arange(n)` is 0 to n - 1.
+
+    Parameters
+    ----------
+    start, stop : ints or integer scalars, or (both known) floats
+    step : int or float
+    dtype : a dtype or its name
+        By default int64, or float64 if one of them is a float.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import arange, tensor
+    >>> arange(tensor("n").shape[0])
+    <iota: int64(n)>
+    """
+    if stop is None:
+        start, stop = 0, start
+    if any(isinstance(v, float | np.floating) for v in (start, stop, step)):
+        if any(isinstance(v, Node) for v in (start, stop, step)):
+            raise errors.NotSupportedError("a range of floats must be known", got=(start, stop, step))
+        return constant(np.arange(start, stop, step), dtype)
+    first, end, pace = as_dim(start), as_dim(stop), as_dim(step)
+    if not isinstance(pace, int):
+        raise errors.NotSupportedError("the step of a range must be known", got=step)
+    if pace == 0:
+        raise errors.ArgumentError("the step of a range must not be 0")
+    steps = ((end - first if pace > 0 else first - end) + abs(pace) - 1) // abs(pace)
+    positions = IOTA(length=types.maximum(steps, 0))
+    result = positions if pace == 1 else positions * pace
+    if not (isinstance(first, int) and first == 0):
+        result = result + start
+    return cast(result, dtype or "int64")
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Node:
+    """`num` evenly spaced numbers from `start` to `stop`, all of them known."""
+    return constant(np.linspace(start, stop, num, endpoint), dtype)
+
+
+def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:
+    """For each place of a matrix the number of its column, and of the column on the diagonal."""
+    rows = DIMSHUFFLE(IOTA(length=n), order=(0, None))
+    return DIMSHUFFLE(IOTA(length=m), order=(None, 0)), rows + offset if offset else rows
+
+
+def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Node:
+    """A matrix with ones on its k-th diagonal, else zeros."""
+    (rows,) = dimensions(n)
+    columns = rows if m is None else dimensions(m)[0]
+    column, on = _diagonal(rows, columns, k)
+    return cast(column == on, dtype or config.floatX)
+
+
+def identity(n: Any, dtype: Any = None) -> Node:
+    """The identity matrix of n rows."""
+    return eye(n, dtype=dtype)
+
+
+def tril(x: Any, k: int = 0) -> Node:
+    """The part of matrices (the last two axes) on and below the k-th diagonal; zeros above."""
+    x = as_tensor(x)
+    _need_matrix(x)
+    n, m = x.type.shape[-2:]
+    column, on = _diagonal(n, m, k)
+    return where(column <= on, x, full_like(x, 0))
+
+
+def triu(x: Any, k: int = 0) -> Node:
+    """The part of matrices (the last two axes) on and above the k-th diagonal; zeros below."""
+    x = as_tensor(x)
+    _need_matrix(x)
+    n, m = x.type.shape[-2:]
+    column, on = _diagonal(n, m, k)
+    return where(column >= on, x, full_like(x, 0))
+
+
+def _need_matrix(x: Node) -> None:
+    if x.ndim < 2:
+        raise errors.ShapeError("a triangle is part of a matrix", got=x.type)
+
+
+def one_hot(x: Any, num_classes: Any, dtype: Any = None) -> Node:
+    """For each integer a vector of `num_classes` zeros with a one at that place (none, if there is no such place).
+
+    Examples
+    --------
+    >>> from scanjit.tensor import ivector, one_hot
+    >>> one_hot(ivector(), 10, "float32")
+    <cast: float32(n..., 10)>
+    """
+    x = as_tensor(x)
+    if x.dtype.kind not in "iu":
+        raise errors.DtypeError("one_hot takes integers", got=x.dtype)
+    (count,) = dimensions(num_classes)
+    places = IOTA(length=count)
+    return cast(DIMSHUFFLE(cast(x, "int64"), order=(*range(x.ndim), None)) == places, dtype or config.floatX)

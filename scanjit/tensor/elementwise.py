@@ -1,0 +1,359 @@
+"""Elementwise functions, with NumPy's names where NumPy has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import OPS, Node, apply
+from scanjit.ops import elementwise as ops
+from scanjit.ops.elementwise import power
+from scanjit.tensor.variables import as_tensor
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "arctan2",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cast",
+    "cbrt",
+    "ceil",
+    "clip",
+    "clip_gradient",
+    "cos",
+    "cosh",
+    "digamma",
+    "divide",
+    "elu",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "gammaln",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "hard_sigmoid",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_sigmoid",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "power",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "rint",
+    "round",
+    "selu",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "sinh",
+    "softplus",
+    "softsign",
+    "sqrt",
+    "square",
+    "stop_gradient",
+    "subtract",
+    "tan",
+    "tanh",
+    "trigamma",
+    "true_divide",
+    "trunc",
+    "where",
+]
+
+
+def _unary(op: str, name: str | None = None) -> Callable[[Any], Node]:
+    """The public function of an op of one operand."""
+
+    def function(x: Any) -> Node:
+        return apply(op, x)
+
+    return _described(function, op, name or op, "x")
+
+
+def _binary(op: str, name: str | None = None) -> Callable[[Any, Any], Node]:
+    """The public function of an op of two operands."""
+
+    def function(x: Any, y: Any) -> Node:
+        return apply(op, x, y)
+
+    return _described(function, op, name or op, "x, y")
+
+
+def _described(function: Callable[..., Node], op: str, name: str, operands: str) -> Callable[..., Node]:
+    """The function with a name and a docstring made from what the op says of itself."""
+    defined = OPS[op]
+    assert isinstance(defined, ops.Elementwise)
+    what = defined.doc or defined.formula
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    value = "[1.0, 0.5]" if "f" in defined.takes else "[1, 2]"
+    function.__doc__ = f"""`{name}({operands})`, element by element{": " + what if what else ""}.
+
+    Parameters
+    ----------
+    {operands} : tensor_like
+        Broadcast against each other, and promoted to one dtype, as by NumPy 2.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import {name}
+    >>> {name}({", ".join([value] * len(operands.split(", ")))}).ndim
+    1
+    """
+    return function
+
+
+abs = _unary("abs")
+absolute = _unary("abs", "absolute")
+sign = _unary("sign")
+negative = _unary("neg", "negative")
+invert = _unary("invert")
+sqrt = _unary("sqrt")
+cbrt = _unary("cbrt")
+exp = _unary("exp")
+exp2 = _unary("exp2")
+expm1 = _unary("expm1")
+log = _unary("log")
+log2 = _unary("log2")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+sin = _unary("sin")
+cos = _unary("cos")
+tan = _unary("tan")
+arcsin = _unary("arcsin")
+arccos = _unary("arccos")
+arctan = _unary("arctan")
+sinh = _unary("sinh")
+cosh = _unary("cosh")
+tanh = _unary("tanh")
+sigmoid = _unary("sigmoid")
+softplus = _unary("softplus")
+log_sigmoid = _unary("log_sigmoid")
+relu = _unary("relu")
+erf = _unary("erf")
+erfc = _unary("erfc")
+gammaln = _unary("gammaln")
+digamma = _unary("digamma")
+floor = _unary("floor")
+ceil = _unary("ceil")
+trunc = _unary("trunc")
+rint = _unary("round", "rint")
+isnan = _unary("isnan")
+isinf = _unary("isinf")
+stop_gradient = _unary("stop_gradient")
+
+add = _binary("add")
+subtract = _binary("sub", "subtract")
+multiply = _binary("mul", "multiply")
+divide = _binary("div", "divide")
+true_divide = _binary("div", "true_divide")
+floor_divide = _binary("floordiv", "floor_divide")
+mod = _binary("mod")
+remainder = _binary("mod", "remainder")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+arctan2 = _binary("arctan2")
+less = _binary("less")
+less_equal = _binary("less_equal")
+greater = _binary("greater")
+greater_equal = _binary("greater_equal")
+equal = _binary("equal")
+not_equal = _binary("not_equal")
+bitwise_and = _binary("and", "bitwise_and")
+bitwise_or = _binary("or", "bitwise_or")
+bitwise_xor = _binary("xor", "bitwise_xor")
+pow = power
+
+
+def positive(x: Any) -> Node:
+    """`x` itself."""
+    return as_tensor(x)
+
+
+def cast(x: Any, dtype: Any) -> Node:
+    """`x` in another dtype; floats become integers towards zero, and anything but zero is True."""
+    return ops.cast(as_tensor(x), dtype)
+
+
+def _float(x: Any) -> Node:
+    """As a float: integers and bools become float64."""
+    node = as_tensor(x)
+    return node if node.dtype.kind == "f" else ops.cast(node, "float64")
+
+
+def square(x: Any) -> Node:
+    """`x * x`."""
+    return power(x, 2)
+
+
+def reciprocal(x: Any) -> Node:
+    """`1 / x`, as a float."""
+    return 1 / _float(x)
+
+
+def where(condition: Any, x: Any, y: Any) -> Node:
+    """`x` where the condition holds, else `y`; all three are broadcast.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import vector, where
+    >>> x = vector("x")
+    >>> where(x > 0, x, 0).dtype
+    dtype('float64')
+    """
+    return apply("where", as_tensor(condition), x, y)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Node:
+    """`x` kept within bounds; `None` is no bound. The gradient passes where `min <= x <= max`.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import clip, vector
+    >>> clip(vector(), -1, 1)
+    <clip: float64(n...)>
+    """
+    x = as_tensor(x)
+    kind = x.dtype if x.dtype.kind == "f" else np.iinfo("int8" if x.dtype.kind == "b" else x.dtype)
+    low, high = (-math.inf, math.inf) if x.dtype.kind == "f" else (kind.min, kind.max)
+    return apply("clip", x, low if min is None else min, high if max is None else max)
+
+
+def clip_gradient(x: Any, low: float, high: float) -> Node:
+    """`x` itself; the gradient that passes back through it is kept within `low` and `high`.
+
+    Parameters
+    ----------
+    x : tensor_like
+    low, high : numbers
+    """
+    if not all(isinstance(bound, int | float | np.number) for bound in (low, high)) or low > high:
+        raise errors.ArgumentError("the bounds of a gradient must be ordered numbers", got=(low, high))
+    return ops.CLIP_GRADIENT(_float(x), low=float(low), high=float(high))
+
+
+def round(x: Any, decimals: int = 0) -> Node:
+    """The nearest whole number (with `decimals`, the nearest multiple of a power of ten); ties go to the even one."""
+    x = as_tensor(x)
+    if decimals == 0 or (x.dtype.kind != "f" and decimals > 0):
+        return x if x.dtype.kind == "b" else apply("round", x)
+    if x.dtype.kind != "f":
+        raise errors.NotSupportedError("integers are not rounded to tens", got=f"decimals={decimals}")
+    return apply("round", x * 10.0**decimals) / 10.0**decimals if decimals > 0 else _round_up(x, 10.0**-decimals)
+
+
+def _round_up(x: Node, unit: float) -> Node:
+    return apply("round", x / unit) * unit
+
+
+def isfinite(x: Any) -> Node:
+    """Whether neither NaN nor infinite."""
+    return apply("abs", _float(x)) < math.inf
+
+
+def logical_and(x: Any, y: Any) -> Node:
+    """Whether both are not 0."""
+    return apply("and", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+
+
+def logical_or(x: Any, y: Any) -> Node:
+    """Whether one or both are not 0."""
+    return apply("or", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+
+
+def logical_xor(x: Any, y: Any) -> Node:
+    """Whether exactly one is not 0."""
+    return apply("xor", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+
+
+def logical_not(x: Any) -> Node:
+    """Whether it is 0."""
+    return apply("invert", ops.truth(as_tensor(x)))
+
+
+def logaddexp(x: Any, y: Any) -> Node:
+    """`log(exp(x) + exp(y))` without overflow, with derivatives also where both are infinite."""
+    x, y = ops.DIV.prepare((x, y))
+    return apply("maximum", x, y) + softplus(-apply("abs", where(x == y, 0, x - y)))
+
+
+def trigamma(x: Any) -> Node:
+    """The derivative of `digamma`."""
+    return ops.trigamma(_float(x))
+
+
+# ---- nonlinearities of neural networks -------------------------------------------------------------------------------
+
+
+def elu(x: Any, alpha: float = 1.0) -> Node:
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
+    x = _float(x)
+    return where(x > 0, x, alpha * expm1(where(x > 0, 0, x)))
+
+
+def selu(x: Any) -> Node:
+    """The self-normalizing `elu` of Klambauer et al. (2017)."""
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+def gelu(x: Any, approximate: bool = False) -> Node:
+    """`x` times the probability that a standard normal number is smaller; `approximate` by tanh."""
+    x = _float(x)
+    if approximate:
+        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * erfc(x * -math.sqrt(0.5))
+
+
+def silu(x: Any) -> Node:
+    """`x * sigmoid(x)`."""
+    x = _float(x)
+    return x * sigmoid(x)
+
+
+def hard_sigmoid(x: Any) -> Node:
+    """`0.2 * x + 0.5`, kept between 0 and 1."""
+    return clip(0.2 * _float(x) + 0.5, 0, 1)
+
+
+def softsign(x: Any) -> Node:
+    """`x / (1 + abs(x))`."""
+    x = _float(x)
+    return x / (1 + apply("abs", x))

@@ -1,0 +1,344 @@
+"""Indexing as NumPy does it: `x[...]`, `x[...].set(v)`, `x[...].inc(v)`, `take`.
+
+An index becomes at most three steps: a slice of every axis, a dimshuffle that drops, adds and orders axes, and a gather
+at integer arrays. Each can be turned round, which is how `set` and `inc` find what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, IOTA, SET_SLICE, SLICE
+from scanjit.tensor.variables import as_tensor, axis_of
+from scanjit.types import Dimension, maximum, minimum, not_negative
+
+__all__ = ["take", "take_along_axis"]
+
+
+class Window(NamedTuple):
+    """A slice of one axis."""
+
+    start: Dimension
+    length: Dimension
+    step: int
+
+
+# ---- one axis --------------------------------------------------------------------------------------------------------
+
+
+def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
+    """A bound of a slice, counted from the front if it is negative (it may come out negative still)."""
+    if not_negative(k):
+        return k
+    if not_negative(-1 - k):
+        return k + n
+    if isinstance(k - n, int) and k - n >= (
+        -2 if step > 0 else -1
+    ):  # where it is negative, it is a bound like 0 anyway
+        return k
+    return k + n * minimum(maximum(0 - k, 0), 1)
+
+
+def _window(key: slice, n: Dimension) -> Window:
+    """A slice of an axis of n entries, as NumPy clips it.
+
+    Where it is empty it may start anywhere, so only the end that can matter is clipped: sizes stay simple.
+    """
+    start, stop, step = (None if part is None else _bound(part) for part in (key.start, key.stop, key.step))
+    step = 1 if step is None else step
+    if not isinstance(step, int):
+        raise errors.NotSupportedError("the step of a slice must be known", got=step)
+    if step == 0:
+        raise errors.ArgumentError("the step of a slice must not be 0")
+    if step > 0:
+        first = 0 if start is None else _wrapped_dim(start, n, step)
+        end = n if stop is None else minimum(_wrapped_dim(stop, n, step), n)
+        begin = maximum(first, 0)
+        span = end - first if begin == first else minimum(end - first, end)
+    else:
+        first = n - 1 if start is None else minimum(_wrapped_dim(start, n, step), n - 1)
+        end = -1 if stop is None else maximum(_wrapped_dim(stop, n, step), -1)
+        begin, span = first, first - end
+    return Window(begin, maximum((span + abs(step) - 1) // abs(step), 0), step)
+
+
+def _bound(value: Any) -> Dimension:
+    if isinstance(value, bool | np.bool_) or (isinstance(value, Node) and (value.ndim or value.dtype.kind not in "iu")):
+        raise errors.ArgumentError("the bounds of a slice must be integers", got=repr(value))
+    return ir.as_dim(value if isinstance(value, types.Dim | int | np.integer) else as_tensor(value))
+
+
+def _position(index: int, n: Dimension, axis: int) -> Window:
+    """One entry. Whether it is there is part of the type rule of a slice, and checked at run time if need be."""
+    start = index if index >= 0 else index + n
+    if isinstance(n, int) and (start < 0 or start >= n):
+        raise errors.OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {n}")
+    return Window(start, 1, 1)
+
+
+def _index_array(index: Node, n: Dimension) -> Node:
+    """An int64 index, counted from the front."""
+    known = ir.constant_value(index)
+    if known is not None:
+        if isinstance(n, int) and known.size and (known.min() < -n or known.max() >= n):
+            bad = known[(known < -n) | (known >= n)].flat[0]
+            raise errors.OutOfBoundsError(f"index {bad} is out of bounds for an axis of size {n}")
+        if not known.size or known.min() >= 0:
+            return cast(index, "int64")
+        if isinstance(n, int):
+            return ir.constant(np.where(known < 0, known + n, known), "int64")
+    if index.dtype.kind == "u" or index.op is IOTA:
+        return cast(index, "int64")
+    index = cast(index, "int64")
+    return where(index < 0, index + ir.dim_node(n), index)
+
+
+# ---- the whole index -------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """What one item of an index does: which axis of the operand it is about, and how that is read."""
+
+    kind: str  # "slice", "drop", "array" or "new"
+    axis: int = -1
+    window: Window | None = None
+    places: Node | None = None
+
+
+def _items(key: Any, ndim: int) -> list[Any]:
+    """The items of an index, as many as there are axes (besides new ones)."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    known: list[Any] = []
+    for item in items:
+        known += _mask_indices(item) if _is_mask(item) else [item]
+    dots = [i for i, item in enumerate(known) if item is Ellipsis]
+    if len(dots) > 1:
+        raise errors.ArgumentError("an index can have one '...'", got=key)
+    taken = len(known) - len(dots) - len([item for item in known if item is None])
+    if taken > ndim:
+        raise errors.OutOfBoundsError(f"too many indices: the tensor has {ndim} axes, {taken} were indexed")
+    at = dots[0] if dots else len(known)
+    return [*known[:at], *[slice(None)] * (ndim - taken), *known[at + 1 :]]
+
+
+def _is_mask(item: Any) -> bool:
+    if isinstance(item, Node):
+        return item.dtype.kind == "b"
+    if item is None or item is Ellipsis or (isinstance(item, slice | int) and not isinstance(item, bool)):
+        return False
+    return not isinstance(item, types.Dim) and not _has_nodes(item) and np.asarray(item).dtype.kind == "b"
+
+
+def _has_nodes(item: Any) -> bool:
+    if isinstance(item, list | tuple):
+        return any(map(_has_nodes, item))
+    return isinstance(item, Node) or hasattr(item, "__scanjit_node__")
+
+
+def _mask_indices(item: Any) -> list[np.ndarray]:
+    mask = ir.constant_value(item) if isinstance(item, Node) else np.asarray(item)
+    if mask is None or not mask.ndim:
+        raise errors.NotSupportedError(
+            "an index that is a mask must be known: the size of the result depends on it",
+            got=repr(item),
+            fix="use sj.where(mask, x, other)",
+        )
+    return list(np.nonzero(mask))
+
+
+def _parts(x: Node, key: Any) -> list[_Part]:
+    parts: list[_Part] = []
+    axis = 0
+    for item in _items(key, x.ndim):
+        if item is None:
+            parts.append(_Part("new"))
+            continue
+        n = x.type.shape[axis]
+        if isinstance(item, slice):
+            parts.append(_Part("slice", axis, _window(item, n)))
+        elif isinstance(item, int | np.integer):
+            parts.append(_Part("drop", axis, _position(int(item), n, axis)))
+        else:
+            parts.append(_of_array(item, axis, n))
+        axis += 1
+    return parts
+
+
+def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
+    if isinstance(item, list | tuple) and not _has_nodes(item) and not np.size(item):
+        item = np.asarray(item, np.int64)
+    index = item if isinstance(item, Node) else ir.dim_node(item) if isinstance(item, types.Dim) else as_tensor(item)
+    if index.dtype.kind not in "iu":
+        raise errors.ArgumentError(
+            "only integers, slices, '...', None and integer arrays are indices", got=f"{item!r} for axis {axis}"
+        )
+    if index.ndim == 0:
+        known = ir.as_dim(index)
+        if isinstance(known, int):
+            return _Part("drop", axis, _position(known, n, axis))
+        if isinstance(known - n, int) and known - n == -1:  # x[x.shape[0] - 1]
+            return _Part("drop", axis, Window(known, 1, 1))
+        if not_negative(known):
+            return _Part("drop", axis, Window(known, 1, 1))
+    return _Part("array", axis, places=_index_array(index, n))
+
+
+def getitem(x: Node, key: Any) -> Node:
+    """`x[key]`."""
+    found = _read(x, _parts(x, key))
+    if found.base is not None and found.base is not x:
+        # The same node is what another index of another tensor gave. A slice of everything tells them apart.
+        whole = SLICE(x, start=(0,) * x.ndim, length=x.type.shape, step=(1,) * x.ndim)
+        found = _read(whole, _parts(whole, key))
+    found.base = x
+    return found
+
+
+def _read(x: Node, parts: Sequence[_Part]) -> Node:
+    windows = {p.axis: p.window for p in parts if p.window is not None}
+    whole = [windows.get(a) or Window(0, n, 1) for a, n in enumerate(x.type.shape)]
+    if any(w != (0, n, 1) for w, n in zip(whole, x.type.shape, strict=True)):
+        start, length, step = (tuple(column) for column in zip(*whole, strict=True))
+        x = SLICE(x, start=start, length=length, step=step)
+    arrays = [p for p in parts if p.kind == "array"]
+    order, at = _order(parts)
+    if order != tuple(range(x.ndim)):
+        x = DIMSHUFFLE(x, order=order)
+    return GATHER(x, *(p.places for p in arrays if p.places is not None), axis=at) if arrays else x
+
+
+def _order(parts: Sequence[_Part]) -> tuple[tuple[int | None, ...], int]:
+    """The order of axes before the gather, and the axis from which on it indexes.
+
+    NumPy puts what arrays index where they stand if they (and integers, where there is an array) stand side by side,
+    else in front.
+    """
+    several = any(p.kind == "array" and p.places is not None and p.places.ndim for p in parts)
+    group = [i for i, p in enumerate(parts) if p.kind == "array" or (p.kind == "drop" and several)]
+    indexed = tuple(p.axis for p in parts if p.kind == "array")
+    rest = [(i, None if p.kind == "new" else p.axis) for i, p in enumerate(parts) if p.kind in ("slice", "new")]
+    together = bool(group) and group[-1] - group[0] + 1 == len(group)
+    before = [axis for i, axis in rest if together and i < group[0]]
+    after = [axis for i, axis in rest if not (together and i < group[0])]
+    return (*before, *indexed, *after), len(before)
+
+
+# ---- set and inc -----------------------------------------------------------------------------------------------------
+
+
+def set_(self: Node, value: Any) -> Node:
+    """`x[key].set(v)`: `x`, with `v` in place of what `key` selects.
+
+    `x` itself is not changed. Where the index names an entry several times, the last value stays.
+
+    Parameters
+    ----------
+    value : tensor_like
+        What broadcasts to `x[key]`; converted to the dtype of `x`, but not from float to integer.
+
+    Returns
+    -------
+    tensor
+        Of the type of `x`.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor
+    >>> x = tensor((3, 4))
+    >>> x[1:, 0].set(5)
+    <set_slice: float64(3, 4)>
+    """
+    return _written(self, _value_for(self, value), add=False)
+
+
+def inc(self: Node, value: Any) -> Node:
+    """`x[key].inc(v)`: `x`, with `v` added to what `key` selects; as often as the index names an entry. See `set`."""
+    return _written(self, _value_for(self, value), add=True)
+
+
+def _value_for(view: Node, value: Any) -> Node:
+    if view.base is None:
+        raise errors.ArgumentError("only what an index gave can be set", got=repr(view), expected="x[...].set(value)")
+    node = as_tensor(value)
+    if "biuf".index(node.dtype.kind) > "biuf".index(view.dtype.kind) and {node.dtype.kind, view.dtype.kind} != {
+        "i",
+        "u",
+    }:
+        raise errors.DtypeError("the value to set does not fit the dtype", got=node.dtype, expected=view.dtype)
+    node = cast(node, view.dtype)
+    if node.ndim > view.ndim:
+        raise errors.ShapeError("the value to set has too many axes", got=node.type, expected=view.type)
+    return node if node.type.shape == view.type.shape else BROADCAST_TO(node, shape=view.type.shape)
+
+
+def _written(view: Node, value: Node, add: bool) -> Node:
+    """The base of a view, with the view's part of it replaced (or added to)."""
+    base, node = view.base, view
+    while node is not base:
+        x, params = node.args[0], node.params
+        if node.op is GATHER:
+            value, add = SCATTER(x, value, *node.operands[1:], axis=params["axis"], add=add), False
+        elif node.op is DIMSHUFFLE:
+            order = params["order"]
+            value = DIMSHUFFLE(value, order=tuple(order.index(a) if a in order else None for a in range(x.ndim)))
+        else:
+            value, add = SET_SLICE(x, node + value if add else value, start=params["start"], step=params["step"]), False
+        node = x
+    return node + value if add else value
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def take(x: Any, indices: Any, axis: int | None = None) -> Node:
+    """`x[indices]` along an axis; None: of all elements in row-major order.
+
+    Parameters
+    ----------
+    x : tensor_like
+    indices : integers, of any rank
+    axis : int or None
+
+    Examples
+    --------
+    >>> from scanjit.tensor import imatrix, take, tensor
+    >>> take(tensor((1000, 64)), imatrix(), axis=0).ndim
+    3
+    """
+    from scanjit.tensor.shapes import ravel
+
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = axis_of(axis, x.ndim)
+    return getitem(x, (*[slice(None)] * axis, as_tensor(indices)))
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
+    """Entries of `x` at indices along an axis that differ between the other axes. See `numpy.take_along_axis`."""
+    x, index = as_tensor(x), as_tensor(indices)
+    axis = axis_of(axis, x.ndim)
+    if index.ndim != x.ndim or index.dtype.kind not in "iu":
+        raise errors.ArgumentError("indices must be integers, with the axes of the tensor", got=index.type)
+    places = []
+    for a, n in enumerate(x.type.shape):
+        if a == axis:
+            places.append(_index_array(index, n))
+        elif n == 1 or index.type.shape[a] == 1:
+            count = n if index.type.shape[a] == 1 else 1
+            places.append(_along(IOTA(length=count), a, x.ndim))
+        else:
+            n = types.equate(n, index.type.shape[a], f"dimension {a} of a tensor and of its indices")
+            places.append(_along(IOTA(length=n), a, x.ndim))
+    return GATHER(x, *places, axis=0)
+
+
+def _along(vector: Node, axis: int, ndim: int) -> Node:
+    return DIMSHUFFLE(vector, order=tuple(0 if a == axis else None for a in range(ndim)))

@@ -1,0 +1,235 @@
+"""Products of tensors: all are one `contract`, with labels for the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scanjit import errors, types
+from scanjit.ir import Node, apply
+from scanjit.ops.index import GATHER
+from scanjit.ops.linalg import contract
+from scanjit.ops.reduce import SUM
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, window
+from scanjit.tensor.reductions import sum as sum_
+from scanjit.tensor.shapes import ravel
+from scanjit.tensor.variables import as_tensor, axis_of, promoted
+
+Label = Any
+
+__all__ = ["diag", "diagonal", "dot", "einsum", "inner", "matmul", "outer", "tensordot", "trace", "vdot"]
+
+
+def dot(a: Any, b: Any) -> Node:
+    """The sum of products over the last axis of `a` and the last but one (of a vector, the only one) of `b`.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import dot, tensor
+    >>> dot(tensor(("T", "B", 3)), tensor((3, 4)))
+    <contract: float64(T, B, 4)>
+    """
+    a, b = promoted((a, b))
+    if a.ndim == 0 or b.ndim == 0:
+        return apply("mul", a, b)
+    summed = a.ndim - 1
+    left = list(range(a.ndim))
+    right = list(range(a.ndim, a.ndim + b.ndim))
+    right[max(b.ndim - 2, 0)] = summed
+    return contract(a, b, left, right, [*left[:-1], *(label for label in right if label != summed)])
+
+
+def matmul(a: Any, b: Any) -> Node:
+    """Matrix products: the last two axes are matrices, those before them are broadcast. What `@` does.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import matmul, tensor
+    >>> matmul(tensor(("B", 2, 3)), tensor((3, "n")))
+    <contract: float64(B, 2, n)>
+    """
+    a, b = promoted((a, b))
+    if a.ndim == 0 or b.ndim == 0:
+        raise errors.ShapeError("matmul takes no scalars", got=f"{a.type} @ {b.type}", fix="use *")
+    core = [0, 1] if a.ndim > 1 else [1], [1, 2] if b.ndim > 1 else [1]
+    ndim = max(a.ndim, b.ndim, 2) - 2
+    lead = list(range(3, 3 + ndim))
+    (a, left), (b, right) = _stretched(
+        a, [*lead[ndim - a.ndim + len(core[0]) :], *core[0]], b, [*lead[ndim - b.ndim + len(core[1]) :], *core[1]]
+    )
+    return contract(a, b, left, right, [*lead, *core[0][:-1], *core[1][1:]])
+
+
+def _stretched(
+    a: Node, left: Sequence[Label], b: Node, right: Sequence[Label]
+) -> tuple[tuple[Node, list[Label]], tuple[Node, list[Label]]]:
+    """Two operands and the labels of their axes, without axes of size 1 that meet another size."""
+    of_a, of_b = (dict(zip(labels, x.type.shape, strict=True)) for x, labels in ((a, left), (b, right)))
+
+    def kept(x: Node, own: dict[Label, Any], other: dict[Label, Any]) -> tuple[Node, list[Label]]:
+        labels = [label for label in own if own[label] != 1 or other.get(label, 1) == 1]
+        if len(labels) == x.ndim:
+            return x, labels
+        return DIMSHUFFLE(x, order=tuple(i for i, label in enumerate(own) if label in labels)), labels
+
+    return kept(a, of_a, of_b), kept(b, of_b, of_a)
+
+
+def outer(a: Any, b: Any) -> Node:
+    """Every element of `a` times every element of `b`, as a matrix."""
+    a, b = promoted((a, b))
+    return contract(ravel(a), ravel(b), [0], [1], [0, 1])
+
+
+def inner(a: Any, b: Any) -> Node:
+    """The sum of products over the last axes of both."""
+    a, b = promoted((a, b))
+    return apply("mul", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
+
+
+def vdot(a: Any, b: Any) -> Node:
+    """The sum of products of all elements."""
+    a, b = promoted((a, b))
+    return contract(ravel(a), ravel(b), [0], [0], [])
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
+    """The sum of products over pairs of axes.
+
+    Parameters
+    ----------
+    a, b : tensor_like
+    axes : int or a pair of (sequences of) ints
+        How many of the last axes of `a` meet as many of the first of `b`; or which axes of `a`, and which of `b`.
+    """
+    a, b = promoted((a, b))
+    if isinstance(axes, int):
+        of_a, of_b = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    else:
+        of_a, of_b = (list(given) if isinstance(given, tuple | list) else [given] for given in axes)
+    of_a, of_b = [axis_of(i, a.ndim) for i in of_a], [axis_of(i, b.ndim) for i in of_b]
+    if len(of_a) != len(of_b):
+        raise errors.ArgumentError("tensordot pairs axes", got=axes)
+    left, right = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
+    for i, j in zip(of_a, of_b, strict=True):
+        right[j] = left[i]
+    free = [label for i, label in enumerate(left) if i not in of_a]
+    return contract(a, b, left, right, free + [label for j, label in enumerate(right) if j not in of_b])
+
+
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
+    """The entries whose indices along two axes are equal (or differ by `offset`), along a new last axis."""
+    x = as_tensor(x)
+    i, j = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
+    rest = [a for a in range(x.ndim) if a not in (i, j)]
+    n, m = x.type.shape[i], x.type.shape[j]
+    count = types.maximum(types.minimum(n, m - offset) if offset >= 0 else types.minimum(n + offset, m), 0)
+    at = IOTA(length=count)
+    rows, columns = (at, at + offset if offset else at) if offset >= 0 else (at - offset, at)
+    return GATHER(DIMSHUFFLE(x, order=(*rest, i, j)), rows, columns, axis=len(rest))
+
+
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
+    """The sum of a diagonal."""
+    return sum_(diagonal(x, offset, axis1, axis2), axis=-1)
+
+
+def diag(x: Any, k: int = 0) -> Node:
+    """The k-th diagonal of a matrix; or the matrix with a vector on its k-th diagonal."""
+    x = as_tensor(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise errors.ShapeError("diag takes a vector or a matrix", got=x.type)
+    from scanjit.tensor.creation import eye
+    from scanjit.tensor.elementwise import where
+
+    n = x.type.shape[0] + abs(k)
+    padded = x if k == 0 else _padded(x, max(k, 0), max(-k, 0))
+    return where(eye(n, k=k, dtype="bool"), DIMSHUFFLE(padded, order=(None, 0)), 0)
+
+
+def _padded(x: Node, before: int, after: int) -> Node:
+    from scanjit.tensor.shapes import pad
+
+    return pad(x, ((before, after),))
+
+
+def einsum(subscripts: str, *operands: Any) -> Node:
+    """Sums of products, in Einstein's notation: `einsum("bij,jk->bik", a, b)`. Operands are joined left to right.
+
+    Parameters
+    ----------
+    subscripts : str
+        As for `numpy.einsum`, with or without an arrow; `...` stands for axes that are not named.
+    operands : tensor_like
+
+    Examples
+    --------
+    >>> from scanjit.tensor import einsum, tensor
+    >>> einsum("bij,bjk->bik", tensor(("B", 2, 3)), tensor(("B", 3, 4)))
+    <contract: float64(B, 2, 4)>
+    """
+    nodes = promoted(operands)
+    given, out = _subscripts(subscripts, nodes)
+    nodes, labels = map(list, zip(*(_distinct(x, names) for x, names in zip(nodes, given, strict=True)), strict=True))
+    total, names = nodes[0], labels[0]
+    for i, (x, own) in enumerate(zip(nodes[1:], labels[1:], strict=True), start=1):
+        later = {*out, *(name for rest in labels[i + 1 :] for name in rest)}
+        (total, names), (x, own) = _stretched(total, names, x, own)
+        total, names = _without(total, names, {*own, *later})
+        x, own = _without(x, own, {*names, *later})
+        kept = [name for name in dict.fromkeys([*names, *own]) if name in later]
+        numbers = {name: k for k, name in enumerate(dict.fromkeys([*names, *own]))}
+        total = contract(total, x, *([numbers[name] for name in part] for part in (names, own, kept)))
+        names = kept
+    total, names = _without(total, names, set(out))
+    order = tuple(names.index(name) for name in out)
+    return total if order == tuple(range(total.ndim)) else DIMSHUFFLE(total, order=order)
+
+
+def _subscripts(text: str, nodes: Sequence[Node]) -> tuple[list[list[str]], list[str]]:
+    """The labels of the axes of each operand and of the result. Axes under an ellipsis are numbers, from the last."""
+    inputs, arrow, result = text.replace(" ", "").partition("->")
+    parts = inputs.split(",")
+    if len(parts) != len(nodes):
+        raise errors.ArgumentError(
+            "einsum has another number of operands than subscripts", got=f"{text!r}, {len(nodes)}"
+        )
+    given = []
+    widest = 0
+    for part, x in zip(parts, nodes, strict=True):
+        free = x.ndim - len(part.replace("...", ""))
+        if free < 0 or (free and "..." not in part):
+            raise errors.ShapeError("the subscripts do not fit the operand", got=f"{part!r} for {x.type}")
+        before, dots, after = part.partition("...")
+        widest = max(widest, free) if dots else widest
+        given.append([*before, *(str(k) for k in range(free, 0, -1)), *after])
+    hidden = [str(k) for k in range(widest, 0, -1)]
+    if not arrow:
+        named = [label for labels in given for label in labels if not label.isdigit()]
+        return given, [*hidden, *sorted(label for label in set(named) if named.count(label) == 1)]
+    before, dots, after = result.partition("...")
+    out = [*before, *(hidden if dots else []), *after]
+    if len(set(out)) != len(out) or not set(out) <= {label for labels in given for label in labels}:
+        raise errors.ArgumentError("the result of einsum names axes once, and only those of operands", got=text)
+    return given, out
+
+
+def _distinct(x: Node, names: Sequence[str]) -> tuple[Node, list[str]]:
+    """An operand with the diagonal where it names two axes alike."""
+    names = list(names)
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            i = names.index(name)
+            j = names.index(name, i + 1)
+            types.equate(x.type.shape[i], x.type.shape[j], f"the sizes of axes named {name!r}")
+            x = diagonal(window(x, j, 0, x.type.shape[i]), 0, i, j)
+            names = [n for k, n in enumerate(names) if k not in (i, j)] + [name]
+    return x, names
+
+
+def _without(x: Node, names: Sequence[str], kept: set[str]) -> tuple[Node, list[str]]:
+    """An operand summed over the axes that nothing else names."""
+    axes = tuple(i for i, name in enumerate(names) if name not in kept)
+    return (SUM(x, axes=axes) if axes else x), [name for name in names if name in kept]

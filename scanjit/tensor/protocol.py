@@ -1,0 +1,121 @@
+"""What makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import Node
+from scanjit.tensor import creation, elementwise, indexing, products, reductions, shapes
+
+MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, indexing)
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(module, name) for module in MODULES for name in module.__all__
+}
+"""Every public function by its name."""
+
+METHODS = (
+    "all any argmax argmin clip cumprod cumsum diagonal dimshuffle dot flatten max mean min norm prod ravel repeat "
+    "reshape round squeeze std sum swapaxes take trace transpose var"
+).split()
+
+
+def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    function = FUNCTIONS.get({"fabs": "abs", "conjugate": "positive"}.get(ufunc.__name__, ufunc.__name__))
+    if function is None or method != "__call__":
+        name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self))
+    _no_more_than(ufunc.__name__, kwargs)
+    return function(*inputs)
+
+
+def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    function = FUNCTIONS.get(name)
+    if function is None or func is not getattr(np.linalg if name == "norm" else np, name, None):
+        raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self))
+    dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
+    _no_more_than(name, {key: kwargs[key] for key in dropped})
+    return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+
+
+def _no_more_than(name: str, options: dict[str, Any]) -> None:
+    """NumPy passes options on; those that say nothing are no harm."""
+    given = [key for key, value in options.items() if value is not None and value is not np._NoValue]
+    if given:
+        raise errors.NotSupportedError(f"numpy.{name} of symbols does not take {', '.join(given)}")
+
+
+def _array(self: Node, *_: Any, **__: Any) -> Any:
+    raise errors.ArgumentError(
+        "a symbol has no value while a function is built",
+        got=repr(self),
+        fix="compile it with sj.function, or use functions of scanjit or NumPy on it",
+    )
+
+
+def _number(self: Node) -> Any:
+    return _array(self)
+
+
+def _length(self: Node) -> int:
+    if self.ndim == 0:
+        raise errors.ArgumentError("a scalar has no length", got=repr(self))
+    if not isinstance(self.type.shape[0], int):
+        raise errors.ArgumentError(
+            "this length is not known while a function is built", got=repr(self), fix="x.shape[0]"
+        )
+    return self.type.shape[0]
+
+
+def _iterate(self: Node) -> Iterator[Node]:
+    if self.ndim == 0:
+        raise errors.ArgumentError("a scalar cannot be iterated over", got=repr(self))
+    if not isinstance(self.type.shape[0], int):
+        raise errors.ArgumentError(
+            "a symbol of unknown length cannot be iterated over", got=repr(self), fix="use sj.scan or sj.map"
+        )
+    return (indexing.getitem(self, i) for i in range(self.type.shape[0]))
+
+
+def _contains(self: Node, item: Any) -> bool:
+    raise errors.ArgumentError(
+        "whether a symbol contains something is not known yet", fix="use sj.any(x == item), or `is` on nodes"
+    )
+
+
+def install() -> None:
+    """Give `Node` its methods."""
+    names: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS}
+    names |= {
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+        "__array__": _array,
+        "__float__": _number,
+        "__int__": _number,
+        "__index__": _number,
+        "__complex__": _number,
+        "__len__": _length,
+        "__iter__": _iterate,
+        "__contains__": _contains,
+        "__getitem__": indexing.getitem,
+        "__matmul__": products.matmul,
+        "__rmatmul__": lambda self, other: products.matmul(other, self),
+        "__pow__": elementwise.power,
+        "__rpow__": lambda self, other: elementwise.power(other, self),
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
+        "astype": elementwise.cast,
+        "copy": lambda self: self,
+        "inc": indexing.inc,
+        "set": indexing.set_,
+        "shape": property(shapes.shape),
+        "size": property(shapes.size),
+        "T": property(shapes.transpose),
+    }
+    for name, value in names.items():
+        setattr(Node, name, value)

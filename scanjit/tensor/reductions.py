@@ -1,0 +1,268 @@
+"""Reductions over axes, and running ones along an axis, with NumPy's names and arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Graph, Node, apply, dim_node, new_input, parts
+from scanjit.ops import reduce as ops
+from scanjit.ops.elementwise import cast, truth, where
+from scanjit.ops.reduce import expand
+from scanjit.ops.scan import scan_node
+from scanjit.ops.shape import DIMSHUFFLE, RESHAPE, full
+from scanjit.tensor.elementwise import exp, isfinite, log, power, sqrt, stop_gradient
+from scanjit.tensor.variables import as_tensor, axes_of, axis_of
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "cummax",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "softmax",
+    "std",
+    "sum",
+    "var",
+]
+
+
+def _reduced(op: ops.Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
+    axes = axes_of(axis, x.ndim)
+    result = op(x, axes=axes) if axes else x
+    return expand(result, axes) if keepdims else result
+
+
+def _accumulated(x: Any, dtype: Any) -> Node:
+    """In the dtype that sums and products are computed in: int64 for bools and integers, else their own."""
+    x = as_tensor(x)
+    return cast(x, dtype or (x.dtype if x.dtype.kind == "f" else "int64"))
+
+
+def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+    """The sum over axes.
+
+    Parameters
+    ----------
+    x : tensor_like
+    axis : int, tuple of ints or None
+        The axes to sum over; None for all.
+    dtype : a dtype or its name
+        What to sum in; by default int64 for bools and integers, else the dtype of `x`.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import sum, tensor
+    >>> sum(tensor((3, "n")), axis=0)
+    <sum: float64(n)>
+    """
+    return _reduced(ops.SUM, _accumulated(x, dtype), axis, keepdims)
+
+
+def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+    """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`."""
+    return _reduced(ops.PROD, _accumulated(x, dtype), axis, keepdims)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
+    return _reduced(ops.MAX, as_tensor(x), axis, keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
+    return _reduced(ops.MIN, as_tensor(x), axis, keepdims)
+
+
+amax, amin = max, min
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """Whether any element is not 0. Arguments as for `sum`."""
+    return _reduced(ops.ANY, truth(as_tensor(x)), axis, keepdims)
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """Whether no element is 0. Arguments as for `sum`."""
+    return _reduced(ops.ALL, truth(as_tensor(x)), axis, keepdims)
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
+    """The position (int64) of the first of the largest elements; of the first NaN if there is one.
+
+    Parameters
+    ----------
+    x : tensor_like
+    axis : int or None
+        The axis to look along; None looks at all elements in row-major order.
+    keepdims : bool
+        Whether the axis (all axes) stay, with size 1.
+    """
+    return _positions(ops.ARGMAX, as_tensor(x), axis, keepdims)
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
+    """The position (int64) of the first of the smallest elements. See `argmax`."""
+    return _positions(ops.ARGMIN, as_tensor(x), axis, keepdims)
+
+
+def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) -> Node:
+    if x.dtype.kind == "b":
+        x = cast(x, "int8")
+    if axis is None:
+        found = op(RESHAPE(x, shape=(types.product(x.type.shape),)), axis=0)
+        return expand(found, range(x.ndim)) if keepdims else found
+    axis = axis_of(axis, x.ndim)
+    found = op(x, axis=axis)
+    return expand(found, (axis,)) if keepdims else found
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def _float(x: Any, dtype: Any = None) -> Node:
+    x = as_tensor(x)
+    return cast(x, dtype or (x.dtype if x.dtype.kind == "f" else "float64"))
+
+
+def _count(x: Node, axis: Any) -> Any:
+    """How many elements a reduction joins: a number, or a symbol of the dtype of `x`."""
+    count = types.product(x.type.shape[a] for a in axes_of(axis, x.ndim))
+    return count if isinstance(count, int) else cast(dim_node(count), x.dtype)
+
+
+def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+    """The mean over axes; float64 for bools and integers. Arguments as for `sum`."""
+    x = _float(x, dtype)
+    return _reduced(ops.SUM, x, axis, keepdims) / _count(x, axis)
+
+
+def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
+    """The variance over axes.
+
+    Parameters
+    ----------
+    x, axis, keepdims : as for `sum`
+    ddof : int
+        What is subtracted from the number of elements in the divisor.
+    """
+    x = _float(x)
+    apart = x - mean(x, axis, keepdims=True)
+    return _reduced(ops.SUM, apart * apart, axis, keepdims) / (_count(x, axis) - ddof)
+
+
+def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
+    """The standard deviation over axes; arguments as for `var`."""
+    return sqrt(var(x, axis, ddof, keepdims))
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """`log(sum(exp(x)))` without overflow. Arguments as for `sum`."""
+    x = _float(x)
+    axes = axes_of(axis, x.ndim)
+    top = max(x, axes, keepdims=True)
+    top = stop_gradient(where(isfinite(top), top, 0))
+    result = log(sum(exp(x - top), axes, keepdims=True)) + top
+    return result if keepdims else _without(result, axes)
+
+
+def _without(x: Node, axes: tuple[int, ...]) -> Node:
+    return DIMSHUFFLE(x, order=tuple(a for a in range(x.ndim) if a not in axes)) if axes else x
+
+
+def softmax(x: Any, axis: Any = -1) -> Node:
+    """`exp(x)` divided by its sum along an axis (or over several), without overflow."""
+    x = _float(x)
+    powers = exp(x - stop_gradient(max(x, axis, keepdims=True)))
+    return powers / sum(powers, axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Any = -1) -> Node:
+    """The logarithm of `softmax`, also where that is 0."""
+    x = _float(x)
+    lowered = x - stop_gradient(max(x, axis, keepdims=True))
+    return lowered - log(sum(exp(lowered), axis, keepdims=True))
+
+
+def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: bool = False) -> Node:
+    """The norm of vectors: the root of the sum of squares, or the `ord`-norm.
+
+    Where the root is of 0, the derivative is 0.
+
+    Parameters
+    ----------
+    x : tensor_like
+    ord : None, "fro", a positive number, 0, inf or -inf
+        None (or 2, or "fro") sums squares, over all axes together; 0 counts what is not 0.
+    axis, keepdims : as for `sum`
+    """
+    x = _float(x)
+    if isinstance(ord, int | float) and ord != 2 and len(axes_of(axis, x.ndim)) > 1:
+        raise errors.NotSupportedError(f"the {ord}-norm of matrices", fix="give one axis, or flatten")
+    if ord is None or ord == "fro" or ord == 2:
+        squares = sum(x * x, axis, keepdims=keepdims)
+        none = squares == 0
+        return where(none, 0, sqrt(where(none, 1, squares)))
+    sizes = apply("abs", x)
+    if ord == math.inf:
+        return max(sizes, axis, keepdims)
+    if ord == -math.inf:
+        return min(sizes, axis, keepdims)
+    if ord == 0:
+        return sum(cast(x != 0, x.dtype), axis, keepdims=keepdims)
+    if ord == 1:
+        return sum(sizes, axis, keepdims=keepdims)
+    if not isinstance(ord, int | float) or ord < 0:
+        raise errors.ArgumentError("there is no such norm", got=repr(ord))
+    return power(sum(power(sizes, ord), axis, keepdims=keepdims), 1 / ord)
+
+
+# ---- running reductions ----------------------------------------------------------------------------------------------
+
+
+def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
+    """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan."""
+    return _running(_accumulated(x, dtype), axis, 0, lambda total, row: total + row)
+
+
+def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
+    """The products of the elements up to each one, along an axis. See `cumsum`."""
+    return _running(_accumulated(x, dtype), axis, 1, lambda total, row: total * row)
+
+
+def cummax(x: Any, axis: int | None = None) -> Node:
+    """The largest of the elements up to each one, along an axis. See `cumsum`."""
+    x = as_tensor(x)
+    lowest = False if x.dtype.kind == "b" else -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return _running(x, axis, lowest, lambda total, row: apply("maximum", total, row))
+
+
+def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:
+    if axis is None:
+        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
+    axis = axis_of(axis, x.ndim)
+    rest = [a for a in range(x.ndim) if a != axis]
+    rows = DIMSHUFFLE(x, order=(axis, *rest)) if axis else x
+    start = full(initial, rows.type.shape[1:], x.dtype)
+    total, row = new_input(start.type), new_input(start.type)
+    after = step(total, row)
+    body = Graph.of([total, row], [after, after])
+    result = parts(scan_node(body, [start], [rows], [], rows.type.shape[0]))[1]
+    return DIMSHUFFLE(result, order=(*range(1, axis + 1), 0, *range(axis + 1, x.ndim))) if axis else result

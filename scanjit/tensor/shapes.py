@@ -1,0 +1,449 @@
+"""Functions that rearrange tensors, with NumPy's names and arguments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, as_dim, dim_node
+from scanjit.ops.expect import expect
+from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, RESHAPE, SET_SLICE, full, window
+from scanjit.ops.shape import flip as flip_axis
+from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
+from scanjit.types import Dimension
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_to",
+    "concatenate",
+    "dimshuffle",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "hstack",
+    "moveaxis",
+    "ndim",
+    "pad",
+    "ravel",
+    "repeat",
+    "reshape",
+    "roll",
+    "shape",
+    "size",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "vstack",
+]
+
+
+def shape(x: Any) -> tuple[Any, ...]:
+    """The sizes of the axes: ints where they are known, else int64 scalars."""
+    return tuple(size if isinstance(size, int) else dim_node(size) for size in as_tensor(x).type.shape)
+
+
+def size(x: Any) -> Any:
+    """The number of elements: an int where it is known, else an int64 scalar."""
+    count = types.product(as_tensor(x).type.shape)
+    return count if isinstance(count, int) else dim_node(count)
+
+
+def ndim(x: Any) -> int:
+    """The number of axes."""
+    return as_tensor(x).ndim
+
+
+def _one_argument(values: tuple[Any, ...]) -> Any:
+    """What methods like `x.reshape(2, 3)` and `x.reshape((2, 3))` are given alike."""
+    return values[0] if len(values) == 1 else values
+
+
+def reshape(x: Any, *shape: Any) -> Node:
+    """The same elements, in row-major order, in another shape.
+
+    Parameters
+    ----------
+    x : tensor_like
+    shape : ints or integer scalars
+        One size may be -1: it becomes what the number of elements asks for.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import reshape, tensor
+    >>> reshape(tensor(("T", "B", 3)), (-1, 3))
+    <reshape: float64(T*B, 3)>
+    """
+    x = as_tensor(x)
+    given = _one_argument(shape)
+    sizes = list(given) if isinstance(given, tuple | list) else given
+    unknown = (
+        [i for i, s in enumerate(sizes) if isinstance(s, int | np.integer) and s == -1]
+        if isinstance(sizes, list)
+        else [0]
+        if isinstance(sizes, int) and sizes == -1
+        else []
+    )
+    if len(unknown) > 1:
+        raise errors.ShapeError("only one size can be -1", got=given)
+    if not unknown:
+        new = dimensions(given)
+    else:
+        sizes = sizes if isinstance(sizes, list) else [sizes]
+        known = dimensions(tuple(s for i, s in enumerate(sizes) if i != unknown[0]))
+        new = (*known[: unknown[0]], _missing(x.type.shape, known), *known[unknown[0] :])
+    return x if new == x.type.shape else RESHAPE(x, shape=new)
+
+
+def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimension:
+    """The size that makes the number of elements right. What is on both sides cancels."""
+    rest, divisors = list(whole), []
+    for size in known:
+        same = [i for i, other in enumerate(rest) if other is size or (isinstance(size, int) and other == size)]
+        if same:
+            del rest[same[0]]
+        else:
+            divisors.append(size)
+    divisor = types.product(divisors)
+    if divisor == 0:
+        raise errors.ShapeError("the size -1 is not defined beside a size of 0", got=f"{whole} to {known}")
+    return types.product(rest) // divisor
+
+
+def ravel(x: Any) -> Node:
+    """All elements in row-major order, as a vector."""
+    return reshape(x, -1)
+
+
+def flatten(x: Any, ndim: int = 1) -> Node:
+    """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many."""
+    x = as_tensor(x)
+    if not 1 <= ndim <= builtin_max(x.ndim, 1):
+        raise errors.ShapeError("a tensor cannot be flattened to so many axes", got=ndim, expected=f"1 to {x.ndim}")
+    kept = x.type.shape[: ndim - 1]
+    return RESHAPE(x, shape=(*kept, types.product(x.type.shape[ndim - 1 :]))) if x.ndim != ndim else x
+
+
+builtin_max = max
+
+
+def _reordered(x: Node, order: Sequence[int | None]) -> Node:
+    return x if tuple(order) == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=tuple(order))
+
+
+def transpose(x: Any, *axes: Any) -> Node:
+    """`x` with its axes in another order; reversed if none is given."""
+    x = as_tensor(x)
+    given = _one_argument(axes) if axes else None
+    if given is None:
+        return _reordered(x, range(x.ndim)[::-1])
+    order = [axis_of(a, x.ndim) for a in (given if isinstance(given, tuple | list) else (given,))]
+    if sorted(order) != list(range(x.ndim)):
+        raise errors.ShapeError("the axes of a transpose must be all axes, once each", got=given)
+    return _reordered(x, order)
+
+
+def dimshuffle(x: Any, *pattern: Any) -> Node:
+    """`x` with its axes in the order of a pattern, in which "x" (or None) is a new axis of size 1.
+
+    Axes may be left out if their size is 1.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import dimshuffle, tensor
+    >>> dimshuffle(tensor(("T", "B")), 1, "x", 0)
+    <dimshuffle: float64(B, 1, T)>
+    """
+    x = as_tensor(x)
+    given = pattern[0] if len(pattern) == 1 and isinstance(pattern[0], tuple | list) else pattern
+    return _reordered(
+        x, [None if a is None or (isinstance(a, str) and a == "x") else axis_of(a, x.ndim) for a in given]
+    )
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
+    """`x` with two axes exchanged."""
+    x = as_tensor(x)
+    order = list(range(x.ndim))
+    a, b = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
+    order[a], order[b] = b, a
+    return _reordered(x, order)
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Node:
+    """`x` with axes moved to other places, the others in order."""
+    x = as_tensor(x)
+    sources, targets = (
+        [axis_of(a, x.ndim) for a in (given if isinstance(given, tuple | list) else (given,))]
+        for given in (source, destination)
+    )
+    if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
+        raise errors.ArgumentError("each axis is moved to one place", got=f"{source} to {destination}")
+    order = [a for a in range(x.ndim) if a not in sources]
+    for target, a in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, a)
+    return _reordered(x, order)
+
+
+def expand_dims(x: Any, axis: Any) -> Node:
+    """`x` with new axes of size 1 at these places of the result."""
+    x = as_tensor(x)
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    new = axes_of(tuple(given), x.ndim + len(given))
+    kept = iter(range(x.ndim))
+    return _reordered(x, [None if a in new else next(kept) for a in range(x.ndim + len(new))])
+
+
+def squeeze(x: Any, axis: Any = None) -> Node:
+    """`x` without axes of size 1: those given, or all that are known to have it."""
+    x = as_tensor(x)
+    dropped = [a for a, n in enumerate(x.type.shape) if n == 1] if axis is None else axes_of(axis, x.ndim)
+    for a in dropped:
+        if isinstance(x.type.shape[a], int) and x.type.shape[a] != 1:
+            raise errors.ShapeError("only axes of size 1 can be squeezed", got=f"axis {a} of {x.type}")
+    return _reordered(x, [a for a in range(x.ndim) if a not in dropped])
+
+
+def _at_least(x: Any, ndim: int) -> Node:
+    x = as_tensor(x)
+    return x if x.ndim >= ndim else _reordered(x, [*[None] * (ndim - x.ndim), *range(x.ndim)])
+
+
+def atleast_1d(x: Any) -> Node:
+    """`x`, with an axis if it has none."""
+    return _at_least(x, 1)
+
+
+def atleast_2d(x: Any) -> Node:
+    """`x`, with new axes in front so that there are two."""
+    return _at_least(x, 2)
+
+
+def atleast_3d(x: Any) -> Node:
+    """`x`, with new axes so that there are three; a matrix gets one behind, as in NumPy."""
+    x = as_tensor(x)
+    return (
+        _reordered(x, [0, 1, None])
+        if x.ndim == 2
+        else _reordered(x, [None, 0, None])
+        if x.ndim == 1
+        else _at_least(x, 3)
+    )
+
+
+def broadcast_to(x: Any, shape: Any) -> Node:
+    """`x` stretched to a shape."""
+    x, new = as_tensor(x), dimensions(shape)
+    return x if x.type.shape == new else BROADCAST_TO(x, shape=new)
+
+
+# ---- several tensors -------------------------------------------------------------------------------------------------
+
+
+def concatenate(tensors: Sequence[Any], axis: int = 0) -> Node:
+    """Tensors one after the other along an axis, promoted to one dtype.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import concatenate, tensor
+    >>> concatenate([tensor(("n", 3)), tensor((2, 3))])
+    <concatenate: float64(n + 2, 3)>
+    """
+    nodes = _several(tensors, "concatenate")
+    if nodes[0].ndim == 0:
+        raise errors.ShapeError("scalars cannot be concatenated", fix="use stack")
+    return CONCATENATE(*nodes, axis=axis_of(axis, nodes[0].ndim)) if len(nodes) > 1 else nodes[0]
+
+
+def _several(tensors: Any, what: str) -> list[Node]:
+    if isinstance(tensors, Node):
+        return list(tensors)
+    if not isinstance(tensors, tuple | list) or not tensors:
+        raise errors.ArgumentError(f"{what} takes a sequence of tensors", got=repr(tensors))
+    return promoted(tensors)
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Node:
+    """Tensors of one shape along a new axis."""
+    return concatenate([expand_dims(x, axis) for x in _several(tensors, "stack")], axis)
+
+
+def vstack(tensors: Sequence[Any]) -> Node:
+    """Tensors below one another."""
+    return concatenate([atleast_2d(x) for x in _several(tensors, "vstack")], 0)
+
+
+def hstack(tensors: Sequence[Any]) -> Node:
+    """Tensors beside one another."""
+    nodes = [atleast_1d(x) for x in _several(tensors, "hstack")]
+    return concatenate(nodes, 0 if nodes[0].ndim == 1 else 1)
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
+    """The parts of a tensor along an axis.
+
+    Parameters
+    ----------
+    x : tensor_like
+    indices_or_sections : int or sequence
+        The number of equal parts; or the indices at which to cut (out of bounds they count as NumPy's slices do).
+    axis : int
+    """
+    from scanjit.tensor.indexing import getitem
+
+    x = as_tensor(x)
+    axis = axis_of(axis, x.ndim)
+    n = x.type.shape[axis]
+    if not isinstance(indices_or_sections, int | np.integer):
+        cuts = (
+            [None, *np.asarray(indices_or_sections).tolist(), None]
+            if not isinstance(indices_or_sections, tuple | list)
+            else [None, *indices_or_sections, None]
+        )
+        before = (slice(None),) * axis
+        return [getitem(x, (*before, slice(a, b))) for a, b in itertools.pairwise(cuts)]
+    parts = int(indices_or_sections)
+    if parts < 1 or (isinstance(n, int) and n % parts):
+        raise errors.ShapeError(
+            "a tensor cannot be split into so many equal parts", got=f"{n} entries in {parts} parts"
+        )
+    length = n // parts
+    x = expect(x, (n, length * parts, f"an axis of {{left}} entries has no {parts} equal parts"))
+    return [window(x, axis, i * length, length) for i in range(parts)]
+
+
+# ---- repeated, turned, moved -----------------------------------------------------------------------------------------
+
+
+def tile(x: Any, reps: Any) -> Node:
+    """`x` repeated as a whole, `reps` times along each axis (the last one, if it is a number)."""
+    x, counts = as_tensor(x), dimensions(reps)
+    x = _at_least(x, len(counts))
+    counts = (*[1] * (x.ndim - len(counts)), *counts)
+    spread = [None if i % 2 == 0 else i // 2 for i in range(2 * x.ndim)]
+    shape = [n for pair in zip(counts, x.type.shape, strict=True) for n in pair]
+    if all(isinstance(c, int) and c == 1 for c in counts):
+        return x
+    wide = BROADCAST_TO(_reordered(x, spread), shape=tuple(shape))
+    return RESHAPE(wide, shape=tuple(c * n for c, n in zip(counts, x.type.shape, strict=True)))
+
+
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
+    """`x` with each entry repeated along an axis (None: all elements in row-major order).
+
+    Parameters
+    ----------
+    x : tensor_like
+    repeats : int, integer scalar, or a sequence of ints
+        How often each entry comes.
+    axis : int or None
+    """
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = axis_of(axis, x.ndim)
+    n = x.type.shape[axis]
+    if not isinstance(repeats, Node | int | types.Dim) and np.ndim(repeats):
+        counts = np.asarray(repeats)
+        if counts.shape != (1,):
+            from scanjit.tensor.indexing import take
+
+            types.equate(n, len(counts), "the number of entries and of repeats")
+            return take(x, np.repeat(np.arange(len(counts)), counts), axis)
+        repeats = counts[0]
+    (count,) = dimensions(repeats)
+    order = [*range(axis + 1), None, *range(axis + 1, x.ndim)]
+    shape = list(x.type.shape)
+    wide = BROADCAST_TO(_reordered(x, order), shape=(*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return RESHAPE(wide, shape=(*shape[:axis], n * count, *shape[axis + 1 :]))
+
+
+def flip(x: Any, axis: Any = None) -> Node:
+    """`x` with axes (None: all) reversed."""
+    x = as_tensor(x)
+    for a in axes_of(axis, x.ndim):
+        x = flip_axis(x, a)
+    return x
+
+
+def roll(x: Any, shift: Any, axis: Any = None) -> Node:
+    """`x` with its entries moved along axes; what leaves one end comes in at the other. See `numpy.roll`."""
+    x = as_tensor(x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    for a, s in zip(axes, shifts, strict=True):
+        a = axis_of(a, x.ndim)
+        n = x.type.shape[a]
+        moved = as_dim(s) % types.maximum(n, 1)
+        if not (isinstance(moved, int) and moved == 0):
+            x = CONCATENATE(window(x, a, n - moved, moved), window(x, a, 0, n - moved), axis=a)
+    return x
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Node:
+    """`x` with entries before and after those along each axis.
+
+    Parameters
+    ----------
+    x : tensor_like
+    pad_width : int, (before, after), or such a pair an axis
+        How many entries; integer scalars are allowed.
+    mode : "constant", "edge", "reflect", "symmetric" or "wrap"
+        What they are, as for `numpy.pad`; a reflection must be shorter than what it reflects.
+    constant_values : number
+        For "constant".
+    """
+    x = as_tensor(x)
+    widths = _pad_widths(pad_width, x.ndim)
+    if mode == "constant":
+        start = tuple(before for before, _ in widths)
+        whole = tuple(b + n + a for (b, a), n in zip(widths, x.type.shape, strict=True))
+        return SET_SLICE(full(constant_values, whole, x.dtype), x, start=start, step=(1,) * x.ndim)
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise errors.ArgumentError("there is no such way to pad", got=repr(mode))
+    for axis, (before, after) in enumerate(widths):
+        n = x.type.shape[axis]
+        parts = []
+        for count, first in ((before, True), (after, False)):
+            if isinstance(count, int) and count == 0:
+                part = None
+            elif mode == "edge":
+                one = window(x, axis, 0 if first else n - 1, 1)
+                part = BROADCAST_TO(one, shape=(*x.type.shape[:axis], count, *x.type.shape[axis + 1 :]))
+            elif mode == "wrap":
+                part = window(x, axis, n - count if first else 0, count)
+            else:
+                skipped = 1 if mode == "reflect" else 0
+                part = window(x, axis, count - 1 + skipped if first else n - 1 - skipped, count, -1)
+            parts.append(part)
+        joined = [part for part in (parts[0], x, parts[1]) if part is not None]
+        x = CONCATENATE(*joined, axis=axis) if len(joined) > 1 else x
+    return x
+
+
+def _pad_widths(given: Any, ndim: int) -> list[tuple[Dimension, Dimension]]:
+    given = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(given, tuple | list):
+        given = (given, given)
+    if len(given) == 1 and not isinstance(given[0], tuple | list):
+        given = (given[0], given[0])
+    if not isinstance(given[0], tuple | list):
+        given = (given,) * ndim
+    if len(given) == 1:
+        given = tuple(given) * ndim
+    if len(given) != ndim or any(len(pair) != 2 for pair in given):
+        raise errors.ArgumentError("padding is a number, a pair, or a pair an axis", got=given)
+    widths = [(as_dim(before), as_dim(after)) for before, after in given]
+    if any(isinstance(w, int) and w < 0 for pair in widths for w in pair):
+        raise errors.ArgumentError("padding must not be negative", got=given)
+    return widths

@@ -1,0 +1,183 @@
+"""Symbols: inputs of functions, constants, and tensors made of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.config import config
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE
+from scanjit.types import Dimension, Type
+
+
+def tensor(shape: Any, dtype: Any = None, name: str | None = None) -> Node:
+    """A new symbol, to be an input of a function.
+
+    Parameters
+    ----------
+    shape : int, str, None or a sequence of them
+        The sizes: a number; `None` for any size; or a name. Equal names are equal sizes, across all symbols.
+    dtype : a dtype or its name
+        By default `config.floatX`.
+    name : str, optional
+        Its name in prints and in errors, and as a keyword argument.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor
+    >>> tensor(("T", "B", 64), "float32", name="x")
+    <x: float32(T, B, 64)>
+    """
+    if name is not None and not isinstance(name, str):
+        raise errors.ArgumentError("a name must be a string", got=repr(name))
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return ir.new_input(Type(types.dtype_of(dtype or config.floatX), tuple(map(_dimension, sizes))), name)
+
+
+def _dimension(size: Any) -> Dimension:
+    if size is None or isinstance(size, str):
+        return types.size(size)
+    if isinstance(size, types.Dim):
+        return size
+    if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0:
+        return int(size)
+    raise errors.ArgumentError(
+        "a size of a symbol must be a number, a name, or None", got=repr(size), expected="int >= 0, str or None"
+    )
+
+
+def _maker(ndim: int, fixed: str | None = None) -> Callable[..., Node]:
+    """A short form of `tensor` for a rank, and perhaps a dtype."""
+    kind = ("scalar", "vector", "matrix")[ndim] if ndim < 3 else f"{ndim}-d tensor"
+
+    def make(name: str | None = None, dtype: Any = None) -> Node:
+        return tensor((None,) * ndim, fixed if dtype is None else dtype, name)
+
+    make.__doc__ = f"A new symbol: a {kind} of {fixed or '`config.floatX`, or of `dtype`'}. See `tensor`."
+    return make
+
+
+scalar, vector, matrix, tensor3, tensor4 = map(_maker, range(5))
+
+
+def _makers(dtype: str) -> list[Callable[..., Node]]:
+    return [_maker(ndim, dtype) for ndim in range(5)]
+
+
+bscalar, bvector, bmatrix, btensor3, btensor4 = _makers("int8")
+wscalar, wvector, wmatrix, wtensor3, wtensor4 = _makers("int16")
+iscalar, ivector, imatrix, itensor3, itensor4 = _makers("int32")
+lscalar, lvector, lmatrix, ltensor3, ltensor4 = _makers("int64")
+fscalar, fvector, fmatrix, ftensor3, ftensor4 = _makers("float32")
+dscalar, dvector, dmatrix, dtensor3, dtensor4 = _makers("float64")
+for _prefix in ("", *"bwilfd"):
+    for _kind in ("scalar", "vector", "matrix", "tensor3", "tensor4"):
+        globals()[_prefix + _kind].__name__ = globals()[_prefix + _kind].__qualname__ = _prefix + _kind
+
+
+def constant(value: Any, dtype: Any = None) -> Node:
+    """A symbol whose value is known.
+
+    Parameters
+    ----------
+    value : array_like
+    dtype : a dtype or its name
+        By default the array's own.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import constant
+    >>> constant([1.0, 2.0])
+    <constant: float64(2)>
+    """
+    if isinstance(value, Node):
+        raise errors.ArgumentError("the value of a symbol is not known while a function is built", got=repr(value))
+    return as_tensor(value, dtype)
+
+
+def as_tensor(x: Any, dtype: Any = None) -> Node:
+    """A symbol for anything: symbols, shared variables, arrays, numbers, and lists of them (which are stacked).
+
+    Parameters
+    ----------
+    x : the value.
+    dtype : a dtype or its name
+        What to convert to; by default the value's own.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import as_tensor, scalar
+    >>> as_tensor([scalar(), 1])
+    <concatenate: float64(2)>
+    """
+    if isinstance(x, tuple | list) and any(map(_has_symbol, x)):
+        node = _stacked([as_tensor(item) for item in x])
+    else:
+        node = ir.as_node(x)
+    return node if dtype is None else cast(node, dtype)
+
+
+def _has_symbol(x: Any) -> bool:
+    return (
+        isinstance(x, Node)
+        or hasattr(x, "__scanjit_node__")
+        or (isinstance(x, tuple | list) and any(map(_has_symbol, x)))
+    )
+
+
+def _stacked(rows: Sequence[Node]) -> Node:
+    return CONCATENATE(*(DIMSHUFFLE(x, order=(None, *range(x.ndim))) for x in promoted(rows)), axis=0)
+
+
+def promoted(values: Sequence[Any], dtype: Any = None) -> list[Node]:
+    """The values as symbols of one dtype: the one given, or the one that they promote to."""
+    nodes = [as_tensor(value) for value in values]
+    dtype = types.promote([node.dtype for node in nodes]) if dtype is None else dtype
+    return [cast(node, dtype) for node in nodes]
+
+
+def dimensions(shape: Any) -> tuple[Dimension, ...]:
+    """A shape that a user gave (ints and integer scalars) as dimensions."""
+    if isinstance(shape, Node) and shape.ndim == 1 and isinstance(shape.type.shape[0], int):
+        shape = tuple(shape)
+    sizes = shape if isinstance(shape, tuple | list) else shape.tolist() if isinstance(shape, np.ndarray) else (shape,)
+    sizes = sizes if isinstance(sizes, tuple | list) else (sizes,)
+    found = tuple(ir.as_dim(s if isinstance(s, types.Dim | int) else as_tensor(s)) for s in sizes)
+    for size in found:
+        if isinstance(size, int) and size < 0:
+            raise errors.ShapeError("a size must not be negative", got=shape)
+    return found
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """An axis that a user gave, counted from the front."""
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
+        raise errors.ArgumentError("an axis must be an integer", got=repr(axis))
+    if not -ndim <= axis < ndim:
+        raise errors.ShapeError(
+            f"axis {axis} is out of bounds for a tensor of {ndim} dimensions", expected=f"{-ndim} <= axis < {ndim}"
+        )
+    return int(axis) % ndim
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes that a user gave (None: all) as a sorted tuple, counted from the front."""
+    if axis is None:
+        return tuple(range(ndim))
+    found = [axis_of(a, ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
+    if len(set(found)) != len(found):
+        raise errors.ArgumentError("an axis is given twice", got=axis)
+    return tuple(sorted(found))
+
+
+__all__ = [
+    "as_tensor",
+    "constant",
+    "tensor",
+    *(p + k for p in ("", *"bwilfd") for k in ("scalar", "vector", "matrix", "tensor3", "tensor4")),
+]
