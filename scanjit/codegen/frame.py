@@ -16,6 +16,8 @@ from scanjit.types import Dimension
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
+SCRATCH = Buffer(np.dtype("int8"), (8192,), "temporary", "scratch")
+"""Where a register tile is put before the rows of its epilogue are computed one after the other."""
 
 
 class Scope:
@@ -165,31 +167,25 @@ class Frame:
 
     # ---- addresses -----------------------------------------------------------------------------------------------------
 
-    def pointer(self, access: Access, point: Point) -> str:
-        """The address of an access, without the steps of the lanes."""
-        text, level = self.address(access.buffer, access.offset), 0
-        loops = [loop for loop in access.strides if loop is not self.lane]
-        for loop in sorted(loops, key=lambda x: self.level[x]):
-            level = max(level, self.level[loop])
-            step = self.size(access.strides[loop] * access.buffer.dtype.itemsize)
-            text = self.remember(
-                level,
-                ("pointer", text, loop, step, point.row if loop is self.tile.rows else 0),
-                "q",
-                f"{text} + {_times(self.counter(loop, point), step)}",
-            )
-        return text
-
     def vector(self, access: Access, point: Point) -> tuple[str, Dimension]:
-        """The address of a vector's first lane, and the bytes from lane to lane (0: one element for all)."""
-        text, lane, itemsize = self.pointer(access, point), self.lane, access.buffer.dtype.itemsize
-        stride = access.strides.get(lane, 0) if lane is not None else 0
-        if lane is None or stride == 0:
+        """The address of a vector's first lane, and the bytes from lane to lane (0: one element for all).
+
+        Every step but the innermost one is a variable of its own, written in the scope of its loop."""
+        itemsize = access.buffer.dtype.itemsize
+        text, level = self.address(access.buffer, access.offset), 0
+        loops = sorted(access.strides, key=lambda loop: self.level[loop])
+        for loop in loops:
+            level = max(level, self.level[loop])
+            counter, step = self.counter(loop, point), self.size(access.strides[loop] * itemsize)
+            if counter != "0":
+                text += f" + {counter}" if step == "1" else f" + {counter}*{step}"
+                if loop is not loops[-1]:
+                    row = point.row if loop is self.tile.rows else 0
+                    text = self.remember(level, ("pointer", text, row), "q", text)
+        lane = self.lane
+        if lane is None or access.strides.get(lane, 0) == 0:
             return text, 0
-        counter = self.counter(lane, point)
-        if counter != "0":
-            text += f" + {_times(counter, self.size(stride * itemsize))}"
-        step = (1 if access.panel is lane else stride) * itemsize
+        step = (1 if access.panel is lane else access.strides[lane]) * itemsize
         if point.vector:
             text += f" + {self.size(point.vector * point.width * step)}"
         return text, itemsize if point.width == 1 else step
@@ -204,6 +200,3 @@ class Frame:
         text = f"splat_boolx{point.width}(True)"
         return self.mask(point) or self.remember(0, text, "every", text)
 
-
-def _times(counter: str, step: str) -> str:
-    return counter if step == "1" else f"{counter}*{step}"

@@ -34,7 +34,7 @@ def generate(program: Program, vector_bytes: int, label: str = "main") -> Genera
     """Generate the source of a program."""
     writer = _MainWriter(vector_bytes)
     writer.statements(program.body, 0)
-    loads = [f"    {name} = load_i64(table + {8 * i})" for i, name in enumerate(writer.table.values())]
+    loads = [f"    {name} = load_i64(table{f' + {8 * i}' if i else ''})" for i, name in enumerate(writer.table.values())]
     body = [*loads, *("    " + line for line in writer.lines)]
     main = finished(label, body, {(STATUS, 0): "table"}, {}, local=frozenset(writer.kernels))
     return Generated(main, writer.kernels, [entry for _, entry in writer.table])

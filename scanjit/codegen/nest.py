@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from scanjit.codegen.frame import Point
-from scanjit.codegen.names import imports
+from scanjit.codegen.frame import SCRATCH, Point
+from scanjit.codegen.names import imports, suffix
 from scanjit.codegen.reduce import ReductionWriter
 from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, walk_values
 from scanjit.types import Dimension
+
+
+SPILLED = -1
+"""The row of a point inside the loop over the rows of a tile that was put into memory."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,46 @@ class NestWriter(ReductionWriter):
         if self.nest.time is not None:
             self._time(self.nest.time)
             return
-        for point in self.points():
+        points = self.points()
+        if self.tile.rows is not None and self.tile.row_block > 1 and self._has_epilogue():
+            points = self._spill(self.tile.rows, points)
+        for point in points:
             for store in self.nest.stores:
                 self.store(store, point)
+
+    def _has_epilogue(self) -> bool:
+        """Whether more is done with the reductions than storing them (and none depends on another)."""
+        values = walk_values([store.value for store in self.nest.stores])
+        nested = any(isinstance(v, Reduce) and any(isinstance(x, Reduce) for x in walk_values([v.body])) for v in values)
+        return not nested and any(not isinstance(store.value, Reduce) for store in self.nest.stores)
+
+    def _spill(self, rows: Loop, points: list[Point]) -> list[Point]:
+        """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less
+        code, and no work for rows that do not exist. Returns the copies of the body in that loop."""
+        reductions = [v for v in walk_values(self.nest.roots) if isinstance(v, Reduce)]
+        scratch, offsets, nbytes = self.address(SCRATCH, 0), {}, 0
+        for point in points:
+            for reduction in reductions:
+                total = self.reduction(reduction, point)
+                offsets[reduction, point] = nbytes
+                self.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
+                nbytes += point.width * max(reduction.dtype.itemsize, 1)
+        first, block, size = self.index[rows, 0], self.tile.row_block, rows.size
+        whole = isinstance(size, int) and size % block == 0
+        last = f"{first} + {block}" if whole else f"min({first} + {block}, {self.size(size)})"
+        name = self.fresh("i")
+        self.push(f"for {name} in range({first}, {last}):", rows, name)
+        self.index[rows, SPILLED] = name
+        row = self.fresh("row")
+        self.scope.add(f"{row} = {scratch} + ({name} - {first})*{nbytes // block}")
+        inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]
+        for point in inner:
+            for reduction in reductions:
+                offset = offsets[reduction, Point(0, point.vector, point.width)]
+                text = f"load_{suffix(reduction.dtype, point.width)}({row}{f' + {offset}' if offset else ''})"
+                self.memos[-1]["reduced", reduction, point] = self.fresh("dot")
+                self.scope.add(f"{self.memos[-1]['reduced', reduction, point]} = {text}")
+        return inner
 
     # ---- time inside -------------------------------------------------------------------------------------------------
 

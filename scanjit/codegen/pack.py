@@ -23,14 +23,14 @@ def pack_source(pack: Pack, lanes: int) -> Source:
     body.append(f"        row = panels + (j*{depth} + k*{pack.width})*{groups * size}")
     for g, source in enumerate(pack.sources):
         base = addresses.setdefault((source.buffer, source.offset), f"source{g}")
-        down, across = source.strides
+        down, across = (number(stride * size) for stride in source.strides)
+        body.append(f"        column = {base} + k*{down} + j*{across}")
         for v in range(pack.width // lanes):
-            column = f"j + {v * lanes}" if v else "j"
-            mask = f"head_x{lanes}({columns} - {column.replace('+', '-')})"
-            address = f"{base} + k*{number(down * size)} + ({column})*{number(across * size)}"
-            if across == 1:
-                value = f"load_masked_{name}({address}, {mask})"
+            past = f" + {number(v * lanes * source.strides[1] * size)}" if v else ""
+            mask = f"head_x{lanes}({columns} - j{f' - {v * lanes}' if v else ''})"
+            if source.strides[1] == 1:
+                value = f"load_masked_{name}(column{past}, {mask})"
             else:
-                value = f"load_strided_{name}({address}, {number(across * size)}, {mask})"
+                value = f"load_strided_{name}(column{past}, {across}, {mask})"
             body.append(f"        store(row + {(g * pack.width + v * lanes) * size}, {value})")
     return finished("pack", ["    " + line for line in body], addresses, numbers)

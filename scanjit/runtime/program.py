@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
-from scanjit.codegen.frame import STATUS
+from scanjit.codegen.frame import SCRATCH, STATUS
 from scanjit.ir import Node
-try:
-    from scanjit.rewrite import run as rewrite
-except ImportError:
-    from types import SimpleNamespace
-    def rewrite(o): return SimpleNamespace(outputs=list(o), notes=[])
+from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.stages import Stage, stages
-from scanjit.schedule.memory import ALIGNMENT, assign, lifetimes
+from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
 from scanjit.schedule.program import Buffer, Ref
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
@@ -112,6 +109,8 @@ class _Part:
         self.out_buffers = list(dict.fromkeys(ref.buffer for ref in self.program.outputs))
         self.outputs = [place.get(buffer) for buffer in self.out_buffers]
         self.lives = [life for life in self.lives if life.buffer in place]
+        if SCRATCH in place:
+            self.lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
         self.temporary = np.array([place[life.buffer] for life in self.lives], np.int64)
         self.constants = [(i, b.data) for b, i in place.items() if b.kind == "constant"]
         self.status = place.get(STATUS)
