@@ -106,6 +106,12 @@ def outputs(given: Any) -> list[Entry]:
     return result
 
 
+def state(given: Any) -> Entry:
+    """A structure that is fed back whole."""
+    tree, leaves = _leaves(given, "the state", "state")
+    return Entry("the state", tree, leaves, (-1,))
+
+
 def non_sequences(given: Any) -> list[Any]:
     """The values of `non_sequences` as the step gets them: arrays become constants, Python numbers stay (weak)."""
     result = []

@@ -133,11 +133,13 @@ def scan(
 
     Examples
     --------
-    >>> from scanjit import types
-    >>> from scanjit.ir import new_input
-    >>> x = new_input(types.Type(types.dtype_of("float64"), (types.size("T"),)), "x")
-    >>> scan(lambda x_t, h: 0.5 * h + x_t, sequences=x, outputs_info=0.0)
-    <part: float64(T)>
+    >>> import numpy as np
+    >>> from scanjit.tensor import tensor
+    >>> x, w = tensor(("T", 3), name="x"), tensor((3, 3), name="w")
+    >>> scan(lambda x_t, h: np.tanh(x_t + h @ w), sequences=x, outputs_info=np.zeros(3))
+    <part: float64(T, 3)>
+    >>> scan(lambda a, b: a + b, outputs_info=dict(initial=[0, 1], taps=[-2, -1]), n_steps=8)  # 1, 2, 3, 5, ... 34
+    <part: int64(8)>
     """
     loop = build(
         fn,
@@ -169,8 +171,10 @@ def build(
     strict: bool = False,
     unroll: int | bool = False,
     checkpoint: int | str | None = None,
+    stack: bool = True,
 ) -> Loop:
-    """The scan node of entries that were read; see `scan` for what they mean."""
+    """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, only the last values of
+    the outputs are results: there is nothing as long as the loop."""
     if not callable(fn):
         raise ScanError("the step is not a function", got=repr(fn))
     length = entries.count_of_steps(seqs, entries.steps(n_steps))
@@ -180,7 +184,8 @@ def build(
     rows = [windows.row_symbol(x, label) for x, label in read]
     traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
     symbols = [*traced.carries.symbols(), *rows]
-    results = [*traced.carries.shifted(traced.results), *(y for group in traced.results for y in group)]
+    stacked = [y for group in traced.results for y in group] if stack else []
+    results = [*traced.carries.shifted(traced.results), *stacked]
     results += [] if traced.until is None else [traced.until]
     captured = ir.free_variables(results, symbols)
     if strict:

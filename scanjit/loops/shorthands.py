@@ -1,19 +1,21 @@
-"""`map`, `reduce`, `foldl`, `foldr` and `filter`: scans of a usual form, with less to write."""
+"""`map`, `reduce`, `foldl`, `foldr`, `filter` and `associative_scan`: scans of a usual form, with less to write."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from scanjit import ir
 from scanjit.errors import ScanError
 from scanjit.ir import Node, apply, constant
-from scanjit.loops import entries
+from scanjit.loops import entries, windows
 from scanjit.loops.scan import build, scan
+from scanjit.loops.step import called
 from scanjit.loops.structure import describe, function_location
 from scanjit.ops.elementwise import cast
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.shape import IOTA, full, window
+from scanjit.ops.shape import CONCATENATE, IOTA, full, window
 
 
 def map(
@@ -152,7 +154,8 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
     def place(*args: Any) -> tuple[Node, Node]:
         """Where a row goes: to its place among those kept, or to the one past the end; and how many are kept."""
         rows, count, given = args[: len(seqs)], args[len(seqs)], args[len(seqs) + 1 :]
-        keep = fn(*rows, *given)
+        labels = [entry.label for entry in seqs] + [f"non_sequence {i}" for i in range(len(given))]
+        keep = called(fn, [*rows, *given], labels, where)
         if not isinstance(keep, Node) or keep.ndim or keep.dtype != bool:
             raise ScanError(
                 "the function of filter must return a boolean scalar",
@@ -169,3 +172,40 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
     kept = window(rows, 0, 0, ir.as_dim(count))
     results = [entry.tree.unflatten([GATHER(leaf.value, kept, axis=0) for leaf in entry.leaves]) for entry in seqs]
     return results[0] if len(results) == 1 else results
+
+
+def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:
+    """All partial results of combining the rows of a tensor: `x[0]`, `fn(x[0], x[1])`, `fn(fn(x[0], x[1]), x[2])`...
+
+    Parameters
+    ----------
+    fn : callable
+        Combines two rows (or structures of them) into one; associative: `fn(fn(a, b), c)` equals `fn(a, fn(b, c))`, so
+        that a compiler may group as it likes.
+    xs : tensor, or structure of tensors
+        At least one row.
+
+    Returns
+    -------
+    Node, or structure of them
+        Of the type of `xs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scanjit.ir import constant
+    >>> associative_scan(lambda a, b: a * b, constant(np.array([1.0, 2.0, 3.0])))  # 1, 2, 6
+    <concatenate: float64(3)>
+    """
+    (entry,) = entries.sequences([xs])
+    needs = "associative_scan needs at least one row, got {right}"
+    whole = [windows.with_rows(leaf.value, 1, needs, "leave it out where there are no rows") for leaf in entry.leaves]
+
+    @functools.wraps(fn)
+    def step(row: Any, before: Any) -> list[Any]:
+        return [fn(before, row)]
+
+    first = entry.tree.unflatten([windows.row(x, 0) for x in whole])
+    others = entry.tree.unflatten([window(x, 0, 1, x.type.shape[0] - 1) for x in whole])
+    rest = entry.tree.leaves_of(scan(step, [{"input": others}], [{"initial": first}]))
+    return entry.tree.unflatten([CONCATENATE(window(x, 0, 0, 1), y, axis=0) for x, y in zip(whole, rest, strict=True)])

@@ -31,7 +31,9 @@ def until(condition: Any) -> Until:
     Examples
     --------
     >>> from scanjit.loops import scan
-    >>> scan(lambda h: (h * 2, until(h > 100)), outputs_info=1.0, n_steps=50)  # doctest: +SKIP
+    >>> doubled = scan(lambda h: (h * 2, until(h * 2 > 100)), outputs_info=1.0, n_steps=50)  # 2, 4, ... 64, 128
+    >>> doubled.ndim
+    1
     """
     return Until(condition)
 

@@ -1,4 +1,4 @@
-"""`expect`: a tensor, on condition that sizes are as they must be."""
+"""What is known of values: `expect` states bounds on sizes, `via` that two computations have one value."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import types
-from scanjit.ir import Node
-from scanjit.ops.shape import View
+from scanjit import errors, types
+from scanjit.ir import Node, Op
+from scanjit.ops.shape import View, broadcast_to
 from scanjit.types import Dimension, Type
 
 Bound = tuple[Dimension, Dimension, str]
@@ -50,3 +50,30 @@ def expect(x: Node, *bounds: Bound) -> Node:
     """`x`, or if there is something to check, `x` with the bounds that are not certain to hold."""
     kept = tuple(bound for bound in bounds if not types.not_negative(bound[1] - bound[0]))
     return EXPECT(x, bounds=kept) if kept else x
+
+
+# ---- via -------------------------------------------------------------------------------------------------------------
+
+
+def _via_infer(x: Type, y: Type) -> Type:
+    if x.dtype != y.dtype or x.ndim != y.ndim:
+        raise errors.InternalError("two computations of one value must have one type", got=f"{x} and {y}")
+    for a, b in zip(x.shape, y.shape, strict=True):
+        types.equate(a, b, "the sizes of two computations of one value")
+    return x
+
+
+def _via_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> Any:
+    full = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True))
+    return VIA(*full), True
+
+
+VIA = Op(
+    "via",
+    infer=_via_infer,
+    reference=lambda x, y: x,
+    vjp=lambda g, out, x, y: (None, g),
+    jvp=lambda tangents, out, x, y: tangents[1],
+    batch=_via_batch,
+    doc="the first operand; the second is another computation of the same value, which is the one to differentiate",
+)
