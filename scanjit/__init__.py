@@ -2,8 +2,58 @@
 
 __version__ = "0.1.0"
 
-import scanjit.ops  # the op table
+from scanjit import tensor as _tensor
+from scanjit.autodiff import grad, hessian, jacobian, jvp, vjp
+from scanjit.batching import vmap
+from scanjit.config import config
+from scanjit.errors import (
+    ArgumentError,
+    DtypeError,
+    GradientError,
+    InternalError,
+    NotSupportedError,
+    OutOfBoundsError,
+    ScanError,
+    ScanjitError,
+    ShapeError,
+)
+from scanjit.ir import Node
+from scanjit.loops import *  # noqa: F403
+from scanjit.loops import __all__ as _loops
 from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.gradcheck import check_grad
+from scanjit.runtime.jit import jit, value_and_grad
 from scanjit.runtime.shared import SharedVariable, shared
+from scanjit.show import dprint, pprint
+from scanjit.tensor import *  # noqa: F403
 
-__all__ = ["CompiledFunction", "SharedVariable", "function", "shared"]
+__all__ = [
+    "ArgumentError",
+    "CompiledFunction",
+    "DtypeError",
+    "GradientError",
+    "InternalError",
+    "Node",
+    "NotSupportedError",
+    "OutOfBoundsError",
+    "ScanError",
+    "ScanjitError",
+    "ShapeError",
+    "SharedVariable",
+    "check_grad",
+    "config",
+    "dprint",
+    "function",
+    "grad",
+    "hessian",
+    "jacobian",
+    "jit",
+    "jvp",
+    "pprint",
+    "shared",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    *_loops,
+    *_tensor.__all__,
+]

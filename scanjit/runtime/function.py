@@ -277,7 +277,9 @@ def _check_complete(graph: FunctionGraph, name: str) -> None:
 class Executable(Protocol):
     """A compiled program: what a backend gives."""
 
-    source: str
+    @property
+    def source(self) -> str:
+        """The generated code."""
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output, from the values of the leaves and of the sizes."""

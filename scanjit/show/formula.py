@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from scanjit import ir, types
+from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Graph, Node
 from scanjit.show.subject import leaf_name, number, setting, subject
-from scanjit.types import Dimension
+from scanjit.types import Dim, Dimension
 
 # What binds tighter has the higher number, as in Python.
 _COMPARE, _OR, _XOR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
@@ -55,8 +55,10 @@ def pprint(x: Any) -> str:
     >>> sj.pprint((x + y) * x - (x * y + y))
     '(x + y) * x - (x * y + y)'
     """
-    (node,) = subject(x)[1]
-    return _Formula(_Names()).text(node)[0]
+    _, roots, _ = subject(x)
+    if len(roots) != 1:
+        raise errors.ArgumentError("pprint shows one expression", got=f"{len(roots)}", fix="use dprint for several")
+    return _Formula(_Names()).text(roots[0])[0]
 
 
 class _Names:
@@ -92,9 +94,9 @@ class _Formula:
     def text(self, root: Node) -> Text:
         """The formula of a node."""
         order = ir.walk([root], self.known.keys())
-        for node in order:  # names that users gave come before made-up ones
-            if node.op in (INPUT, SHARED) and node not in self.known:
-                self.names.leaf(node)
+        leaves = [node for node in order if node.op in (INPUT, SHARED) and node not in self.known]
+        for node in sorted(leaves, key=lambda node: leaf_name(node) is None):  # given names before made-up ones
+            self.names.leaf(node)
         for node in order:
             if node not in self.known:
                 text, binds = self._make(node)
@@ -153,13 +155,29 @@ def _dim(dim: Dimension) -> Text:
     return str(dim), _ATOM if isinstance(dim, int) or types.as_atom(dim) is not None else _SUM
 
 
-def _index(dim: Any, start: Dimension, length: Dimension, step: int) -> str:
+def _range(dim: Dimension, start: Dimension, length: Dimension, step: int) -> str:
     """One axis of a slice, as Python writes it."""
-    last = dim - 1 if step < 0 else 0
+    first = "" if start == (dim - 1 if step < 0 else 0) else _one(dim, start)
+    length = _unclipped(length)
     stop = start + length * step
-    first = "" if start is last or start == last else str(start)
-    end = "" if stop is dim or (step < 0 and stop == -1) else str(stop)
-    return f"{first}:{end}" + (f":{step}" if step != 1 else "")
+    atom = types.as_atom(stop)
+    if atom is not None and atom.kind == "min" and dim in atom.args:  # min(3, n), as a slice of n cannot reach further
+        stop = atom.args[0] if atom.args[1] is dim else atom.args[1]
+    to_the_end = (dim - start + step - 1) // step if step > 0 else start // -step + 1
+    last = "" if length == to_the_end else _one(dim, stop)
+    return f"{first}:{last}" + (f":{step}" if step != 1 else "")
+
+
+def _unclipped(length: Dimension) -> Dimension:
+    """`a` for `max(a, 0)`: the length of a slice is never negative."""
+    atom = types.as_atom(length)
+    return atom.args[0] if atom is not None and atom.kind == "max" and atom.args[1] == 0 else length
+
+
+def _one(dim: Dimension, index: Dimension) -> str:
+    """An index, counted from the end where that is known to be shorter."""
+    back = index - dim
+    return str(back) if isinstance(back, int) and isinstance(dim, Dim) else str(index)
 
 
 def _brackets(indices: Sequence[str]) -> str:
@@ -169,16 +187,18 @@ def _brackets(indices: Sequence[str]) -> str:
     return f"[{', '.join(kept)}]"
 
 
-def _slice(formula: _Formula, node: Node) -> Text:
-    p = node.params
-    axes = zip(node.operands[0].type.shape, p["start"], p["length"], p["step"], strict=True)
-    return formula.primary(node.operands[0]) + _brackets([_index(*axis) for axis in axes]), _ATOM
+def _slice(formula: _Formula, node: Node, dropped: Sequence[int] = ()) -> Text:
+    """A slice; along the axes `dropped`, of which one entry is taken, an index."""
+    (x,), p = node.operands, node.params
+    axes = enumerate(zip(x.type.shape, p["start"], p["length"], p["step"], strict=True))
+    indices = [_one(axis[0], axis[1]) if k in dropped else _range(*axis) for k, axis in axes]
+    return formula.primary(x) + _brackets(indices), _ATOM
 
 
 def _set_slice(formula: _Formula, node: Node) -> Text:
     x, v = node.operands
     axes = zip(x.type.shape, node.params["start"], v.type.shape, node.params["step"], strict=True)
-    return f"{formula.primary(x)}{_brackets([_index(*axis) for axis in axes])}.set({formula.known[v][0]})", _ATOM
+    return f"{formula.primary(x)}{_brackets([_range(*axis) for axis in axes])}.set({formula.known[v][0]})", _ATOM
 
 
 def _gathered(formula: _Formula, node: Node, indices: Iterable[Node]) -> str:
@@ -199,6 +219,8 @@ def _scatter(formula: _Formula, node: Node) -> Text:
 def _dimshuffle(formula: _Formula, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
+    if x.op.name == "slice" and list(order) == sorted(kept) and len(kept) < x.ndim:
+        return _slice(formula, x, dropped=sorted(set(range(x.ndim)) - set(kept)))
     if kept == sorted(kept) and len(kept) == x.ndim:
         return formula.primary(x) + _brackets(["None" if axis is None else ":" for axis in order]), _ATOM
     if list(order) == list(range(x.ndim))[::-1]:

@@ -1,0 +1,262 @@
+"""`jit`: functions of arrays whose inputs are declared by calling them.
+
+A function is traced once for each *kind* of arguments: their nesting, dtypes, ranks, and which of their sizes are 1
+(those broadcast, as in NumPy). All other sizes are symbols: a new batch size or length runs the same code.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
+from typing import Any, overload
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.autodiff import grad
+from scanjit.config import config
+from scanjit.loops.structure import flatten, is_symbol
+from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.types import Type
+
+Kind = tuple[np.dtype, tuple[bool, ...]]
+"""A dtype, and for each axis whether its size is 1."""
+
+
+@overload
+def jit(fn: Callable[..., Any], *, mode: str = ..., static_argnums: int | Iterable[int] = ...) -> Jitted: ...
+@overload
+def jit(
+    fn: None = None, *, mode: str = ..., static_argnums: int | Iterable[int] = ...
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    fn: Callable[..., Any] | None = None, *, mode: str = "numba", static_argnums: int | Iterable[int] = ()
+) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    """Compile a Python function of arrays; also a decorator, with or without arguments.
+
+    Parameters
+    ----------
+    fn : a function written with `scanjit`'s and NumPy's functions. Arguments and results may be nested in tuples,
+        lists, dicts, named tuples and dataclasses. It is called with symbols, once for each kind of arguments.
+    mode : as for `function`.
+    static_argnums : positions of arguments that are no arrays but settings: `fn` gets them as they are, and each
+        different value (they must be hashable) is compiled for. So `None` is treated wherever it stands.
+
+    Returns
+    -------
+    Jitted
+        Called with symbols instead of arrays, it is `fn` itself: jitted functions are parts of others.
+
+    Notes
+    -----
+    Python numbers are arguments too, not constants: an int is an int64 scalar; a float has the dtype of the float
+    arrays among the arguments (a float32 model with a rate of `0.1` stays float32), or `config.floatX` without any.
+
+    Examples
+    --------
+    >>> import numpy as np, scanjit as sj
+    >>> @sj.jit
+    ... def normalized(x, eps):
+    ...     return {"x": x / (x.sum() + eps), "sum": x.sum()}
+    >>> normalized(np.array([1.0, 3.0]), 0.0)
+    {'x': array([0.25, 0.75]), 'sum': array(4.)}
+    """
+    if fn is None:
+        return lambda fn: Jitted(fn, mode, static_argnums)
+    return Jitted(fn, mode, static_argnums)
+
+
+class Jitted:
+    """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads."""
+
+    def __init__(self, fn: Callable[..., Any], mode: str, static_argnums: int | Iterable[int]) -> None:
+        check_mode(mode)
+        if not callable(fn):
+            raise errors.ArgumentError("jit compiles a function", got=repr(fn))
+        functools.update_wrapper(self, fn)
+        self.fn, self.mode = fn, mode
+        self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._functions: dict[Any, CompiledFunction] = {}
+        self._tracing = threading.RLock()
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if not named and not self.static and all([type(arg) is np.ndarray for arg in args]):
+            # Most calls: nothing to take apart.
+            compiled = self._functions.get(tuple([(arg.dtype, tuple([n == 1 for n in arg.shape])) for arg in args]))
+            return (compiled or self._find(_Call(self, args, named)))(*args)
+        call = _Call(self, args, named)
+        if any(map(is_symbol, call.leaves)):
+            return self.fn(*args, **named)
+        return self._find(call)(*call.arrays)
+
+    def function(self, *args: Any, **named: Any) -> CompiledFunction:
+        """The compiled function that is called for arguments like these: to see its graph, source, `explain()`."""
+        return self._find(_Call(self, args, named))
+
+    def _find(self, call: _Call) -> CompiledFunction:
+        key = call.key()
+        compiled = self._functions.get(key)
+        if compiled is None:
+            with self._tracing:  # so that a kind of arguments is compiled once, whoever comes first
+                compiled = self._functions.get(key)
+                if compiled is None:
+                    compiled = self._functions[key] = call.compile()
+        return compiled
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {getattr(self, '__qualname__', self.fn)}: {len(self._functions)} compiled>"
+
+    def __reduce__(self) -> str:
+        return str(getattr(self, "__qualname__", ""))  # as functions: by name
+
+
+class _Call:
+    """The arguments of one call, taken apart.
+
+    `None`, alone or within an argument, is a setting: the function gets it as it is."""
+
+    def __init__(self, jitted: Jitted, args: Sequence[Any], named: dict[str, Any]) -> None:
+        if named:  # by position where possible: it is one kind of call, however it is written
+            bound = inspect.signature(jitted.fn).bind(*args, **named)
+            args, named = bound.args, bound.kwargs
+        self.jitted, self.count = jitted, len(args)
+        self.static = {i % len(args): args[i] for i in jitted.static if -len(args) <= i < len(args)}
+        self.given: dict[int | str, Any] = {i: arg for i, arg in enumerate(args) if i not in self.static}
+        self.given |= sorted(named.items())
+        taken = [flatten(arg) for arg in self.given.values()]
+        self.trees = [tree for _, tree in taken]
+        self.leaves = [leaf for leaves, _ in taken for leaf in leaves]
+        self.arrays = [leaf for leaf in self.leaves if leaf is not None]
+
+    def key(self) -> Any:
+        """What decides which compiled function serves the call."""
+        kinds = self.kinds()
+        if not self.static and self.given and all([type(arg) is np.ndarray for arg in self.given.values()]):
+            if len(self.given) == self.count:
+                return kinds  # the short key of the fast path
+        try:
+            static = tuple((i, type(value), value) for i, value in self.static.items())
+            hash(static)
+        except TypeError:
+            raise errors.ArgumentError(
+                f"a static argument of {self.name} must be hashable", got=repr(tuple(self.static.values()))
+            ) from None
+        absent = tuple(leaf is None for leaf in self.leaves)
+        return tuple(self.given), tuple(self.trees), absent, static, kinds
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the arrays; what has no dtype of its own takes that of the others."""
+        arrays = [_as_array(leaf) for leaf in self.arrays]
+        self._check(arrays)
+        weak = [_is_weak(leaf) and array.dtype.kind == "f" for leaf, array in zip(self.arrays, arrays, strict=True)]
+        floats = [a.dtype for a, is_weak in zip(arrays, weak, strict=True) if a.dtype.kind == "f" and not is_weak]
+        common = np.result_type(*floats) if floats else np.dtype(config.floatX)
+        return tuple(
+            (common if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
+            for array, is_weak in zip(arrays, weak, strict=True)
+        )
+
+    def _check(self, arrays: Sequence[np.ndarray]) -> None:
+        for i, array in enumerate(arrays):
+            if array.dtype.kind not in "biuf":
+                value = self.arrays[i]
+                raise errors.ArgumentError(
+                    f"{self.labels()[i]}, an argument of {self.name}, is no array of numbers",
+                    got=f"{value!r} ({type(value).__name__})",
+                    fix="if it is a setting and not data, give its position in static_argnums",
+                )
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self.jitted.fn, "__name__", "function")
+
+    def labels(self) -> list[str]:
+        """Each array as the user knows it: `x`, `params['w']`."""
+        try:
+            parameters = list(inspect.signature(self.jitted.fn).parameters.values())
+        except (TypeError, ValueError):
+            parameters = []
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        paths = []
+        for key, tree in zip(self.given, self.trees, strict=True):
+            if isinstance(key, int):
+                key = names[key] if key < len(names) else f"args[{key - len(names)}]"
+            paths += [key + path for path in tree.paths()]
+        return [path for path, leaf in zip(paths, self.leaves, strict=True) if leaf is not None]
+
+    def compile(self) -> CompiledFunction:
+        """Trace the function with symbols of the arguments' kinds."""
+        inputs = [
+            ir.new_input(Type(types.dtype_of(dtype), tuple(1 if one else types.size() for one in ones)), label)
+            for (dtype, ones), label in zip(self.kinds(), self.labels(), strict=True)
+        ]
+        symbols = iter(inputs)
+        leaves = iter([None if leaf is None else next(symbols) for leaf in self.leaves])
+        traced = {
+            key: tree.unflatten([next(leaves) for _ in range(tree.size)])
+            for key, tree in zip(self.given, self.trees, strict=True)
+        }
+        args = [self.static[i] if i in self.static else traced[i] for i in range(self.count)]
+        named = {key: value for key, value in traced.items() if isinstance(key, str)}
+        return function(inputs, self.jitted.fn(*args, **named), name=self.name, mode=self.jitted.mode)
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except Exception:
+        return np.asarray(None)
+
+
+def _is_weak(leaf: Any) -> bool:
+    """Whether a value has no dtype of its own."""
+    return isinstance(leaf, bool | int | float | list) and not isinstance(leaf, np.generic)
+
+
+def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "numba") -> Jitted:
+    """A function that returns what `fn` returns, a scalar, and its gradient.
+
+    Parameters
+    ----------
+    fn : a function as for `jit`.
+    argnums : the position of the argument to differentiate by, or several. It may be nested.
+    mode : as for `function`.
+
+    Returns
+    -------
+    Jitted
+        `(value, gradient)`: the gradient is structured as the argument, or a tuple if `argnums` is one. Called with
+        symbols, it gives symbols: use it inside `jit`, `scan` or another `value_and_grad`.
+
+    Examples
+    --------
+    >>> import numpy as np, scanjit as sj
+    >>> f = sj.value_and_grad(lambda p, x: (p["a"] * x + p["b"]).sum())
+    >>> f({"a": 2.0, "b": 1.0}, np.array([1.0, 2.0]))
+    (array(8.), {'a': array(3.), 'b': array(2.)})
+    """
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(fn)
+    def with_gradient(*args: Any, **named: Any) -> tuple[Any, Any]:
+        if any(not -len(args) <= i < len(args) for i in positions):
+            raise errors.ArgumentError(
+                "argnums are positions of arguments", got=argnums, expected=f"less than {len(args)}, which are given"
+            )
+        symbols = list(args)
+        for i in positions:
+            leaves, tree = flatten(args[i])
+            symbols[i] = tree.unflatten([ir.as_node(leaf) for leaf in leaves])
+        value = fn(*symbols, **named)
+        return value, grad(
+            value, symbols[argnums] if isinstance(argnums, int) else tuple(symbols[i] for i in positions)
+        )
+
+    return Jitted(with_gradient, mode, ())

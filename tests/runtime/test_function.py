@@ -1,0 +1,570 @@
+"""`function`: what it accepts, what it returns, what it says when something is wrong, and that it keeps its promises
+about shared state, threads and pickles."""
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+HERE = __file__
+
+
+@pytest.fixture(params=["reference", "numba"])
+def mode(request):
+    return request.param
+
+
+def says(error, *words):
+    """The message of a caught error holds all these words, and the user's file."""
+    text = str(error.value)
+    for word in words:
+        assert word in text, f"{word!r} is not in:\n{text}"
+    assert HERE in text, text
+
+
+# ---- what comes back -------------------------------------------------------------------------------------------------
+
+
+def test_outputs_come_back_in_their_structure(mode):
+    x = sj.vector("x")
+    given = np.array([1.0, 2.0])
+    one = sj.function([x], 2 * x, mode=mode)(given)
+    assert isinstance(one, np.ndarray) and one.tolist() == [2.0, 4.0]
+    assert [r.tolist() for r in sj.function([x], [x + 1, x.sum()], mode=mode)(given)] == [[2.0, 3.0], 3.0]
+    assert sj.function([x], (x.sum(),), mode=mode)(given) == (np.array(3.0),)
+    nested = sj.function([x], {"a": x + 1, "rest": [x.sum(), (x * 2,)]}, mode=mode)(given)
+    assert nested["a"].tolist() == [2.0, 3.0] and nested["rest"][1][0].tolist() == [2.0, 4.0]
+    assert sj.function([x], None, mode=mode)(given) is None
+    assert sj.function([x], [], mode=mode)(given) == []
+
+
+def test_scalars_are_arrays_without_dimensions(mode):
+    x = sj.scalar("x", dtype="float32")
+    result = sj.function([x], x * 2.0, mode=mode)(1.5)
+    assert type(result) is np.ndarray and result.shape == () and result.dtype == np.float32 and result == 3.0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint8", "float32", "float64"])
+def test_dtypes_are_exact(dtype, mode):
+    x = sj.vector("x", dtype=dtype)
+    result = sj.function([x], x[::-1], mode=mode)(np.array([0, 1], dtype))
+    assert result.dtype == dtype and result.tolist() == [1, 0]
+
+
+def test_constants_and_arrays_are_outputs_too(mode):
+    f = sj.function([], [sj.constant(2.5), np.arange(3), 7], mode=mode)
+    assert [r.tolist() for r in f()] == [2.5, [0, 1, 2], 7]
+
+
+def test_results_are_arrays_of_their_own(mode):
+    x = sj.vector("x")
+    w = sj.shared([1.0, 2.0], "w")
+    given = np.array([5.0, 6.0])
+    f = sj.function([x], [x, x, w, x + w, x + w, x[:2]], updates={w: x + w}, mode=mode)
+    results = f(given)
+    arrays = [given, w.get_value(borrow=True), *results]
+    for i, a in enumerate(arrays):
+        for b in arrays[i + 1 :]:
+            assert not np.may_share_memory(a, b)
+    for result in results:
+        assert result.flags.writeable
+        result[:] = -1
+    assert given.tolist() == [5.0, 6.0] and w.get_value().tolist() == [6.0, 8.0]
+
+
+def test_assigning_an_argument_keeps_it_apart(mode):
+    x, w = sj.vector("x"), sj.shared([1.0, 2.0], "w", shape=(None,))
+    given = np.array([3.0, 4.0])
+    sj.function([x], None, updates={w: x}, mode=mode)(given)
+    given[:] = 0
+    assert w.get_value().tolist() == [3.0, 4.0]
+
+
+def test_unused_inputs_are_fine(mode):
+    x, y = sj.scalar("x"), sj.matrix("y")
+    assert sj.function([x, y], x + 1, mode=mode)(1, [[1.0]]) == 2
+
+
+def test_new_sizes_run_the_same_function(mode):
+    x = sj.matrix("x")
+    f = sj.function([x], x.sum(0), mode=mode)
+    for shape in ((2, 3), (5, 1), (0, 4), (3, 0)):
+        given = np.random.default_rng(0).normal(size=shape)
+        np.testing.assert_allclose(f(given), given.sum(0))
+
+
+def test_many_shapes_are_not_all_remembered():
+    x = sj.vector("x")
+    f = sj.function([x], x.sum(), mode="reference")
+    for n in range(600):
+        assert f(np.ones(n)) == n
+    assert len(f._known) <= 256
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_by_position_and_by_name(mode):
+    a, b = sj.scalar("a"), sj.scalar("b")
+    f = sj.function([a, b], a - b, mode=mode)
+    assert f(3, 1) == f(3, b=1) == f(b=1, a=3) == f(a=3, b=1) == 2
+
+
+def test_wrong_arguments_are_named():
+    a, b = sj.scalar("a"), sj.scalar("b")
+    f = sj.function([a, b], a - b, name="minus", mode="reference")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(1)
+    says(error, "minus takes 2 arguments", "without argument 1 ('b') of minus", "(a: float64(), b: float64())")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(1, 2, 3)
+    says(error, "minus takes 2 arguments", "got:      3 arguments")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(1, c=3)
+    says(error, "an argument 'c'")
+    with pytest.raises(TypeError) as error:
+        f(1, a=3)
+    says(error, "'a' by position and by name")
+
+
+def test_safe_conversions_of_arguments(mode):
+    x = sj.vector("x")
+    f = sj.function([x], x * 2, mode=mode)
+    for given in (
+        [1, 2],
+        (1.0, 2.0),
+        np.array([1, 2], "int8"),
+        np.array([1, 2]),
+        np.array([1, 2], "float32"),
+        np.array([1.0, 2.0], ">f8"),
+        np.array([1.0, 2.0], np.float16),
+        [np.float64(1), 2],
+    ):
+        result = f(given)
+        assert result.dtype == np.float64 and result.tolist() == [2.0, 4.0]
+    assert f([True, False]).tolist() == [2.0, 0.0]
+    assert f([]).tolist() == []
+
+
+def test_python_numbers_and_lists_are_weak(mode):
+    x = sj.vector("x", dtype="float32")
+    assert sj.function([x], x, mode=mode)([0.1, 0.2]).dtype == np.float32
+    s = sj.scalar("s", dtype="float32")
+    assert sj.function([s], s, mode=mode)(0.1) == np.float32(0.1)
+    i = sj.ivector("i")
+    assert sj.function([i], i, mode=mode)([1, 2]).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "dtype, given, words",
+    [
+        ("float32", np.array([0.1]), ["an array of float64", "x.astype('float32')", "float32("]),
+        ("int64", np.array([0.5]), ["an array of float64", "x.astype('int64')"]),
+        ("int64", [0.5], ["a list of float64", "np.array(x, 'int64')"]),
+        ("int8", [1000], ["does not hold all of these numbers", "int8"]),
+        ("int32", np.array([1, 2]), ["an array of int64", "x.astype('int32')"]),
+        ("float64", np.array([1j]), ["complex128"]),
+        ("bool", np.array([1]), ["an array of int64"]),
+        ("float64", ["a"], ["no array of numbers", "['a'] (list)"]),
+        ("float64", [[1.0], [2.0, 3.0]], ["no array of numbers"]),
+        ("float64", None, ["no array of numbers", "None"]),
+        ("float64", {"a": 1}, ["no array of numbers", "dict"]),
+        ("float64", np.array(["a"]), ["<U1"]),
+    ],
+)
+def test_lossy_arguments_are_refused(dtype, given, words):
+    f = sj.function([sj.vector("x", dtype=dtype)], None, name="f", mode="reference")
+    with pytest.raises(TypeError) as error:
+        f(given)
+    says(error, "argument 0 ('x') of f", *words)
+
+
+def test_lossy_scalars_are_refused():
+    f = sj.function([sj.scalar("n", dtype="int64"), sj.scalar("b", dtype="bool")], None, name="f", mode="reference")
+    with pytest.raises(sj.DtypeError) as error:
+        f(1.5, True)
+    says(error, "argument 0 ('n') of f", "the float 1.5", "int(x)")
+    with pytest.raises(sj.DtypeError) as error:
+        f(1, 1)
+    says(error, "argument 1 ('b') of f", "the int 1", "bool(x)")
+    with pytest.raises(sj.DtypeError) as error:
+        f(2**70, True)
+    says(error, "does not hold this number")
+
+
+def test_symbols_are_no_arguments():
+    x = sj.vector("x")
+    f = sj.function([x], x, mode="reference")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(x)
+    says(error, "was given a symbol, not a value", "givens")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(sj.shared([1.0]))
+    says(error, "get_value()")
+
+
+def test_layouts_of_arguments(mode):
+    x = sj.matrix("x")
+    f = sj.function([x], x * 1.0, mode=mode)
+    base = np.arange(24.0).reshape(4, 6)
+    frozen = base.copy()
+    frozen.setflags(write=False)
+    unaligned = np.frombuffer(b"\0" + base.tobytes(), np.uint8)[1:].view(np.float64).reshape(4, 6)
+    assert not unaligned.flags.aligned
+    for given in (base[::2, 1::2], np.asfortranarray(base), base.T, base[::-1], frozen, unaligned, base[:, :0]):
+        assert np.array_equal(f(given), given)
+
+    class Tagged(np.ndarray):
+        pass
+
+    result = f(base.view(Tagged))
+    assert type(result) is np.ndarray and np.array_equal(result, base)
+
+
+def test_wrong_ranks_and_sizes_are_named():
+    x, y, z = sj.tensor(("T", 3), name="x"), sj.tensor(("T",), name="y"), sj.tensor((None,), name="z")
+    f = sj.function([x, y, z], [x.sum(), y.sum(), z.sum()], name="f", mode="reference")
+    f(np.zeros((2, 3)), np.zeros(2), np.zeros(7))
+    with pytest.raises(sj.ShapeError) as error:
+        f(np.zeros(3), np.zeros(2), [])
+    says(error, "argument 0 ('x') of f must have 2 dimensions, not 1", "shape (3,)", "float64(T, 3)")
+    with pytest.raises(sj.ShapeError) as error:
+        f(np.zeros((2, 4)), np.zeros(2), [])
+    says(error, "dimension 1 of argument 0 ('x') of f has size 4 instead of 3", "shape=('T', None)")
+    with pytest.raises(sj.ShapeError) as error:
+        f(np.zeros((2, 3)), np.zeros(5), [])
+    says(error, "x has 2", "y has 5", "'T'")
+
+
+def test_sizes_that_an_operation_needs_equal_are_checked(mode):
+    x, y = sj.vector("x"), sj.vector("y")
+    f = sj.function([x, y], x + y, mode=mode)
+    assert f([1, 2], [3, 4]).tolist() == [4, 6]
+    with pytest.raises(sj.ShapeError) as error:
+        f([1, 2], [3])
+    says(error, "2", "1", "equal")
+    assert f([1], [3]).tolist() == [4]
+
+
+# ---- building: inputs, outputs, givens -------------------------------------------------------------------------------
+
+
+def test_wrong_inputs():
+    x = sj.vector("x")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function(x, x)
+    says(error, "list of symbols", "[x]")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x, x], x)
+    says(error, "inputs 0 and 1 are the same symbol")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x, sj.vector("x")], x)
+    says(error, "inputs 0 and 1 have the same name", "'x'")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x + 1], x)
+    says(error, "input 0 is not a symbol that a function can take", "givens")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x, sj.shared(1.0)], x)
+    says(error, "input 1", "shared variable is read by itself")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x, 3], x)
+    says(error, "input 1", "sj.tensor")
+
+
+def test_a_missing_input_is_named_with_its_place():
+    x, y = sj.vector("x"), sj.vector("y")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], x + y, name="f")
+    says(error, "f needs a value for 'y'", "inputs [x]", f"made at {HERE}")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], x + sj.vector())
+    says(error, "an unnamed symbol")
+
+
+def test_a_size_that_no_input_has():
+    x, y = sj.tensor(("Unknown",), name="x"), sj.vector("y")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([y], x.shape[0] + y.sum(), name="f", mode="reference")
+    says(error, "f needs the size Unknown")
+    assert sj.function([x], x.shape[0], mode="reference")([1.0, 2.0]) == 2
+
+
+def test_a_symbol_of_a_step_that_escaped():
+    xs, kept = sj.vector("xs"), []
+    sj.scan(lambda x: kept.append(x) or x, sequences=xs)
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([xs], kept[0])
+    says(error, "exists only inside that step")
+
+
+def test_wrong_outputs_modes_and_pairs():
+    x = sj.vector("x")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], [x, object()])
+    says(error, "output[1] is not an expression")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], x, mode="fast")
+    says(error, "no such mode", "'fast'", "'numba'")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], x, updates=[sj.shared(0.0)])
+    says(error, "updates are a dict or a list of pairs")
+
+
+def test_givens_replace_inputs_and_expressions(mode):
+    x, y = sj.vector("x"), sj.vector("y")
+    assert sj.function([y], x + 1, givens={x: 2 * y}, mode=mode)([1.0, 2.0]).tolist() == [3.0, 5.0]
+    assert sj.function([], x + 1, givens={x: [1, 2]}, mode=mode)().tolist() == [2.0, 3.0]
+    middle = x * 3
+    assert sj.function([y], middle.sum(), givens=[(middle, y)], mode=mode)([1.0, 2.0]) == 3.0
+    data = sj.shared(np.arange(6.0), "data")
+    i = sj.scalar("i", dtype="int64")
+    batch = sj.function([i], x.sum(), givens={x: data[2 * i : 2 * i + 2]}, mode=mode)
+    assert [float(batch(k)) for k in range(3)] == [1.0, 5.0, 9.0]
+
+
+def test_givens_reach_updates_scans_and_shared_variables(mode):
+    x, y = sj.vector("x"), sj.vector("y")
+    w = sj.shared(2.0, "w")
+    total = sj.scan(lambda v, acc: acc + w * v, sequences=x, outputs_info=sj.constant(0.0))[-1]
+    f = sj.function([y], total, updates={w: w + x.sum()}, givens={x: y + 1}, mode=mode)
+    assert f([0.0, 1.0]) == 6.0 and w.get_value() == 5.0
+    g = sj.function([x], total, givens={w: 10.0}, mode=mode)
+    assert g([1.0, 1.0]) == 20.0
+
+
+def test_givens_are_simultaneous():
+    x, y = sj.vector("x"), sj.vector("y")
+    f = sj.function([x, y], x - y, givens={x: y, y: x}, mode="reference")
+    assert f([5.0], [3.0]) == [-2.0]
+
+
+def test_givens_that_change_sizes_rename_other_inputs(mode):
+    x, y = sj.tensor(("T",), name="x"), sj.tensor(("T",), name="y")
+    z = sj.tensor(("U", 2), name="z")
+    f = sj.function([z, y], x + y, givens={x: z.sum(1)}, mode=mode)
+    assert f([[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0]).tolist() == [13.0, 27.0]
+
+
+def test_wrong_givens():
+    x, y = sj.vector("x"), sj.matrix("y")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([y], x, givens={x: y})
+    says(error, "another type", "<y: float64(", "<x: float64(")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([], x, givens={"x": 1.0})
+    says(error, "givens replace symbols", "'x'")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([], x, givens=[(x, [1.0]), (x, [2.0])])
+    says(error, "replaced twice")
+
+
+# ---- updates ---------------------------------------------------------------------------------------------------------
+
+
+def test_updates_apply_together_after_all_reads(mode):
+    a, b = sj.shared(1.0, "a"), sj.shared(10.0, "b")
+    f = sj.function([], [a, b, a + b], updates=[(a, b), (b, a + b)], mode=mode)
+    assert [float(r) for r in f()] == [1.0, 10.0, 11.0]
+    assert (a.get_value(), b.get_value()) == (10.0, 11.0)
+
+
+def test_updates_take_weak_values_and_safe_casts(mode):
+    w = sj.shared(np.zeros(2, np.float32), "w")
+    n = sj.shared(np.int32(5), "n")
+    f = sj.function([], None, updates={w: [0.1, 0.2], n: 0}, mode=mode)
+    f()
+    assert w.get_value().dtype == np.float32 and n.get_value() == 0
+    x = sj.shared(np.zeros(2), "x")
+    sj.function([], None, updates={x: w}, mode=mode)()
+    np.testing.assert_allclose(x.get_value(), [0.1, 0.2], rtol=1e-6)
+    sj.function([], None, updates={w: w * 2.0 + 1}, mode=mode)()
+    assert w.get_value().dtype == np.float32
+
+
+def test_wrong_updates():
+    w, x = sj.shared(np.zeros(2, np.float32), "w"), sj.vector("x")
+    with pytest.raises(sj.DtypeError) as error:
+        sj.function([x], None, updates={w: w + x})
+    says(error, "the update of the shared variable 'w'", "float64", "float32(2)", "astype('float32')")
+    with pytest.raises(sj.ShapeError) as error:
+        sj.function([], None, updates={w: w.sum()})
+    says(error, "the update of the shared variable 'w'", "float32()", "float32(2)")
+    with pytest.raises(sj.ShapeError) as error:
+        sj.function([], None, updates={w: np.zeros(3, np.float32)})
+    says(error, "float32(3)")
+    with pytest.raises(sj.DtypeError) as error:
+        sj.function([], None, updates={w: np.zeros(2)})
+    says(error, "the shared variable 'w'", "an array of float64")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([], None, updates=[(w, w + 1), (w, w + 2)])
+    says(error, "the shared variable 'w' has two updates")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.function([x], None, updates={x: x})
+    says(error, "only shared variables have updates", "<x:")
+
+
+def test_an_update_of_another_size_leaves_all_as_it_was(mode):
+    w, n, x = sj.shared([1.0, 2.0], "w"), sj.shared(0, "n"), sj.vector("x")
+    f = sj.function([x], None, updates={n: n + 1, w: x}, mode=mode)
+    with pytest.raises(sj.ShapeError) as error:
+        f([1.0, 2.0, 3.0])
+    says(error, "the shared variable 'w'", "size 3 instead of 2", "shape=(None,)")
+    assert n.get_value() == 0 and w.get_value().tolist() == [1.0, 2.0]
+    f([5.0, 6.0])
+    assert n.get_value() == 1 and w.get_value().tolist() == [5.0, 6.0]
+
+
+def test_a_growing_state(mode):
+    seen = sj.shared(np.zeros(0), "seen", shape=(None,))
+    x = sj.scalar("x")
+    grow = sj.function([x], seen.sum(), updates={seen: sj.concatenate([seen, x.reshape(1)])}, mode=mode)
+    assert [float(grow(k)) for k in (1, 2, 3)] == [0.0, 1.0, 3.0]
+    assert seen.get_value().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_errors_of_a_run_change_nothing(mode):
+    w, i = sj.shared([1.0, 2.0, 3.0], "w"), sj.scalar("i", dtype="int64")
+    f = sj.function([i], w[i], updates={w: w * 2}, mode=mode)
+    with pytest.raises(sj.OutOfBoundsError):
+        f(7)
+    assert w.get_value().tolist() == [1.0, 2.0, 3.0]
+    assert f(1) == 2.0 and w.get_value().tolist() == [2.0, 4.0, 6.0]
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+def in_threads(count, work):
+    failures = []
+
+    def guarded(k):
+        try:
+            work(k)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+
+
+def test_one_function_from_several_threads(mode):
+    xs = sj.matrix("xs")
+    f = sj.function([xs], sj.scan(lambda x, h: np.tanh(x + h), xs, sj.zeros(xs.shape[1])).sum(), mode=mode)
+    inputs = [np.random.default_rng(k).normal(size=(5 + k, 3)) for k in range(6)]
+    expected = [f(x) for x in inputs]
+
+    def work(k):
+        for _ in range(20):
+            assert f(inputs[k]) == expected[k]
+
+    in_threads(6, work)
+
+
+def test_updates_from_several_threads_lose_nothing(mode):
+    count, double = sj.shared(0, "count"), sj.shared(0, "double")
+    f = sj.function([], None, updates={count: count + 1, double: 2 * (count + 1)}, mode=mode)
+    read = sj.function([], [count, double], mode=mode)
+
+    def work(k):
+        for _ in range(50):
+            f()
+            now, twice = read()
+            assert twice == 2 * now
+
+    in_threads(4, work)
+    assert count.get_value() == 200
+
+
+# ---- looking inside, pickles -----------------------------------------------------------------------------------------
+
+
+def test_looking_inside():
+    x, w = sj.vector("x"), sj.shared(2.0, "w")
+    f = sj.function([x], x * w, updates={w: w + 1}, name="scale", mode="reference")
+    assert repr(f).startswith("<scale(x: float64(") and "updates w" in repr(f) and f.__name__ == "scale"
+    assert f.mode == "reference" and f.graph.inputs[0] is x
+    assert "reference" in f.source and "NumPy" in f.explain() and f.inspect_asm()
+
+
+def test_generated_source_and_assembly():
+    x = sj.vector("x")
+    f = sj.function([x], np.tanh(x) * 2, name="twice")
+    assert "def " in f.source and "twice" in f.explain() and "ret" in f.inspect_asm()
+
+
+def test_importing_scanjit_does_not_import_numba():
+    code = "import sys, scanjit; sys.exit(any(m.split('.')[0] in ('numba', 'llvmlite', 'sympy') for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def roundtrip(*values):
+    return pickle.loads(pickle.dumps(values))
+
+
+def test_a_pickled_function_computes_the_same(mode):
+    x, n = sj.tensor(("T", None), name="x"), sj.scalar("n", dtype="int64")
+    h = sj.scan(lambda row, h: np.tanh(row + h) * 0.5, x, sj.zeros(x.shape[1]))
+    f = sj.function([x, n], {"h": h, "some": h[:n], "size": x.shape[0] * 2 + 1}, name="f", mode=mode)
+    (g,) = roundtrip(f)
+    given = np.random.default_rng(0).normal(size=(5, 3)), 2
+    expected, got = f(*given), g(*given)
+    assert got.keys() == expected.keys() and repr(f).replace("n", "") != ""
+    for key in expected:
+        np.testing.assert_array_equal(got[key], expected[key])
+    assert g.graph.inputs[0].type.shape[0] is x.type.shape[0], "named sizes join those of their name"
+    assert g.graph.inputs[0].type.shape[1] is not x.type.shape[1]
+
+
+def test_pickled_functions_keep_sharing_their_variables(mode):
+    w, x = sj.shared([1.0, 2.0], "w", shape=(None,)), sj.scalar("x")
+    add, read = sj.function([x], None, updates={w: w + x}, mode=mode), sj.function([], w * 1.0, mode=mode)
+    add2, read2, w2 = roundtrip(add, read, w)
+    add2(10.0)
+    assert read2().tolist() == [11.0, 12.0] == w2.get_value().tolist()
+    assert read().tolist() == [1.0, 2.0]
+    w2.set_value([1.0, 2.0, 3.0])
+    assert read2().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_gradients_of_nested_scans_pickle():
+    xs, w = sj.matrix("xs"), sj.shared(0.5, "w")
+
+    def outer(row, h):
+        inner = sj.scan(lambda v, a: a * w + np.tanh(v), row, h)
+        return inner[-1]
+
+    loss = sj.scan(outer, xs, sj.constant(0.0)).sum()
+    f = sj.function([xs], [loss, sj.grad(loss, w)], mode="reference")
+    (g,) = roundtrip(f)
+    given = np.random.default_rng(1).normal(size=(3, 4))
+    for a, b in zip(f(given), g(given), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_function_unpickles_in_another_process(tmp_path):
+    x = sj.tensor(("Rows", 2), name="x")
+    f = sj.function([x], sj.scan(lambda row, h: h * 0.5 + row, x, sj.zeros(2))[-1], mode="reference")
+    path = tmp_path / "f.pickle"
+    path.write_bytes(pickle.dumps(f))
+    code = f"import pickle; f = pickle.load(open({str(path)!r}, 'rb')); print(f([[1, 2], [3, 4]]).tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[3.5, 5.0]", done.stderr
+
+
+def test_a_long_chain_pickles():
+    x = sj.scalar("x")
+    y = x
+    for k in range(3000):
+        y = y * 0.5 + k
+    f = sj.function([x], y, mode="reference")
+    (g,) = roundtrip(f)
+    assert g(1.0) == f(1.0)

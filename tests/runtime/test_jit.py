@@ -1,0 +1,295 @@
+"""`jit` and `value_and_grad`: structures, when a function is traced again, and what is said about wrong arguments."""
+
+import pickle
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+HERE = __file__
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+@dataclass
+class Weights:
+    w: object
+    bias: object = 0.0
+
+
+@pytest.fixture(params=["reference", "numba"])
+def mode(request):
+    return request.param
+
+
+class Counted:
+    """A function that knows how often it was traced."""
+
+    def __init__(self, fn):
+        self.fn, self.count = fn, 0
+        self.__name__ = "counted"
+
+    def __call__(self, *args, **named):
+        self.count += 1
+        return self.fn(*args, **named)
+
+
+def test_as_a_decorator(mode):
+    @sj.jit
+    def double(x):
+        "Twice x."
+        return 2 * x
+
+    @sj.jit(mode=mode)
+    def add(x, y):
+        return x + y
+
+    assert double.__name__ == "double" and double.__doc__ == "Twice x."
+    assert add([1.0, 2.0], [3.0, 4.0]).tolist() == [4.0, 6.0]
+    assert "add: 1 compiled" in repr(add)
+
+
+def test_nested_arguments_and_results(mode):
+    @sj.jit(mode=mode)
+    def f(pair, weights, rest):
+        return {"pair": Pair(pair.b, pair.a), "weights": Weights(weights.w * 2.0, weights.bias), "rest": [rest[0]["x"]]}
+
+    result = f(Pair(1, 2.0), Weights(np.array([1.0, 2.0]), 0.5), ({"x": np.arange(3)},))
+    assert result["pair"] == Pair(2.0, 1)
+    assert result["weights"].w.tolist() == [2.0, 4.0] and result["weights"].bias == 0.5
+    assert result["rest"][0].tolist() == [0, 1, 2]
+
+
+def test_new_sizes_are_not_traced_again(mode):
+    counted = Counted(lambda x, w: (x @ w).sum())
+    f = sj.jit(counted, mode=mode)
+    for n in (2, 3, 0, 7):
+        x, w = np.random.default_rng(n).normal(size=(n, n + 2)), np.ones((n + 2, 2))
+        np.testing.assert_allclose(f(x, w), (x @ w).sum())
+    assert counted.count == 1
+    f(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
+    assert counted.count == 2, "other dtypes"
+
+
+def test_sizes_of_one_broadcast_as_in_numpy(mode):
+    counted = Counted(lambda x, y: x + y)
+    f = sj.jit(counted, mode=mode)
+    for a, b in (
+        ((3, 4), (3, 4)),
+        ((3, 1), (1, 4)),
+        ((1, 4), (3, 4)),
+        ((1, 1), (5, 6)),
+        ((2, 1), (1, 9)),
+        ((2, 2), (2, 2)),
+    ):
+        x, y = np.arange(np.prod(a), dtype=float).reshape(a), np.ones(b)
+        assert np.array_equal(f(x, y), x + y)
+    assert counted.count == 4, "one trace for each pattern of ones"
+    with pytest.raises(sj.ShapeError):
+        f(np.ones((2, 2)), np.ones((2, 3)))
+
+
+def test_python_numbers_follow_the_floats_of_the_call():
+    f = sj.jit(lambda x, rate, n: (x * rate, n), mode="reference")
+    result, n = f(np.ones(2, np.float32), 0.5, 3)
+    assert result.dtype == np.float32 and n.dtype == np.int64 and n == 3
+    assert f(np.ones(2), 0.5, 3)[0].dtype == np.float64
+    assert f(np.ones(2, np.int64), 0.5, True)[0].dtype == np.float64
+    assert f(np.ones(2, np.float32), np.float64(0.5), 3)[0].dtype == np.float64, "NumPy's scalars have a dtype"
+    assert f([1.0], 0.5, 3)[0].dtype == sj.config.floatX
+
+
+def test_keywords_defaults_and_none(mode):
+    counted = Counted(None)
+
+    def fn(x, k=2.0, *, shift=None):
+        counted.count += 1
+        return x * k if shift is None else x * k + shift
+
+    f = sj.jit(fn, mode=mode)
+    assert f(3.0) == 6.0
+    assert f(3.0, 4.0) == f(3.0, k=4.0) == f(k=4.0, x=3.0) == 12.0
+    assert counted.count == 2, "by position or by name is the same kind of call"
+    assert f(3.0, shift=1.0) == 7.0 and f(3.0, shift=None) == 6.0
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        f(3.0, other=1)
+
+
+def test_static_arguments(mode):
+    counted = Counted(lambda x, kind, n=1: {"sum": x.sum, "prod": x.prod}[kind]() * n)
+
+    def fn(x, kind, n=1):
+        return counted(x, kind, n)
+
+    f = sj.jit(fn, mode=mode, static_argnums=1)
+    assert f([2.0, 3.0], "sum") == 5.0 and f([2.0, 3.0], kind="prod") == 6.0 and f([1.0, 1.0, 4.0], "sum") == 6.0
+    assert counted.count == 2
+    g = sj.jit(fn, mode=mode, static_argnums=(1, -1))
+    assert g([2.0], "sum", 3) == 6.0 and g([2.0], "sum", 4) == 8.0
+    with pytest.raises(sj.ArgumentError, match="must be hashable"):
+        f([1.0], ["sum"])
+
+
+def test_static_numbers_of_different_types_are_different():
+    f = sj.jit(lambda x, n: x * n, mode="reference", static_argnums=1)
+    x = np.ones(1, np.int64)
+    assert f(x, 1).dtype == np.int64 and f(x, 1.0).dtype == np.float64 and f(x, True).dtype == np.int64
+
+
+def test_wrong_arguments_are_named():
+    @sj.jit(mode="reference")
+    def f(x, params, *more, option=0):
+        return x
+
+    for call, label in (
+        (lambda: f("text", 1), "x, an argument of f,"),
+        (lambda: f(1.0, {"w": [1.0, object()]}), "params['w']"),
+        (lambda: f(1.0, 2.0, 3.0, "text"), "args[1]"),
+        (lambda: f(1.0, 2.0, option="text"), "option"),
+        (lambda: f(1.0, 1j), "params"),
+    ):
+        with pytest.raises(sj.ArgumentError) as error:
+            call()
+        assert label in str(error.value) and "static_argnums" in str(error.value) and HERE in str(error.value)
+    with pytest.raises(sj.ArgumentError, match="compiles a function"):
+        sj.jit(3)
+    with pytest.raises(sj.ArgumentError, match="no such mode"):
+        sj.jit(lambda x: x, mode="fast")
+
+
+def test_control_flow_on_values_says_what_to_do():
+    with pytest.raises(sj.ArgumentError, match=r"sj\.where"):
+        sj.jit(lambda x: x if x > 0 else -x, mode="reference")(1.0)
+
+
+def test_jitted_functions_are_parts_of_others(mode):
+    @sj.jit
+    def cell(x, h):
+        return np.tanh(x + h)
+
+    x, h = sj.vector("x"), sj.scalar("h")
+    assert isinstance(cell(x, h), type(x))
+    run = sj.jit(lambda xs, h: sj.scan(cell, xs, h)[-1], mode=mode)
+    given = np.array([0.5, -1.0])
+    assert np.isclose(run(given, 0.0), np.tanh(np.tanh(0.5) - 1))
+
+
+def test_shared_variables_inside(mode):
+    w = sj.shared(2.0, "w")
+    f = sj.jit(lambda x: x * w, mode=mode)
+    assert f(3.0) == 6.0
+    w.set_value(5.0)
+    assert f(3.0) == 15.0
+    assert isinstance(sj.jit(lambda x: x * 2.0)(w), type(sj.scalar()))
+
+
+def test_methods():
+    class Model:
+        def __init__(self, k):
+            self.k = k
+
+        @sj.jit
+        def scaled(self, x):
+            return x * self.k
+
+    Model.scaled.static, Model.scaled.mode = (0,), "reference"
+    assert Model(2.0).scaled(3.0) == 6.0 and Model(4.0).scaled(3.0) == 12.0
+
+
+def test_looking_inside():
+    f = sj.jit(lambda x, p: x * p["w"], mode="reference")
+    compiled = f.function(np.ones(3), {"w": 2.0})
+    assert [node.name for node in compiled.graph.inputs] == ["x", "p['w']"]
+    assert compiled is f.function(np.ones(9), {"w": 3.0})
+
+
+def test_one_trace_whoever_comes_first():
+    counted = Counted(lambda x: sj.scan(lambda v, a: a + v, x, sj.constant(0.0))[-1])
+    f = sj.jit(counted, mode="reference")
+    results = []
+
+    def work():
+        results.append(float(f(np.arange(5.0))))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [10.0] * 6 and counted.count == 1
+
+
+@sj.jit(mode="reference")
+def module_level(x):
+    return x + 1
+
+
+def test_pickling_is_by_name(monkeypatch):
+    import sys
+    import types
+
+    module = types.ModuleType("jit_pickle_test")
+    module.module_level = module_level
+    monkeypatch.setitem(sys.modules, "jit_pickle_test", module)
+    monkeypatch.setattr(module_level, "__module__", "jit_pickle_test")
+    assert pickle.loads(pickle.dumps(module_level)) is module_level
+
+
+# ---- value_and_grad --------------------------------------------------------------------------------------------------
+
+
+def test_value_and_grad(mode):
+    f = sj.value_and_grad(lambda x: (x**2).sum(), mode=mode)
+    value, gradient = f([1.0, 2.0])
+    assert value == 5.0 and gradient.tolist() == [2.0, 4.0]
+
+
+def test_value_and_grad_of_structures_and_several(mode):
+    def loss(params, x, scale):
+        h = sj.scan(lambda row, h: np.tanh(row * params["w"] + h * params["u"]), x, sj.constant(0.0))
+        return (h**2).sum() * scale
+
+    x = np.array([0.5, -1.0, 2.0])
+    params = {"w": 0.7, "u": 0.3}
+    value, (by_params, by_scale) = sj.value_and_grad(loss, (0, 2), mode=mode)(params, x, 2.0)
+    assert by_params.keys() == params.keys() and np.isclose(by_scale, value / 2)
+
+    def numpy_loss(w, u):
+        h, total = 0.0, 0.0
+        for row in x:
+            h = np.tanh(row * w + h * u)
+            total += h**2
+        return total * 2
+
+    eps = 1e-6
+    assert np.isclose(by_params["w"], (numpy_loss(0.7 + eps, 0.3) - numpy_loss(0.7 - eps, 0.3)) / (2 * eps))
+    assert np.isclose(by_params["u"], (numpy_loss(0.7, 0.3 + eps) - numpy_loss(0.7, 0.3 - eps)) / (2 * eps))
+
+
+def test_value_and_grad_composes():
+    f = sj.value_and_grad(lambda x: x**3.0, mode="reference")
+    second = sj.value_and_grad(lambda x: f(x)[1], mode="reference")
+    value, gradient = second(2.0)
+    assert (value, gradient) == (12.0, 12.0)
+
+    @sj.jit(mode="reference")
+    def descend(w, x):
+        value, slope = sj.value_and_grad(lambda w: ((w - x) ** 2).sum())(w)
+        return w - 0.1 * slope, value
+
+    w, value = descend(np.zeros(2), np.ones(2))
+    assert w.tolist() == [0.2, 0.2] and value == 2.0
+
+
+def test_wrong_uses_of_value_and_grad():
+    with pytest.raises(sj.ArgumentError, match="argnums"):
+        sj.value_and_grad(lambda x: x, 1, mode="reference")(1.0)
+    with pytest.raises(sj.ScanjitError, match="scalar"):
+        sj.value_and_grad(lambda x: x, mode="reference")([1.0, 2.0])

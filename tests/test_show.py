@@ -1,0 +1,168 @@
+"""Formulas, listings and drawings of graphs."""
+
+import io
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.show import svg
+
+x, y, z = (sj.tensor(("N", "N"), name=name) for name in "xyz")
+v = sj.tensor(("N",), name="v")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x + y * z",
+        "(x + y) * z",
+        "x - (y - z)",
+        "x - y - z",
+        "x / (y * z)",
+        "x / y / z",
+        "-x ** y",
+        "(-x) ** y",
+        "x ** -y",
+        "x ** y ** z",
+        "(x ** y) ** z",
+        "-(x + y)",
+        "x * -y",
+        "(x < y) & (y <= z)",
+        "(x + y < z) | (x == y)",
+        "x @ y",
+        "x @ y.T",
+        "x.T @ (y @ z)",
+        "x @ y @ v",
+        "(x + y) @ v",
+        "v @ v",
+        "x * 2.0 + 1.5",
+        "x ** 2.5",
+        "x * -1.5",
+        "x[1:3]",
+        "x[:, 2:]",
+        "x[::-1]",
+        "(x + y)[1:]",
+        "x.T",
+        "v[None]",
+        "v[:, None]",
+        "x[0]",
+        "x[-1]",
+        "x[:, 2]",
+        "x[:-1]",
+        "x[1::2]",
+        "x[:3]",
+        "x // y % z",
+    ],
+)
+def test_formulas_are_python_with_few_parentheses(text):
+    node = eval(text)
+    assert sj.pprint(node) == text
+    assert eval(sj.pprint(node)) is node, "the formula means the node"
+
+
+def test_formulas_of_calls():
+    assert sj.pprint(np.tanh(x + y)) == "tanh(x + y)"
+    assert sj.pprint(x.sum()) == "sum(x)"
+    assert sj.pprint(x.sum(0)) == "sum(x, axis=0)"
+    assert sj.pprint(sj.where(x > 0.0, x, y)) == "where(x > 0.0, x, y)"
+    assert sj.pprint(x.astype("float32")) == "float32(x)"
+    assert sj.pprint(x.shape[0] + v.sum()) == "float64(N) + sum(v)"
+    assert sj.pprint(v.reshape(1, -1)) in ("v.reshape(1, N)", "v[None]")
+    assert sj.pprint(sj.shared(1.0, "w") * 2.0) == "w * 2.0"
+    assert sj.pprint(sj.constant([1.0, 2.0])) == "[1.0, 2.0]"
+    assert sj.pprint(sj.concatenate([v, v])) == "concatenate([v, v])"
+
+
+def test_formulas_of_leaves_without_names():
+    a, b = sj.vector(), sj.vector()
+    assert sj.pprint(a + b + a) == "x + x1 + x"
+    assert sj.pprint(a + sj.vector("x")) == "x1 + x"
+
+
+def test_formulas_of_scans():
+    a, h = sj.scalar("a"), sj.scalar("h0")
+    states = sj.scan(lambda v, h: a * h + v, v, h)
+    assert sj.pprint(states) == "scan{t < N: h <- a * h + v[t] from h0; y <- h'}[1]"
+    nested = sj.scan(lambda row: sj.scan(lambda e, h: h + e, row, sj.constant(0.0))[-1], x)
+    text = sj.pprint(nested)
+    assert "x[t][s]" in text and "scan{t < N: y <- scan{s < N: " in text
+
+
+def test_very_long_formulas_are_cut_short():
+    node = x
+    for _ in range(60):
+        node = node * node + node
+    assert len(sj.pprint(node)) < 100_000 and "..." in sj.pprint(node)
+    for _ in range(3000):
+        node = node + 1.0
+    assert sj.pprint(node)
+
+
+def test_listings_name_each_node_once():
+    shared_part = np.tanh(x @ y)
+    text = sj.dprint(shared_part * shared_part + x, file="str")
+    assert text.splitlines() == [
+        "%0: float64(N, N) = input 'x'",
+        "%1: float64(N, N) = input 'y'",
+        "%2: float64(N, N) = contract %0 %1 {left=(0, 1), right=(1, 2), out=(0, 2)}",
+        "%3: float64(N, N) = tanh %2",
+        "%4: float64(N, N) = mul %3 %3",
+        "%5: float64(N, N) = add %4 %0",
+        "return %5",
+    ]
+
+
+def test_listings_indent_bodies_and_print_them_once():
+    step = lambda v, h: h * 0.5 + v
+    one, two = sj.scan(step, v, sj.constant(0.0)), sj.scan(step, 2 * v, sj.constant(1.0))
+    text = sj.dprint([one, two], file="str")
+    assert "  | " in text and "carry 0" in text and "row 0" in text and "; emit %" in text
+    assert text.count("  | the body of %") == 1
+    assert "truncate" not in text and "carries" not in text
+    assert "truncate=3" in sj.dprint(sj.scan(step, v, sj.constant(0.0), truncate_gradient=3), file="str")
+
+
+def test_listings_of_functions_with_places_and_files(capsys):
+    w = sj.shared(1.0, "w")
+    f = sj.function([v], [v * w, v.sum()], updates={w: w + 1}, name="f", mode="reference")
+    assert sj.dprint(f) is None
+    printed = capsys.readouterr().out
+    assert printed.startswith("<f(v: float64(N))") and "shared 'w'" in printed and "update w = %" in printed
+    file = io.StringIO()
+    sj.dprint(f, file=file)
+    assert file.getvalue() == printed
+    assert __file__ in sj.dprint(f, file="str", locations=True)
+    assert sj.dprint(w, file="str").startswith("%0: float64() = shared 'w'")
+
+
+def test_what_cannot_be_shown():
+    with pytest.raises(sj.ArgumentError, match="no graph to show"):
+        sj.dprint(3)
+    with pytest.raises(sj.ArgumentError, match="one expression"):
+        sj.pprint([x, y])
+
+
+def test_drawings():
+    node = sj.scan(lambda v, h: h * 0.5 + v, v, sj.constant(0.0)) * 2.0
+    root = ElementTree.fromstring(node._repr_svg_())
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "v" in texts and "mul" in texts and any(t.startswith("scan, ") for t in texts)
+    lines = [element for element in root.iter() if element.tag.endswith("line")]
+    assert lines and all(float(line.get("y1")) < float(line.get("y2")) for line in lines), "arguments are above"
+
+
+def test_drawings_are_limited():
+    node = v
+    for k in range(200):
+        node = np.tanh(node) * float(k)
+    text = svg(node)
+    assert "more nodes" in text and text.count("<rect") <= 60
+    ElementTree.fromstring(text)
+
+
+def test_functions_in_notebooks():
+    less = sj.function([v], v < 2.0, name="less", mode="reference")
+    assert "<svg" in less._repr_html_() and "&lt;less" in less._repr_html_()
+    assert "<svg" in sj.shared(1.0)._repr_svg_()
