@@ -57,7 +57,7 @@ def pullback(
     constant : nodes that nothing flows through.
     fixed : cotangents of nodes that are known: they replace what flows to these nodes.
     """
-    fixed = fixed or {}
+    fixed, constant = fixed or {}, set(constant)
     paths = differentiable(outputs, wrt, constant)
     wanted = set(wrt)
     arrived = _Arrived()

@@ -1,0 +1,266 @@
+"""The chain rule and what users call: structures, constants, known gradients, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanjit import errors, ir
+from scanjit.autodiff import Lop, Rop, grad, hessian, jacobian, jvp, vjp
+from scanjit.ir import Node, constant
+from scanjit.ops.chain import pullback, pushforward
+from scanjit.ops.linalg import contract
+from scanjit.runtime.gradcheck import check_grad
+from scanjit.runtime.shared import shared
+from tests.autodiff.helpers import loop, total, value, values, var
+
+
+def tanh(x: Node) -> Node:
+    return ir.apply("tanh", x)
+
+
+# ---- the chain rule --------------------------------------------------------------------------------------------------
+
+
+def test_shared_subexpressions_add_up() -> None:
+    x = var("x")
+    y = x * x
+    assert value(grad(y * y + y, x), {x: 3.0}) == 4 * 27 + 6
+
+
+def test_broadcast_operands_get_their_own_shape() -> None:
+    x, y, z = var("x", "n", 1), var("y", 3), var("z")
+    g = grad(total(x * y * z), [x, y, z])
+    assert [str(node.type) for node in g] == ["float64(n, 1)", "float64(3)", "float64()"]
+    env = {x: [[1.0], [2.0]], y: [1.0, 2.0, 3.0], z: 2.0}
+    assert [v.tolist() for v in values(g, env)] == [[[12.0], [12.0]], [6.0, 6.0, 6.0], 18.0]
+
+
+def test_wrt_may_be_inside_the_graph_and_depend_on_other_wrt() -> None:
+    x = var("x")
+    y = x * x
+    z = y * x
+    assert [float(v) for v in values(grad(z, [x, y]), {x: 3.0})] == [27.0, 3.0]
+
+
+def test_outputs_may_be_given_twice_and_depend_on_each_other() -> None:
+    x = var("x")
+    y = x * x
+    found = pullback([y, y, y * x], [constant(1.0), constant(10.0), constant(100.0)], [x])
+    assert value(found[0], {x: 2.0}) == 11 * 4 + 100 * 12
+
+
+def test_only_paths_from_wrt_are_visited() -> None:
+    x, y = var("x"), var("y")
+    (g,) = pullback([tanh(y) * x], [constant(1.0)], [x])
+    assert sum(node.op.name == "tanh" for node in ir.walk([g])) == 1
+    assert all(node.op.name != "sub" for node in ir.walk([g]))
+
+
+def test_structural_zeros_are_none() -> None:
+    x, y, n = var("x"), var("y"), var("n", dtype="int64")
+    assert pullback([x], [constant(1.0)], [y]) == [None]
+    assert pushforward([x, n + 1], {y: constant(1.0)}) == [None, None]
+    assert pullback([ir.apply("where", x > 0, y, y * 2)], [constant(1.0)], [x]) == [None]
+
+
+def test_accumulation_has_one_order() -> None:
+    x = var("x", 4)
+
+    def build() -> Node:
+        parts = [tanh(x * float(k)) for k in range(1, 6)]
+        return grad(total(sum(parts[1:], start=parts[0])), x)
+
+    assert build() is build()
+
+
+def test_nodes_belong_to_the_line_of_the_forward_node() -> None:
+    x = var("x")
+    y = tanh(x)
+    g = grad(y, x)
+    (slope,) = (node for node in ir.walk([g]) if node.op.name == "sub")
+    assert slope.where == y.where != errors.user_location()
+
+
+def test_a_jvp_from_a_vjp_alone() -> None:
+    product = ir.OPS["contract"]
+    rule, product.jvp = product.jvp, None
+    try:
+        check_grad(lambda a, b: contract(a, b, (0, 1), (1,), (0,)), [np.ones((2, 3)), np.arange(3.0)], order=2)
+    finally:
+        product.jvp = rule
+
+
+def test_a_cotangent_of_another_dtype_is_found() -> None:
+    x = var("x")
+    op = ir.OPS["tanh"]
+    original = op.vjp
+    try:
+        op.vjp = lambda g, y, x: (ir.OPS["cast"](g, dtype=np.dtype("float32")),)
+        with pytest.raises(errors.InternalError, match="cotangent from tanh has another dtype"):
+            grad(tanh(x), x)
+    finally:
+        op.vjp = original
+
+
+# ---- grad ------------------------------------------------------------------------------------------------------------
+
+
+def test_structures_of_wrt() -> None:
+    x, y = var("x"), var("y")
+    cost, env = x * x * y, {x: 2.0, y: 3.0}
+    single, as_list, as_tuple = grad(cost, x), grad(cost, [x, y]), grad(cost, (y,))
+    as_dict = grad(cost, {"a": {"x": x}, "b": [y]})
+    assert value(single, env) == 12 and isinstance(as_list, list) and isinstance(as_tuple, tuple)
+    assert (as_list[0] is single and as_dict == {"a": {"x": single}, "b": [as_tuple[0]]}) or as_dict["a"]["x"] is single
+    assert as_dict["b"][0] is as_tuple[0] is as_list[1]
+    assert grad(cost, []) == []
+
+
+def test_shared_variables() -> None:
+    w, x = shared(np.array([1.0, 2.0]), "w"), var("x", 2)
+    g = grad(total(w * w * x), [w, x])
+    assert [v.tolist() for v in values(g, {x: [3.0, 4.0]})] == [[6.0, 16.0], [1.0, 4.0]]
+
+
+def test_consider_constant() -> None:
+    x = var("x")
+    y = x * x
+    assert value(grad(y * x, x, consider_constant=[y]), {x: 3.0}) == 9
+    with pytest.raises(errors.GradientError, match="considered constant"):
+        grad(y, x, consider_constant=[y])
+    assert value(grad(y, x, consider_constant=[y], disconnected="zero"), {x: 3.0}) == 0
+
+
+def test_known_gradients_replace_what_would_be_computed() -> None:
+    x = var("x")
+    y = x * x
+    z = y * y
+    assert value(grad(None, x, known_grads={y: 10.0}), {x: 3.0}) == 60
+    assert value(grad(z, x, known_grads={y: 10.0}), {x: 3.0}) == 60
+    assert value(grad(z, x, known_grads={y: x}), {x: 3.0}) == 18
+    assert value(grad(z + x, x, known_grads={y: 0.0}), {x: 3.0}) == 1
+    with pytest.raises(errors.ArgumentError, match="needs a cost"):
+        grad(None, x)
+
+
+def test_what_has_no_gradient() -> None:
+    x, n, v, other = var("x"), var("n", dtype="int64"), var("v", 3), var("other")
+    with pytest.raises(errors.GradientError, match="must be a scalar") as caught:
+        grad(v * 2, v)
+    assert "sum or mean" in str(caught.value) and "test_grad.py" in caught.value.where
+    with pytest.raises(errors.GradientError, match="n is of int64"):
+        grad(x * n, n)
+    with pytest.raises(errors.GradientError, match="the cost must be of floats"):
+        grad(n * 2, x)
+    with pytest.raises(errors.GradientError, match="no gradient for other: the cost depends on it not at all"):
+        grad(x * x, [x, other])
+    with pytest.raises(errors.GradientError, match="only by way of integers"):
+        grad(ir.apply("where", other > 0, x, x * 2), other)
+    for choice in ("zero", "ignore"):
+        assert value(grad(x * x, [x, other], disconnected=choice)[1], {}) == 0
+    with pytest.raises(errors.ArgumentError, match="disconnected"):
+        grad(x * x, x, disconnected="perhaps")
+
+
+def test_a_derivative_that_is_zero_is_connected() -> None:
+    x, h0 = var("x", "T"), var("h0")
+    assert value(grad(ir.apply("floor", h0), h0), {h0: 1.5}) == 0
+    _, ys = loop(lambda c, r, k: ([r[0]], [r[0] * 2]), [h0], [x])
+    assert value(grad(total(ys), h0), {h0: 1.5}) == 0
+
+
+# ---- vjp, jvp, jacobian, hessian -------------------------------------------------------------------------------------
+
+
+def test_vjp_and_jvp_take_structures() -> None:
+    x, y = var("x", 2), var("y", 2)
+    outputs = {"p": x * y, "s": total(x)}
+    env = {x: np.array([1.0, 2.0]), y: np.array([3.0, 4.0])}
+    back = vjp(outputs, [x, y], {"s": 10.0, "p": np.array([1.0, -1.0])})
+    assert [v.tolist() for v in values(back, env)] == [[13.0, 6.0], [1.0, -2.0]]
+    ahead = jvp(outputs, [x, y], (np.array([1.0, 0.0]), np.array([0.0, 1.0])))
+    assert value(ahead["p"], env).tolist() == [3.0, 2.0] and value(ahead["s"], env) == 1.0
+    assert value(Rop(total(x), x, [1.0, 2.0]), env) == 3.0
+    assert value(Lop([total(x)], x, [5.0]), env).tolist() == [5.0, 5.0]
+    assert value(jvp(total(y), x, x), {}) == 0
+
+
+def test_tangents_that_do_not_fit() -> None:
+    x, y = var("x", 2), var("y", 2)
+    with pytest.raises(errors.GradientError, match="tangents must have the structure of wrt"):
+        jvp(x * y, [x, y], x)
+    with pytest.raises(errors.GradientError, match="a tangent must have the type"):
+        jvp(x * y, [x, y], [1.0, 2.0])
+    with pytest.raises(errors.ShapeError):
+        jvp(x * y, x, np.zeros(3))
+    with pytest.raises(errors.GradientError, match="structure of outputs"):
+        vjp([x, y], x, {"a": 1})
+
+
+def test_jacobian_and_hessian() -> None:
+    x, w = var("x", "n"), var("w", 2, 2)
+    vx, vw = np.array([0.3, -0.2]), np.array([[1.0, 2.0], [3.0, 4.0]])
+    y = tanh(contract(w, x, (0, 1), (1,), (0,)))
+    by_x, by_w = jacobian(y, (x, w))
+    slope = 1 - np.tanh(vw @ vx) ** 2
+    np.testing.assert_allclose(value(by_x, {x: vx, w: vw}), slope[:, None] * vw)
+    np.testing.assert_allclose(value(by_w, {x: vx, w: vw}), np.einsum("i,ij,k->ijk", slope, np.eye(2), vx))
+    h = hessian(total(x * x * x), x)
+    np.testing.assert_allclose(value(h, {x: vx}), np.diag(6 * vx))
+    assert value(hessian(total(x), x), {x: vx}).tolist() == [[0, 0], [0, 0]]
+
+
+def test_jacobian_of_a_scan() -> None:
+    x, h0 = var("x", "T"), var("h0")
+    _, ys = loop(lambda c, r, k: ([c[0] * r[0]], [c[0] * r[0]]), [h0], [x])
+    got = value(jacobian(ys, x), {x: np.array([2.0, 3.0, 5.0]), h0: 1.0})
+    assert got.tolist() == [[1, 0, 0], [3, 2, 0], [15, 10, 6]]
+
+
+# ---- check_grad ------------------------------------------------------------------------------------------------------
+
+
+def test_check_grad_goes_as_deep_as_asked() -> None:
+    """A rule that is right itself, but whose own derivative is wrong."""
+    op = ir.OPS["tanh"]
+    original = op.vjp
+
+    def frozen(g: Node, y: Node, x: Node) -> tuple[Node]:
+        return (g * (1 - ir.OPS["stop_gradient"](y * y)),)
+
+    try:
+        op.vjp = frozen
+        check_grad(tanh, 0.5, order=1)
+        with pytest.raises(errors.GradientError, match="order 2"):
+            check_grad(tanh, 0.5, order=2)
+    finally:
+        op.vjp = original
+
+
+def test_check_grad_shows_the_worst_element() -> None:
+    op = ir.OPS["tanh"]
+    original = op.vjp
+    try:
+        op.vjp = lambda g, y, x: (g * (1 - y * y * y),)
+        with pytest.raises(errors.GradientError, match=r"argument 1 is wrong at \(0, 2\)") as caught:
+            check_grad(lambda n, x: tanh(x) * n, [2, np.array([[0.0, 0.1, 0.7]])])
+        assert "from differences" in str(caught.value)
+    finally:
+        op.vjp = original
+
+
+def test_check_grad_takes_what_runs_a_graph() -> None:
+    from scanjit.runtime.reference import Program
+
+    used = []
+
+    def mode(inputs: Any, outputs: Any) -> Any:
+        used.append(len(outputs))
+        program = Program(outputs, inputs)
+        return lambda *arrays: program(dict(zip(inputs, arrays, strict=True)))
+
+    check_grad(lambda x: [x * x, total(x)], np.arange(3.0), mode=mode)
+    assert used
