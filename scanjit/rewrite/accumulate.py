@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from scanjit.ir import Node, rebuild, replace, walk
 from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.reduce import Reduction
 from scanjit.ops.shape import BROADCAST_TO
 from scanjit.rewrite.loop import Carry, Loop
 from scanjit.rewrite.match import is_zero, make, same_shape
+from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import free_labels, is_outer, is_tiny
 
 _MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
@@ -79,11 +79,17 @@ def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term] | None:
     return terms
 
 
+def _is_matrix_product(node: Node) -> bool:
+    """Whether the node is a product in which each operand has an axis of its own."""
+    return node.op is CONTRACT and all(free_labels(node))
+
+
 class _Linear:
     """How a summand is linear in parts of it, which are summed over time instead."""
 
     def __init__(self, loop: Loop) -> None:
         self.outside = loop.outside()
+        self.inputs = {*loop.xs.values(), *loop.consts.values()}
         self.varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
         self.carried = loop.depends(c.inner for c in loop.carries)
 
@@ -123,20 +129,20 @@ class _Linear:
 
     def allowed(self, leaf: Node) -> bool:
         """Whether a leaf may leave: elementwise work on tensors is better summed where it is made."""
-        return (
-            is_tiny(leaf)
-            or leaf.op is CONTRACT
-            or is_outer(leaf)
-            or (isinstance(leaf.op, Reduction) and leaf.op.name == "sum")
-            or (leaf in self.varying and leaf not in self.carried)
-        )
+        if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
+            return all(self._is_given(x) for x in leaf.operands)  # else they would be made for all of time at once
+        summed = leaf.op is CONTRACT or leaf.op.name == "sum"
+        return summed or is_tiny(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
 
     def certain(self, leaf: Node) -> bool:
         """Whether a leaf should leave even if what it takes must be stored for that."""
-        if leaf.op is CONTRACT:
-            mine, other = free_labels(leaf)
-            return (bool(mine) and bool(other)) or leaf not in self.carried
-        return is_tiny(leaf) or is_outer(leaf) or leaf not in self.carried
+        return _is_matrix_product(leaf) or is_tiny(leaf) or is_outer(leaf) or leaf not in self.carried
+
+    def _is_given(self, node: Node) -> bool:
+        """Whether a node is an input of the body, or a view of one, or does not vary."""
+        while node.op.name in VIEWS:
+            node = node.args[0]
+        return node in self.inputs or node not in self.varying
 
     def total(self, node: Node, summed: Callable[[Node], Node]) -> Node:
         """The sum over time of a node, from those of its leaves; over nodes outside."""

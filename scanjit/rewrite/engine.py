@@ -154,13 +154,16 @@ class Rewriter:
         return self._bodies[graph]
 
 
-def users(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each node that the outputs depend on: the nodes that use it, once for each use."""
+def uses(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node that the outputs depend on: the nodes that use it, once for each use; itself for an output."""
+    outputs = list(outputs)
     found: dict[Node, list[Node]] = {}
     for node in walk(outputs):
         found.setdefault(node, [])
         for arg in node.args:
             found[arg].append(node)
+    for output in outputs:
+        found[output].append(output)
     return found
 
 

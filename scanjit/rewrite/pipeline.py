@@ -15,6 +15,7 @@ from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_post import hoist_post
 from scanjit.rewrite.scan_pre import hoist_pre
 from scanjit.rewrite.scan_prune import prune
+from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.verify import verify
 from scanjit.rewrite.windows import push_slices
@@ -51,9 +52,11 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("prune", prune),
     ("simplify", simplify),
     ("merge", merge),  # inner loops, of which `save` moved copies into the outer forward loop
+    ("hoist_post", hoist_post),  # what feeds no carry, and sums over time
+    ("save", save),  # what the forward loop has come to store
     ("hoist_pre", hoist_pre),  # what needs no carry
-    ("hoist_post", hoist_post),  # what feeds none, and sums over time
     ("simplify", simplify),
+    ("reuse", reuse),
     ("push_slices", push_slices),  # after the fission, which moves whole products
     ("simplify", simplify),
     ("last_rows", last_rows),

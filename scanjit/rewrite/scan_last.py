@@ -1,22 +1,63 @@
-"""The last row of a stacked carry is the final value of the carry: `ys[-1] -> carry`."""
+"""The last row of a stacked carry is the final value of the carry: `ys[-1] -> carry`; and the derivative of that: a
+sequence that is zero but for the row that is read first, and is added to a carry, belongs into its initial value."""
 
 from __future__ import annotations
 
+from scanjit import errors
 from scanjit.ir import PART, Node, rebuild, walk
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, SLICE
-from scanjit.rewrite.engine import Note, in_bodies
-from scanjit.rewrite.match import is_whole, same_dim, window_of
+from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, SLICE
+from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
+from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import is_whole, is_zero, same_dim, same_shape, window_of, window_set
+from scanjit.types import Dimension
 
 
 def last_rows(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """The pass. That there is a row at all is a condition of the slice, which is checked before anything runs."""
     outputs = in_bodies(outputs, lambda inner: last_rows(inner, notes))
+    outputs = map_scans(outputs, lambda old, scan: _first_row(scan, notes))
     done: dict[Node, Node] = {}
     for node in walk(outputs):
         new = rebuild(node, tuple(done[arg] for arg in node.args))
-        done[node] = (_final(new) if new.op is SLICE else None) or new
+        final = _final(new) if new.op is SLICE else None
+        done[node] = new if final is None else final
     return [done[output] for output in outputs]
+
+
+def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
+    """carry' = f(carry + x_t) with x zero but for the first row that is read -> carry' = f(carry), x added to init"""
+    loop = Loop.of(scan)
+    first = scan.params["length"] - 1 if scan.params["reverse"] else 0
+    rows = {inner: operand for operand, inner in loop.xs.items() if _is_row(operand, first)}
+    if not rows:
+        return None
+    users = uses(loop.outputs)
+    found = False
+    for carry in loop.carries:
+        used, *more = users.get(carry.inner) or [carry.inner]
+        if more or used.op.name != "add":
+            continue
+        a, b = used.operands
+        x = b if a is carry.inner else a
+        if x in rows and len(users[x]) == 1 and same_shape(x.type.shape, carry.inner.type.shape):
+            found = True
+            value = rows[x].operands[1]
+            with errors.located(scan.where):
+                carry.init = carry.init + DIMSHUFFLE(value, order=tuple(range(1, value.ndim)))
+            loop.substitute({used: carry.inner})
+    if not found:
+        return None
+    notes.append(Note("last_rows", scan.where, "a sequence that is zero but for one row was added to an initial value"))
+    return loop.finish().parts()
+
+
+def _is_row(operand: Node, index: Dimension) -> bool:
+    """Whether a sequence is zero but for one row, at this index."""
+    if operand.op is not SET_SLICE or not is_zero(operand.operands[0]):
+        return False
+    (start, length, _), *rest = window_set(operand)
+    return same_dim(start, index) and same_dim(length, 1) and is_whole(tuple(rest), operand.type.shape[1:])
 
 
 def _final(node: Node) -> Node | None:

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.linalg import CONTRACT
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Finished, Loop, Y
 from scanjit.rewrite.match import make, same_dim
 from scanjit.rewrite.split import (
     OverTime,
-    free_labels,
     is_heavy,
+    is_product,
     is_tiny,
+    names,
     not_larger,
     size,
     up_closure,
@@ -63,8 +63,8 @@ class _Fission:
     def _split(self, extra: Sequence[Node] = (), kept: dict[int, Node] | None = None) -> _Post:
         kept = self.kept if kept is None else kept
         sums = [leaf for terms in self.terms.values() for term in terms for leaf in term.leaves]
-        core = [kept[id(c)] for c in self.loop.carries if kept[id(c)] is not None]
-        return _Post(self.loop, [*self.ys, *sums, *extra], core)
+        core = [kept[id(c)] for c in self.loop.carries]
+        return _Post(self.loop, self.ys, [*sums, *extra], core)
 
     # ---- sums over time ----------------------------------------------------------------------------------------------
 
@@ -134,17 +134,17 @@ class _Fission:
         if sums:
             text = f"{sums} sums over the steps leave the loop"
             self.notes.append(Note("hoist_post", self.scan.where, text))
-        names = ", ".join(sorted({n.op.name for n in self.split.leaving if is_heavy(n)})) or "tiny values"
         if self.split.leaving:
-            text = f"feeds no carry, and is done over all of time after the loop: {names}"
+            text = f"feeds no carry, and is done over all of time after the loop: {names(self.split.leaving)}"
             self.notes.append(Note("hoist_post", self.scan.where, text))
 
 
 class _Post:
-    """Which nodes leave, for some ys (sums over time among them) and what the loop must compute for the next step."""
+    """Which nodes leave, for some ys, values that are summed over time, and what the next step needs."""
 
-    def __init__(self, loop: Loop, ys: Sequence[Node], core: Sequence[Node]) -> None:
-        self.loop, self.ys = loop, ys
+    def __init__(self, loop: Loop, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
+        self.loop, self.ys = loop, [*ys, *sums]
+        ys, summed = self.ys, set(sums)
         order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
         self.carried = _dependent(order, [c.inner for c in loop.carries])
         varying = _dependent(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
@@ -155,9 +155,10 @@ class _Post:
             for arg in node.args:
                 self.users.setdefault(arg, []).append(node)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
-        self.known = {y for y in ys if y not in self.carried}  # ys that sequences and constants give
+        self.known = {y for y in summed if y not in self.carried}  # what sequences and constants give
         self.inputs = inputs
-        self.leaving = up_closure((n for n in self.post if is_tiny(n) or _is_product(n, varying)), self.users)
+        first = (n for n in self.post if is_tiny(n) or is_product(n, varying) or n in summed)
+        self.leaving = up_closure(first, self.users)
         self._grow()
 
     def _grow(self) -> None:
@@ -215,10 +216,3 @@ def _dependent(order: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
         if any(arg in found for arg in node.args):
             found.add(node)
     return found
-
-
-def _is_product(node: Node, varying: set[Node]) -> bool:
-    """Whether the node is a product with a matrix that does not change: over time that is one product of matrices."""
-    if node.op is not CONTRACT:
-        return False
-    return any(x not in varying and free for x, free in zip(node.operands, free_labels(node), strict=True))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.linalg import CONTRACT
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop, Y
 from scanjit.rewrite.scan_hoist import VIEWS, frontier
-from scanjit.rewrite.split import OverTime, is_heavy, is_tiny, may_fail, not_larger, size
+from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -27,7 +28,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     if not split.leaving:
         return None
     sequences = [node for node in frontier(loop, split.leaving | split.views) if not isinstance(node.type, tuple)]
-    ys = [r.node for r in loop.results if isinstance(r, Y) and r.node in split.pre]
+    ys = [r.node for r in loop.results if isinstance(r, Y) and r.node in split.leaving]
     if not sequences and not ys:
         return None
     with errors.located(scan.where):
@@ -37,11 +38,8 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
         loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
         rows = {node: loop.x(x) for node, x in zip(sequences, outer, strict=False)}
         loop.substitute(rows)
-        names = (
-            ", ".join(sorted({n.op.name for n in split.leaving if is_heavy(n) and n.op.name != "part"}))
-            or "tiny values"
-        )
-        notes.append(Note("hoist_pre", scan.where, f"needs no carry, and is done over all of time before: {names}"))
+        text = f"needs no carry, and is done over all of time before the loop: {names(split.leaving)}"
+        notes.append(Note("hoist_pre", scan.where, text))
         return loop.finish().parts()
 
 
@@ -63,10 +61,24 @@ class _Pre:
                 self.users.setdefault(arg, []).append(node)
         ys = {r.node for r in loop.results if isinstance(r, Y)}
         self.outputs = set(loop.outputs)
-        self.leaving = {n for n in self.pre if is_heavy(n) or is_tiny(n) or n in ys}
-        for node in order:
-            if node in self.pre and node not in self.leaving and self._follows(node):
+        varying = loop.depends([*(c.inner for c in loop.carries), *rows])
+        self.leaving: set[Node] = set()
+        staying: set[Node] = set()  # what needs an op that stays, which would be done twice
+        for node in (n for n in order if n in self.pre):
+            if any(arg in staying for arg in node.args):
+                staying.add(node)
+            elif self._first(node, varying) or (node in ys and not is_heavy(node)) or self._follows(node):
                 self.leaving.add(node)
+            elif is_heavy(node):
+                staying.add(node)
+
+    def _first(self, node: Node, varying: set[Node]) -> bool:
+        """Whether a node leaves for its own sake. A product of what varies does only if its operands are there
+        anyway: to make them for all of time at once would take memory for them."""
+        if node.op is not CONTRACT or is_product(node, varying):
+            return is_heavy(node) or is_tiny(node)
+        bases = {self._base(arg) for arg in node.operands}
+        return all(base in self.leaving or base in self.views or base not in self.pre for base in bases)
 
     def _follows(self, node: Node) -> bool:
         """Whether an elementwise op leaves with its operands: they are used by nothing else, and it is no larger."""

@@ -18,10 +18,12 @@ from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_whole, same_dim, same_shape, window_of
 from scanjit.rewrite.scan_hoist import VIEWS
+from scanjit.rewrite.split import not_larger, size
 from scanjit.types import Dimension
 
 COSTLY = 8
 """An elementwise op of this cost is rather stored than computed again."""
+_FEW = 8 * COSTLY
 _MOVES = ("concatenate", "set_slice", "reshape", "iota", "size", "constant", "part")
 
 Rows = tuple[Dimension, int]
@@ -132,6 +134,7 @@ class _Choice:
         self.all = scan.params["checkpoint"] == "all"
         self.given = given
         body = scan.params["body"]
+        self.rows = set(Layout.of(scan).split(body.inputs)[1])
         self.ys = set(Layout.of(source).split_results(source.params["body"].outputs)[1])
         self.order = walk(body.outputs)
         self.outputs = set(body.outputs)
@@ -172,9 +175,29 @@ class _Choice:
         return chosen
 
     def _wanted(self, node: Node) -> bool:
-        if isinstance(node.type, tuple) or node.op.name in VIEWS:
+        if isinstance(node.type, tuple):
             return False
-        return self.all or is_costly(node) or self.image[node] in self.ys
+        if node.op is SLICE:  # a part of something costly, of which the rest may not be needed
+            base = node.operands[0]
+            return base not in self.given and is_costly(base) and self.image[base] not in self.ys
+        if node.op.name in VIEWS:
+            return False
+        if self.image[node] in self.ys:
+            return True
+        return self.all or (is_costly(node) and not self._grows(node))
+
+    def _grows(self, node: Node) -> bool:
+        """Whether a value is larger than the rows that a few elementwise ops make it of: then making it again takes
+        less time than storing and reading it."""
+        cost, rows = 0, set()
+        for at in walk([node], self.given):
+            if at in self.given:
+                rows.update([at] if at in self.rows else [])
+            elif isinstance(at.op, Elementwise):
+                cost += at.op.cost
+            elif at.op.name not in VIEWS and at not in self.known:
+                return False
+        return cost <= _FEW and not not_larger(size([node]), size(rows))
 
     def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
         """Keep `f(x, y)` instead of `x` and `y`, where nothing else needs them and it is no larger."""
@@ -188,6 +211,7 @@ class _Choice:
                 (
                     uses[0]
                     for node in chosen
+                    if self.image[node] not in self.ys
                     if (uses := users.get(node, [])) and all(u is uses[0] for u in uses) and node not in self.outputs
                     if uses[0] in self.cheap and isinstance(uses[0].op, Elementwise)
                     if same_shape(uses[0].type.shape, node.type.shape) and uses[0].dtype.kind == "f"

@@ -35,6 +35,12 @@ def is_tiny(node: Node) -> bool:
     return isinstance(total, int) and total <= TINY
 
 
+def names(nodes: Iterable[Node]) -> str:
+    """The ops among nodes that are worth naming, for a note."""
+    heavy = {node.op.name for node in nodes if is_heavy(node)} - {"part"}
+    return ", ".join(sorted(heavy)) or "elementwise ops"
+
+
 def may_fail(node: Node) -> bool:
     """Whether the op can raise an error at run time."""
     return node.op.name in _MAY_FAIL or not (isinstance(node.op, Elementwise) or is_pure(node))
@@ -75,6 +81,13 @@ def is_outer(node: Node) -> bool:
 def _own_axes(x: Node, node: Node) -> set[int]:
     lead = node.ndim - x.ndim
     return {a + lead for a, n in enumerate(x.type.shape) if not same_dim(n, 1)}
+
+
+def is_product(node: Node, varying: set[Node]) -> bool:
+    """Whether the node is a product with a matrix that does not change: over time that is one product of matrices."""
+    if node.op is not CONTRACT:
+        return False
+    return any(x not in varying and free for x, free in zip(node.operands, free_labels(node), strict=True))
 
 
 class OverTime:

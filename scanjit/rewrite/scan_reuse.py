@@ -1,0 +1,68 @@
+"""What a loop stores is not computed again outside of it: `carry'_t` from the carries before each step, say."""
+
+from __future__ import annotations
+
+from scanjit.ir import PART, Node, rebuild, walk
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.scan import SCAN
+from scanjit.rewrite.algebra import rules as arithmetic
+from scanjit.rewrite.algebra_linalg import rules as products
+from scanjit.rewrite.algebra_shape import rules as shapes
+from scanjit.rewrite.engine import Note, Rewriter, in_bodies
+from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.scan_hoist import VIEWS
+from scanjit.rewrite.split import OverTime
+
+
+def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass: replace what equals a stored y, made by elementwise ops from others that are stored."""
+    outputs = in_bodies(outputs, lambda inner: reuse(inner, notes))
+    order = walk(outputs)
+    present, known = set(order), {}
+    rewriter = Rewriter(arithmetic | shapes | products)
+    for scan in (node for node in order if node.op is SCAN):
+        for again, part in _stored(scan):
+            (again,) = rewriter([again])
+            if again in present and again is not part:
+                known[again] = part
+                notes.append(Note("reuse", scan.where, "a value that the loop stores is not computed again outside"))
+    if not known:
+        return outputs
+    done: dict[Node, Node] = {}
+    for node in order:  # what equals a y is replaced where it is used, not where the loop itself makes it
+        done[node] = rebuild(node, tuple(done[arg] for arg in node.args))
+        if node in known:
+            part = known[node]
+            done[node] = rebuild(part, tuple(done[arg] for arg in part.args))
+    return [done[output] for output in outputs]
+
+
+def _stored(scan: Node) -> list[tuple[Node, Node]]:
+    """The ys of a loop that elementwise ops make of others: as such nodes over time, and as parts of the scan."""
+    loop = Loop.of(scan)
+    parts = {r.node: i for i, r in enumerate(loop.results) if isinstance(r, Y)}
+    before = {c.inner: c for c in loop.carries}
+    if loop.stop is not None or not any(inner in parts for inner in before):
+        return []
+    light = [y for y in parts if y not in before and _is_light(y, loop, parts)]
+    if not light:
+        return []
+    stacks = {y: _part(scan, i) for y, i in parts.items() if y in before}
+    return list(zip(OverTime(loop)(light, stacks), (_part(scan, parts[y]) for y in light), strict=True))
+
+
+def _is_light(y: Node, loop: Loop, parts: dict[Node, int]) -> bool:
+    carried = {c.inner for c in loop.carries}
+    given = carried | set(loop.xs.values()) | set(loop.consts.values())
+    nodes = walk([y], given)
+    if not any(node in carried for node in nodes):
+        return False
+    return all(
+        (node in parts if node in carried else node in given or not node.args)
+        or (node not in given and (isinstance(node.op, Elementwise) or node.op.name in VIEWS))
+        for node in nodes
+    )
+
+
+def _part(scan: Node, index: int) -> Node:
+    return PART(scan, index=index)
