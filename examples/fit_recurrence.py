@@ -64,9 +64,9 @@ def compile_descent(mode, rate=0.05):
 
 
 def measure(length, pendulums):
-    """Forces that change now and then, and what would be measured."""
+    """Forces that change now and then, so gentle that no pendulum turns over; and the angles as measured."""
     random = np.random.default_rng(0)
-    forces = np.repeat(random.normal(size=(length // 20, pendulums)), 20, axis=0)
+    forces = 0.7 * np.repeat(random.normal(size=(length // 20, pendulums)), 20, axis=0)
     return forces, angles_with_numpy(forces, TRUE) + 0.05 * random.normal(size=forces.shape)
 
 

@@ -1,8 +1,10 @@
 """The examples run, small."""
 
+import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -20,3 +22,18 @@ def test_any_number_of_steps(capsys):
     main = runpy.run_path(str(EXAMPLES / "fit_recurrence.py"))["main"]
     main(["--steps", "1", "--mode", "reference"])
     assert "in 1 steps" in capsys.readouterr().out
+
+
+def test_the_code_of_the_readme():
+    blocks = re.findall(r"```python\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    h, total, carried = 0.0, 0.0, 0.0
+    for _ in range(1000):  # the same by hand: carried is dh/da
+        new = np.tanh(1.0 + 0.5 * h)
+        carried = (1 - new**2) * (h + 0.5 * carried)
+        h = new
+        total += 2 * h * carried / 1000
+    np.testing.assert_allclose(names["slope"], total)

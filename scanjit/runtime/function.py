@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -18,9 +19,10 @@ from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
 from scanjit.runtime import pickling, reference, sizes
 from scanjit.runtime.arguments import READY, Slot
-from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
+from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
 from scanjit.types import Atom
 
+_ndarray = np.ndarray
 MODES = ("numba", "emulate", "reference")
 _KEPT_SHAPES = 256
 """How many combinations of argument shapes a function remembers as checked."""
@@ -340,15 +342,10 @@ class CompiledFunction:
             for i, node in enumerate(graph.inputs)
         ]
         self._arity = len(self._slots)
-        self._wanted = [slot.dtype for slot in self._slots]
         self._shared = [node.params["variable"] for node in shared]
         self._targets = [variable for variable, _ in graph.updates]
         self._assigned = [(variable, place[node]) for variable, node in graph.updates]
-        self._returned = [place[node] for node in graph.outputs]
-        # A result that is returned twice, or returned and assigned, must not be one array in two places.
-        used = [i for _, i in self._assigned] + self._returned
-        self._copied = [i in used[: len(self._assigned) + n] for n, i in enumerate(self._returned)]
-        self._build = _builder(graph.tree)
+        self._returned = _returning(graph, place)
         self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -356,20 +353,20 @@ class CompiledFunction:
             args = self._by_position(args, named)
         arrays = [
             value
-            if type(value) is np.ndarray and value.dtype is wanted and value.flags.num & READY == READY
+            if type(value) is _ndarray and value.dtype is slot.dtype and value.flags.num & READY == READY
             else slot.convert(value)
-            for value, wanted, slot in zip(args, self._wanted, self._slots, strict=True)
+            for value, slot in zip(args, self._slots)  # noqa: B905 - this path is all that a small function costs
         ]
         if not self._targets:
-            return self._build(self._select(self._run(arrays)))
-        with updating(self._targets):
+            return self._returned(self._run(arrays))
+        with Updating(self._targets):
             results = self._run(arrays)
-            returned = self._select(results)
+            returned = self._returned(results)
             new = [(variable, results[i]) for variable, i in self._assigned]
             for variable, array in new:
                 variable.check_shape(array.shape)
             commit(new)
-        return self._build(returned)
+        return returned
 
     def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of the inputs."""
@@ -417,11 +414,6 @@ class CompiledFunction:
         self._known[shapes] = found
         return found
 
-    def _select(self, results: list[np.ndarray]) -> list[np.ndarray]:
-        return [
-            results[i].copy() if copied else results[i] for i, copied in zip(self._returned, self._copied, strict=True)
-        ]
-
     # ---- looking inside ------------------------------------------------------------------------------------------
 
     @property
@@ -465,12 +457,16 @@ def _restored(
     return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates), name, mode)
 
 
-def _builder(tree: Tree | None) -> Callable[[list[np.ndarray]], Any]:
-    """What makes the value that the user gets of a list of arrays."""
+def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:
+    """What makes the value that the user gets of the results, which are at `place`."""
+    tree = graph.tree
     if tree is None:
-        return lambda arrays: None
-    if tree == Tree():
-        return lambda arrays: arrays[0]
-    if tree.kind is list and all(child == Tree() for child in tree.children):
-        return lambda arrays: arrays
-    return tree.unflatten
+        return lambda results: None
+    places = [place[node] for node in graph.outputs]
+    # A result that is returned twice, or returned and assigned, must not be one array in two places.
+    used = [place[node] for _, node in graph.updates] + places
+    copied = [i in used[: len(graph.updates) + n] for n, i in enumerate(places)]
+    if tree == Tree() and not copied[0]:
+        return itemgetter(places[0])
+    pairs = list(zip(places, copied, strict=True))
+    return lambda results: tree.unflatten([results[i].copy() if copy else results[i] for i, copy in pairs])

@@ -6,8 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,20 +211,30 @@ def commit(values: Iterable[tuple[SharedVariable, np.ndarray]]) -> None:
             variable._array = array
 
 
-@contextmanager
-def updating(variables: Iterable[SharedVariable]) -> Iterator[None]:
+class Updating:
     """While inside, no one else sets these variables: what is read is what an update is computed from.
 
     The order of the variables must be the same everywhere: that of their serial numbers."""
-    held: list[SharedVariable] = []
-    try:
-        for variable in variables:
-            variable._lock.acquire()
-            held.append(variable)
-        yield
-    finally:
-        for variable in reversed(held):
-            variable._lock.release()
+
+    __slots__ = ("held", "variables")
+
+    def __init__(self, variables: Sequence[SharedVariable]) -> None:
+        self.variables = variables
+        self.held: list[threading.RLock] = []
+
+    def __enter__(self) -> None:
+        try:
+            for variable in self.variables:
+                lock = variable._lock
+                lock.acquire()
+                self.held.append(lock)
+        except BaseException:  # an interrupt, while waiting
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        for lock in reversed(self.held):
+            lock.release()
 
 
 def _after_fork() -> None:
