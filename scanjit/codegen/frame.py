@@ -199,4 +199,3 @@ class Frame:
         """The mask of a vector's lanes that exist, in any case."""
         text = f"splat_boolx{point.width}(True)"
         return self.mask(point) or self.remember(0, text, "every", text)
-

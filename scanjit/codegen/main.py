@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.codegen.frame import STATUS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
-from scanjit.schedule.program import Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dim, Dimension
 
 
@@ -34,7 +34,9 @@ def generate(program: Program, vector_bytes: int, label: str = "main") -> Genera
     """Generate the source of a program."""
     writer = _MainWriter(vector_bytes)
     writer.statements(program.body, 0)
-    loads = [f"    {name} = load_i64(table{f' + {8 * i}' if i else ''})" for i, name in enumerate(writer.table.values())]
+    loads = [
+        f"    {name} = load_i64(table{f' + {8 * i}' if i else ''})" for i, name in enumerate(writer.table.values())
+    ]
     body = [*loads, *("    " + line for line in writer.lines)]
     main = finished(label, body, {(STATUS, 0): "table"}, {}, local=frozenset(writer.kernels))
     return Generated(main, writer.kernels, [entry for _, entry in writer.table])
@@ -59,6 +61,8 @@ class _MainWriter:
         for statement in body:
             if isinstance(statement, TimeLoop):
                 self._loop(statement, depth)
+            elif isinstance(statement, Blocks):
+                self._blocks(statement, depth)
             elif isinstance(statement, Nest):
                 self._call(nest_source(statement), depth)
             else:
@@ -73,42 +77,53 @@ class _MainWriter:
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
+    def _counter(self, dim: Dimension, name: str) -> str:
+        """A variable for a dimension that changes while the program runs."""
+        atom = types.as_atom(dim)
+        assert atom is not None
+        if atom not in self.counters:
+            same = sum(known.startswith(name) for known in self.counters.values())
+            self.counters[atom] = f"{name}{same}"
+        return self.counters[atom]
+
+    def _blocks(self, blocks: Blocks, depth: int) -> None:
+        """A loop over blocks of time."""
+        first, rows = self._counter(blocks.first, "first"), self._counter(blocks.rows, "rows")
+        total, size = self.number(blocks.total), self.number(blocks.size)
+        block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
+        self.add(depth, f"for {block} in range({self.number((blocks.total + (blocks.size - 1)) // blocks.size)}):")
+        self.add(depth + 1, f"{first} = {block}*{size}")
+        self.add(depth + 1, f"{rows} = min({size}, {total} - {first})")
+        self.statements(blocks.body, depth + 1)
+
     def _loop(self, loop: TimeLoop, depth: int) -> None:
         """A loop over time; `unroll` copies of its body an iteration, or all of them one after the other."""
-        step, row = (types.as_atom(dim) for dim in (loop.step, loop.row))
-        assert step is not None and row is not None
-        number = len(self.counters) // 2
-        self.counters[step], self.counters[row] = f"step{number}", f"row{number}"
+        step = self._counter(loop.step, "step")
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
-        if loop.unroll is True and isinstance(loop.length, int):
-            self._straight(loop, f"step{number}", depth)
+        if loop.unroll is True and isinstance(loop.length, int) and loop.stop is None:
+            for number in range(loop.length):
+                self.add(depth, f"{step} = {self.number(loop.start + number)}")
+                self._step(loop, step, depth)
             return
-        copies = 1 if loop.stop is not None or loop.unroll is True else max(1, int(loop.unroll))
+        copies = 1 if loop.stop is not None or loop.unroll is True else max(1, loop.unroll)
         full = loop.length // copies * copies
-        self._iterate(loop, f"step{number}", "0", self.number(full), copies, depth)
+        self._iterate(loop, step, loop.start, loop.start + full, copies, depth)
         if copies > 1 and not (isinstance(full, int) and full == loop.length):
-            self._iterate(loop, f"step{number}", self.number(full), self.number(loop.length), 1, depth)
+            self._iterate(loop, step, loop.start + full, loop.start + loop.length, 1, depth)
 
-    def _iterate(self, loop: TimeLoop, step: str, start: str, stop: str, copies: int, depth: int) -> None:
-        counter = step if copies == 1 else f"first_{step}"
-        bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
+    def _iterate(self, loop: TimeLoop, step: str, start: Dimension, stop: Dimension, copies: int, depth: int) -> None:
+        counter = step if copies == 1 else f"{step}_first"
+        bounds = f"{self.number(start)}, {self.number(stop)}" if start != 0 or copies > 1 else self.number(stop)
         self.add(depth, f"for {counter} in range({bounds}{f', {copies}' if copies > 1 else ''}):")
         for copy in range(copies):
             if copies > 1:
                 self.add(depth + 1, f"{step} = {counter}" + (f" + {copy}" if copy else ""))
             self._step(loop, step, depth + 1)
 
-    def _straight(self, loop: TimeLoop, step: str, depth: int) -> None:
-        for number in range(loop.length):  # type: ignore[arg-type]
-            self.add(depth, f"{step} = {number}")
-            if loop.stop is not None and number:
-                self.add(depth, f"if not {step}_stopped:")
-            self._step(loop, step, depth, straight=True)
-
-    def _step(self, loop: TimeLoop, step: str, depth: int, straight: bool = False) -> None:
-        row = step.replace("step", "row")
-        self.add(depth, f"{row} = {self.number(loop.length - 1)} - {step}" if loop.reverse else f"{row} = {step}")
+    def _step(self, loop: TimeLoop, step: str, depth: int) -> None:
+        row = self._counter(loop.row, "row")
+        self.add(depth, f"{row} = {self.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
         self.statements(loop.body, depth)
         if loop.count is not None and loop.stop is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")

@@ -137,7 +137,9 @@ class NestWriter(ReductionWriter):
     def _has_epilogue(self) -> bool:
         """Whether more is done with the reductions than storing them (and none depends on another)."""
         values = walk_values([store.value for store in self.nest.stores])
-        nested = any(isinstance(v, Reduce) and any(isinstance(x, Reduce) for x in walk_values([v.body])) for v in values)
+        nested = any(
+            isinstance(v, Reduce) and any(isinstance(x, Reduce) for x in walk_values([v.body])) for v in values
+        )
         return not nested and any(not isinstance(store.value, Reduce) for store in self.nest.stores)
 
     def _spill(self, rows: Loop, points: list[Point]) -> list[Point]:

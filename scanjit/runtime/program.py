@@ -176,7 +176,8 @@ class _Part:
                 f"an index of {node.op.name} is out of bounds", got=f"indexing {node.args[0]!r}", where=node.where
             )
         return [
-            made[which] if start == 0 and stop == made[which].size and shape == made[which].shape
+            made[which]
+            if start == 0 and stop == made[which].size and shape == made[which].shape
             else made[which].reshape(-1)[start:stop].reshape(shape)
             for which, start, stop, shape in layout.results
         ]

@@ -94,7 +94,9 @@ class Builder:
 
     def _at_own_point(self, node: Node, at: IndexMap) -> None:
         """A register holds the element of its own lane only."""
-        if at != tuple(FIXED if dim == 1 else own for dim, own in zip(node.type.shape, identity(self.space), strict=True)):
+        if at != tuple(
+            FIXED if dim == 1 else own for dim, own in zip(node.type.shape, identity(self.space), strict=True)
+        ):
             if at != identity(self.space):
                 raise NotInline
 
@@ -161,9 +163,7 @@ class Builder:
         loops = self._loops(tuple(sizes[label] for label in summed))
         where: dict[int, Axis] = dict(zip(out, at, strict=True))
         where |= {label: (0, ((loop, 1),)) for label, loop in zip(summed, loops, strict=True)}
-        factors = tuple(
-            self.value(x, tuple(where[label] for label in labels)) for x, labels in ((a, left), (b, right))
-        )
+        factors = tuple(self.value(x, tuple(where[label] for label in labels)) for x, labels in ((a, left), (b, right)))
         boolean = node.dtype.kind == "b"
         product = Apply(node.dtype, OPS["and" if boolean else "mul"], factors, {})
         return Reduce(node.dtype, OPS["any" if boolean else "sum"], loops, product) if loops else product

@@ -50,10 +50,25 @@ def fuse(region: Region) -> list[Statement]:
             groups.append(Group([item]))
         where[item] = at
     _elide(region, where)
+    return _statements(region, groups)
+
+
+def _statements(region: Region, groups: list[Group]) -> list[Statement]:
+    """The statements of groups, in order; those of a chain where its scan is."""
+    from scanjit.schedule import blocks
+
+    nests = {group: _nest(group) for group in groups if isinstance(group.members[0], Task)}
+    chained = blocks.chains(region, groups, nests)
     result: list[Statement] = []
     for group in groups:
         first = group.members[0]
-        result += first.statements if isinstance(first, Block) else tile.shape_nest(region, _nest(group))
+        if group in chained:
+            if first is chained[group].scan:
+                result += blocks.blocked(region, chained[group], nests)
+        elif isinstance(first, Block):
+            result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
+        else:
+            result += tile.shape_nest(region, nests[group])
     return result
 
 
@@ -107,7 +122,10 @@ def _nest(group: Group) -> Nest:
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)
     replace: dict[Value, Value] = {
-        load: maker.value for task in tasks for load, maker in task.loads if maker in members and load is not maker.value
+        load: maker.value
+        for task in tasks
+        for load, maker in task.loads
+        if maker in members and load is not maker.value
     }
     stores = [store for task in tasks for store in task.stores]
     roots = [store.value for store in stores]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scanjit import types
-from scanjit.schedule.program import Buffer, Program, Statement, TimeLoop, statement_refs
+from scanjit.schedule.program import Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
 from scanjit.types import Atom
 
 ALIGNMENT = 64
@@ -36,15 +36,13 @@ def lifetimes(program: Program) -> list[Lifetime]:
         nonlocal moment
         for statement in body:
             begin = moment
-            if isinstance(statement, TimeLoop):
+            if isinstance(statement, TimeLoop | Blocks):
                 known = set(first)
                 visit(statement.body)
-                through = {b for b in first if b in known and last[b] >= begin} | set(statement.persistent)
+                through = {b for b in first if b in known and last[b] >= begin}
+                through |= _kept(statement) if isinstance(statement, TimeLoop) else set()
                 for buffer in through:
                     touch(buffer, begin, moment)
-                for ref in (statement.stop, statement.count):
-                    if ref is not None:
-                        touch(ref.buffer, begin, moment)
                 loops.append((begin, moment))
             else:
                 for buffer, _, _ in statement_refs(statement):
@@ -58,6 +56,12 @@ def lifetimes(program: Program) -> list[Lifetime]:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
     return [Lifetime(buffer, first[buffer], last[buffer]) for buffer in first]
+
+
+def _kept(loop: TimeLoop) -> set[Buffer]:
+    """What a loop over time hands from step to step."""
+    flags = {ref.buffer for ref in (loop.stop, loop.count) if ref is not None}
+    return flags | set(loop.persistent)
 
 
 def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[int], int]:

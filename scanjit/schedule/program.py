@@ -293,7 +293,8 @@ class Pack:
 
 @dataclass(eq=False)
 class TimeLoop:
-    """Run `body` `length` times. `step` counts 0, 1, ...; `row` is the row read and written (backwards if `reverse`).
+    """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
+    last to the first if `reverse`).
 
     With `stop` (a bool in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
     steps that ran.
@@ -303,6 +304,8 @@ class TimeLoop:
     step: Dimension
     row: Dimension
     body: list[Statement]
+    total: Dimension
+    start: Dimension = 0
     reverse: bool = False
     stop: Ref | None = None
     count: Ref | None = None
@@ -311,7 +314,27 @@ class TimeLoop:
     persistent: list[Buffer] = field(default_factory=list)
 
 
-Statement = Nest | Pack | TimeLoop
+@dataclass(eq=False)
+class Blocks:
+    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them."""
+
+    total: Dimension
+    size: Dimension
+    first: Dimension
+    rows: Dimension
+    body: list[Statement]
+
+
+Statement = Nest | Pack | TimeLoop | Blocks
+
+
+def counter(name: str) -> Dimension:
+    """A new dimension that changes while the program runs."""
+    dim = types.size()
+    atom = types.as_atom(dim)
+    assert atom is not None
+    atom.name = f"{name}{atom.serial}"
+    return dim
 
 
 @dataclass(eq=False)

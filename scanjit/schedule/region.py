@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from scanjit import ir
 from scanjit.errors import InternalError, NotSupportedError
@@ -21,6 +22,7 @@ from scanjit.schedule.program import (
     Load,
     Loop,
     Machine,
+    Nest,
     Pack,
     Ref,
     Statement,
@@ -30,6 +32,9 @@ from scanjit.schedule.program import (
     walk_values,
 )
 from scanjit.types import Atom, Dimension
+
+if TYPE_CHECKING:
+    from scanjit.schedule.scan import Plan
 
 EXPENSIVE = 8
 """An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
@@ -53,10 +58,13 @@ class Task:
 
 @dataclass(eq=False)
 class Block:
-    """Statements that are scheduled as a whole (a loop), after what it needs."""
+    """A scan: a nest with time inside, or statements of which the last is its loop."""
 
     statements: list[Statement]
-    needs: dict[Task | Block, bool] = field(default_factory=dict)
+    needs: dict[Task | Block, bool]
+    plan: Plan
+    nest: Nest | None
+    label: str
 
 
 Item = Task | Block
@@ -371,8 +379,10 @@ class Region:
         """Whether a place is there (and the same at every step) before this region's loop begins."""
         from scanjit import types
 
-        return self.parent is not None and ref.buffer not in self.buffers and not (
-            set(types.atoms(ref.offset)) & self.counters
+        return (
+            self.parent is not None
+            and ref.buffer not in self.buffers
+            and not (set(types.atoms(ref.offset)) & self.counters)
         )
 
 
@@ -397,7 +407,13 @@ def _read_from_memory(node: Node) -> Sequence[Node]:
 def _computed(node: Node) -> bool:
     """Whether a node is computed by a nest, into any place that one likes."""
     op = node.op
-    return isinstance(op, Elementwise | Reduction) or op.name in ("contract", "gather", "argmax", "argmin", "concatenate")
+    return isinstance(op, Elementwise | Reduction) or op.name in (
+        "contract",
+        "gather",
+        "argmax",
+        "argmin",
+        "concatenate",
+    )
 
 
 def _stretched(arg: Node, node: Node) -> bool:

@@ -23,6 +23,7 @@ from scanjit.schedule.program import (
     Store,
     TimeLoop,
     Value,
+    counter,
 )
 from scanjit.schedule.region import Block, Region
 from scanjit.types import Dimension
@@ -30,10 +31,12 @@ from scanjit.types import Dimension
 
 @dataclass(eq=False)
 class Carry:
-    """Where a carry lies: all steps one after the other (a trajectory), or two slots in turn."""
+    """Where a carry lies: all steps one after the other (a trajectory), or two slots in turn. One slot is enough for a
+    carry that lives in a register (`slots` is 1)."""
 
     store: Ref
     trajectory: bool
+    slots: int = 2
 
 
 @dataclass(eq=False)
@@ -66,7 +69,7 @@ class Plan:
 
     def _slot(self, i: int, row: Dimension, step: Dimension) -> Ref:
         carry = self.carries[i]
-        return carry.store.row(row if carry.trajectory else step % 2)
+        return carry.store.row(row if carry.trajectory else step % carry.slots)
 
     def first(self, i: int) -> Ref:
         """Where the initial value of carry i is to be put."""
@@ -77,7 +80,7 @@ class Plan:
         """Where carry i lies after all steps."""
         carry = self.carries[i]
         if not carry.trajectory:
-            return carry.store.row(steps % 2)
+            return carry.store.row(steps % carry.slots)
         return carry.store.row(self.length - steps if self.reverse else steps)
 
     @property
@@ -109,15 +112,15 @@ def schedule_scan(region: Region, node: Node) -> None:
             item.escapes = True
     nest = _as_nest(region, plan, places, sequences)
     count = None
+    statements: list[Statement] = []
     if nest is not None:
-        statements: list[Statement] = tile.shape_nest(region, nest)
         region.context.notes.append(f"{_name(node)}: one nest with time inside, the carries in registers")
     else:
         loop, count = _as_loop(region, plan, places, sequences)
         statements = [*region.held, loop]
         region.held = []
         region.context.notes.append(f"{_name(node)}: a loop over time of {len(loop.body)} statements")
-    block = Block(statements, {item: False for item in needs})
+    block = Block(statements, {item: False for item in needs}, plan, nest, _name(node))
     region.items.append(block)
     _place_parts(region, plan, block, count)
 
@@ -159,7 +162,7 @@ def _consts(plan: Plan) -> tuple[Node, ...]:
 
 def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
     """Give every carry and every output its memory."""
-    step, row = (_counter(name) for name in ("step", "row"))
+    step, row = (counter(name) for name in ("step", "row"))
     length = node.params["length"]
     inner, _, _ = layout.split(body.inputs)
     new, ys, _ = layout.split_results(body.outputs)
@@ -172,14 +175,6 @@ def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
     for y in ys:
         plan.ys.append(_trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, y, length, "ys"))
     return plan
-
-
-def _counter(name: str) -> Dimension:
-    atom_dim = types.size()
-    atom = types.as_atom(atom_dim)
-    assert atom is not None
-    atom.name = f"{name}{atom.serial}"
-    return atom_dim
 
 
 def _memory(region: Region, node: Node, rows: Dimension, name: str) -> Ref:
@@ -245,8 +240,9 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     inner.schedule(outputs, targets)
     body = inner.statements()
     loop = TimeLoop(
-        plan.length, plan.step, plan.row, body, plan.reverse, stop_ref, count, params["unroll"], params["name"] or "scan"
+        plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
     )
+    loop.unroll, loop.label = params["unroll"] or 1, params["name"] or "scan"
     loop.persistent = [c.store.buffer for c in plan.carries]
     return loop, count
 
@@ -274,6 +270,8 @@ def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     except build.NotInline:
         return None
     registers = [builder.registers[bound] for bound in carries]
+    for carry in plan.carries:
+        carry.slots = 1
     stores, finals = _nest_stores(plan, at, time, registers, updates, outputs)
     label = "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in new)))[:30]
     unroll = _unrolled(plan)
