@@ -1,0 +1,230 @@
+"""Whether a program computes the same everywhere: generated code against the reference interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.ops.elementwise import Elementwise
+from scanjit.runtime import program as backend
+from scanjit.runtime import reference
+from scanjit.runtime.function import function
+from scanjit.simd import cpu
+from tests.fuzz.programs import Program
+
+WIDTHS = (64, 32, 16, 4)
+BASE = {"float32": (2e-4, 2e-5), "float64": (1e-9, 1e-10)}
+"""Tolerances that need no explanation: relative, absolute."""
+NOISE = {"float32": 2.0**-21, "float64": 2.0**-50}
+USER_ERRORS = (errors.OutOfBoundsError, errors.ScanError, errors.ShapeError)
+
+
+class Mismatch(AssertionError):
+    """Generated code computes something else than the reference."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a program is run: the mode, with or without rewriting, the bytes of a vector (None: the CPU's)."""
+
+    mode: str = "emulate"
+    rewrite: bool = True
+    width: int | None = None
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Build functions this way."""
+        with pytest.MonkeyPatch.context() as patch:
+            if not self.rewrite:
+                patch.setattr(backend, "rewrite", lambda outputs: SimpleNamespace(outputs=list(outputs), notes=[]))
+            if self.width is not None:
+                patch.setattr(cpu, "vector_bytes", lambda: self.width)
+            yield
+
+    def __str__(self) -> str:
+        return f"{self.mode}, rewriting {'on' if self.rewrite else 'off'}, {self.width or 'native'} bytes"
+
+
+@dataclass
+class Outcome:
+    """What came of checks: how many runs, and of what kind."""
+
+    runs: int = 0
+    raised: int = 0
+    unstable: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def spent(self, what: str, start: float) -> None:
+        """Add the time since `start`."""
+        self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
+
+    def add(self, other: Outcome) -> None:
+        """Add another outcome."""
+        self.runs, self.raised, self.unstable = (
+            self.runs + other.runs, self.raised + other.raised, self.unstable + other.unstable
+        )  # fmt: skip
+        for what, seconds in other.seconds.items():
+            self.seconds[what] = self.seconds.get(what, 0.0) + seconds
+
+
+def configs_of(seed: int, numba: bool = False) -> list[Config]:
+    """How the program of a seed is run."""
+    found = [Config(width=WIDTHS[seed % 4])]
+    if seed % 3 == 0:
+        found.append(Config(rewrite=False, width=WIDTHS[(seed // 4) % 4]))
+    if numba:
+        found.append(Config("numba"))
+    return found
+
+
+def check(p: Program, configs: Sequence[Config], runs: int = 2) -> Outcome:
+    """Run a program in all these ways, with several sizes. Raises `Mismatch`, or what the compiler raises."""
+    outcome = Outcome()
+    rng = np.random.default_rng(p.seed)
+    start = time.perf_counter()
+    oracle = function(p.inputs, p.outputs, mode="reference")
+    outcome.spent("reference build", start)
+    functions = []
+    for config in configs:
+        start = time.perf_counter()
+        with config.active():
+            functions.append((config, function(p.inputs, p.outputs, mode=config.mode)))
+        outcome.spent(f"{config.mode} build", start)
+    for sizes in p.bindings(rng, runs if p.sizes else 1):
+        arguments = p.draw(rng, sizes)
+        start = time.perf_counter()
+        expected = outcome_of(oracle, arguments)
+        outcome.spent("reference run", start)
+        for config, compiled in functions:
+            start = time.perf_counter()
+            with config.active():
+                got = outcome_of(compiled, arguments)
+            outcome.spent(f"{config.mode} run", start)
+            outcome.runs += 1
+            where = f"{config}; sizes {[int(n) for n in sizes.values()]}"
+            if isinstance(expected, Exception) or isinstance(got, Exception):
+                outcome.raised += 1
+                _same_error(expected, got, where)
+            elif not all(agree(a, b) for a, b in zip(got, expected, strict=True)):
+                outcome.unstable += 1
+                _within_noise(p, arguments, expected, got, where)
+    return outcome
+
+
+def outcome_of(compiled: Any, arguments: Sequence[np.ndarray]) -> Any:
+    """The results, or the error that a user may cause."""
+    with np.errstate(all="ignore"):
+        try:
+            return compiled(*arguments)
+        except USER_ERRORS as error:
+            return error
+
+
+def _same_error(expected: Any, got: Any, where: str) -> None:
+    if isinstance(expected, Exception) and isinstance(got, Exception):
+        if type(expected) is not type(got):
+            raise Mismatch(f"{where}: raised {got!r} where the reference raised {expected!r}")
+        return
+    if isinstance(got, Exception):
+        raise Mismatch(f"{where}: raised {got!r} where the reference computed") from got
+    raise Mismatch(f"{where}: computed where the reference raised {expected!r}") from expected
+
+
+def agree(got: np.ndarray, expected: np.ndarray, slack: Any = 0.0) -> bool:
+    """Whether an array is as expected: exactly for integers and bools, to rounding for floats, NaN in the same places."""
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        return False
+    if got.dtype.kind != "f":
+        return bool(np.array_equal(got, expected))
+    relative, absolute = BASE[str(got.dtype)]
+    with np.errstate(all="ignore"):
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        close = np.abs(got.astype(float) - expected) <= absolute + relative * np.abs(expected) + slack
+    return bool(np.all(same | close))
+
+
+def _within_noise(p: Program, arguments: list[np.ndarray], expected: Any, got: Any, where: str) -> None:
+    """What differs must be what rounding explains: as much differs when the reference computes with noise."""
+    samples = [_noisy(p, arguments, k) for k in range(4)]
+    for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+        if agree(a, b):
+            continue
+        if a.dtype != b.dtype or a.shape != b.shape:
+            raise Mismatch(f"{where}: output {i} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}")
+        with np.errstate(all="ignore"):
+            others = [np.abs(np.asarray(s[i], float) - np.asarray(b, float)) for s in samples]
+            spread = np.max(others, axis=0)
+            spread = np.where(np.isnan(spread), np.inf, spread)
+        if a.dtype.kind != "f":
+            fine = bool(np.all((a == b) | (spread > 0)))
+        else:
+            fine = agree(a, b, 32 * spread) or bool(
+                np.all((np.isnan(a) & np.isnan(b)) | ~np.isfinite(spread) | _close(a, b, spread))
+            )
+        if not fine:
+            raise Mismatch(f"{where}: output {i} of type {p.outputs[i].type}\n{_shown(a, b)}")
+
+
+def _close(a: np.ndarray, b: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    relative, absolute = BASE[str(a.dtype)]
+    with np.errstate(all="ignore"):
+        return (a == b) | (np.abs(a.astype(float) - b) <= absolute + relative * np.abs(b) + 32 * spread)
+
+
+def _shown(a: np.ndarray, b: np.ndarray) -> str:
+    with np.printoptions(precision=9, threshold=40):
+        return f"got\n{a!r}\nexpected\n{b!r}"
+
+
+def _noisy(p: Program, arguments: list[np.ndarray], k: int) -> list[np.ndarray]:
+    """The reference, with a little noise in each inexact operand and result of arithmetic."""
+    rng = np.random.default_rng(k)
+
+    def shaken(value: np.ndarray) -> np.ndarray:
+        value = np.asarray(value)
+        if value.dtype.kind != "f":
+            return value
+        scaled = value * 16
+        exact = (scaled == np.rint(scaled)) & (np.abs(value) < 2**16)
+        noise = 1 + NOISE[str(value.dtype)] * rng.uniform(-1, 1, value.shape)
+        return np.where(exact, value, value * noise).astype(value.dtype)
+
+    def apply(node: Node, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        arithmetic = isinstance(node.op, Elementwise) or node.op.name in ("sum", "prod", "contract", "scatter")
+        if not arithmetic or node.op.name in ("where", "cast", "stop_gradient"):
+            return plain(node, operands, params)
+        return shaken(plain(node, [shaken(v) for v in operands], params))
+
+    plain = reference._apply
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reference, "_apply", apply)
+        with np.errstate(all="ignore"):
+            return reference.evaluate(p.outputs, dict(zip(p.inputs, arguments, strict=True)))
+
+
+def localized(p: Program, config: Config) -> str:
+    """The first node, in the order of computation, that is not as the reference has it when computed alone."""
+    for node in ir.walk(p.outputs):
+        if node.op is ir.INPUT or isinstance(node.type, tuple):
+            continue
+        smaller = Program(p.seed, p.inputs, [node], p.sizes, p.whole, p.wild)
+        try:
+            check(smaller, [config])
+        except Exception as error:
+            from scanjit.show import dprint
+
+            try:
+                shown = dprint(node)
+            except Exception as other:
+                shown = f"(cannot be shown: {other!r})"
+            return f"first at {node!r}: {type(error).__name__}: {str(error)[:1500]}\n{shown}"
+    return "no node fails alone"

@@ -1,0 +1,172 @@
+"""Random programs, one a seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import scanjit as st
+from scanjit import autodiff, errors, ir, types
+from scanjit.ir import Node
+from scanjit.types import Atom, Dimension
+from tests.fuzz.builder import DTYPES, FLOATS, Builder
+
+SIZES = (0, 1, 1, 2, 2, 3, 3, 3, 4, 5, 5, 7)
+BIG = (16, 17, 33)
+
+
+@dataclass
+class Program:
+    """Outputs as expressions of inputs, the sizes it was planned with, and how its inputs are drawn."""
+
+    seed: int
+    inputs: list[Node]
+    outputs: list[Node]
+    sizes: dict[Atom, int]
+    whole: bool
+    wild: bool
+    features: set[str] = field(default_factory=set)
+
+    def bindings(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
+        """Sizes to run it with: those it was planned with, then others."""
+        found = [self.sizes]
+        while len(found) < count:
+            sizes = {atom: int(rng.choice(SIZES)) for atom in self.sizes}
+            if len(found) == 2:
+                sizes = dict.fromkeys(self.sizes, int(rng.integers(0, 2)))
+            found.append(sizes)
+        return found
+
+    def draw(self, rng: np.random.Generator, sizes: dict[Atom, int]) -> list[np.ndarray]:
+        """Random arguments: sometimes strided, in Fortran's order or read-only; rarely with NaN and infinities."""
+        arrays = []
+        for node in self.inputs:
+            shape = tuple(types.evaluate(d, sizes) for d in node.type.shape)
+            array = self._values(rng, shape, node.dtype)
+            arrays.append(strange(rng, array) if rng.random() < 0.2 else array)
+        return arrays
+
+    def _values(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        if dtype.kind == "b":
+            return np.asarray(rng.random(shape) < 0.5)
+        if dtype.kind in "iu":
+            return np.asarray(rng.integers(0 if dtype.kind == "u" else -3, 5, shape)).astype(dtype)
+        values = np.asarray(rng.integers(-3, 4, shape) if self.whole else rng.normal(size=shape)).astype(dtype)
+        if self.wild and values.size:
+            where = rng.random(shape) < 0.1
+            values = np.where(where, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), values).astype(dtype)
+        return np.asarray(values)
+
+
+def strange(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """An equal array that lies in memory in another way."""
+    way = rng.integers(4)
+    if way == 0:
+        return np.asfortranarray(array)
+    if way == 1:
+        array = array.copy()
+        array.setflags(write=False)
+        return array
+    wide = np.empty([2 * n + 1 for n in array.shape], array.dtype)
+    view = wide[(..., *(slice(1, None, 2) for _ in array.shape))]
+    view[...] = array
+    if way == 2:
+        return view
+    back = view[(..., *(slice(None, None, -1) for _ in array.shape))].copy()
+    return back[(..., *(slice(None, None, -1) for _ in array.shape))]
+
+
+def program(seed: int, source: random.Random | None = None, most: int | None = None) -> Program:
+    """The random program of a seed.
+
+    Parameters
+    ----------
+    seed : which.
+    source : where choices come from; by default a generator with this seed.
+    most : how many nodes at most are asked for, to look for a smaller program that fails too.
+    """
+    rnd = random.Random(seed) if source is None else source
+    sizes: dict[Atom, int] = {}
+    dims: list[Dimension] = []
+    for _ in range(rnd.choice((1, 2, 2, 3, 3, 4))):
+        number = rnd.choice(SIZES)
+        if rnd.random() < 0.6:
+            dim = types.size()
+            atom = types.as_atom(dim)
+            assert atom is not None
+            sizes[atom] = number
+            dims.append(dim)
+        else:
+            dims.append(number)
+    if rnd.random() < 0.12:
+        atoms = list(sizes)
+        if atoms:
+            sizes[rnd.choice(atoms)] = rnd.choice(BIG)
+        else:
+            dims[0] = rnd.choice(BIG)
+    inputs: list[Node] = []
+
+    def make_input(shape: tuple[Dimension, ...], dtype: str) -> Node:
+        node = st.tensor(shape, dtype, f"x{len(inputs)}")
+        inputs.append(node)
+        b.exact.add(node)
+        return b.add(node)
+
+    b = Builder(rnd, [], dims, sizes, make_input=make_input)
+    for i in range(rnd.choice((1, 2, 2, 3, 4))):
+        make_input(b.shape(4), rnd.choice(FLOATS) if i == 0 else rnd.choice(DTYPES))
+    count = 60 if rnd.random() < 0.04 else rnd.randint(1, 25) if rnd.random() < 0.5 else rnd.randint(1, 10)
+    whole, wild = rnd.random() < 0.25, rnd.random() < 0.04
+    wants_gradient, wants_more = rnd.random() < 0.45, rnd.random()
+    count = count if most is None else min(count, most)
+    start = len(b.pool)
+    b.grow(count)
+    made = b.pool[start:] or b.pool
+    outputs = [made[-1]] + [rnd.choice(made) for _ in range(rnd.choice((0, 0, 1, 2)))]
+    outputs = list(dict.fromkeys(outputs))
+    outputs += _size_witnesses(outputs, inputs, sizes)
+    result = Program(seed, inputs, outputs, sizes, whole, wild)
+    floats = [o for o in outputs if o.dtype.kind == "f"]
+    wrt = [x for x in inputs if x.dtype.kind == "f"]
+    if wants_gradient and floats and wrt:
+        _differentiate(result, rnd, floats, wrt, wants_more)
+    return result
+
+
+def _size_witnesses(outputs: list[Node], inputs: list[Node], sizes: dict[Atom, int]) -> list[Node]:
+    """Nothing for now: all symbols of sizes that outputs use are in the types of inputs, or inputs are added."""
+    known = {atom for x in inputs for d in x.type.shape for atom in types.atoms(d)}
+    for atom in sizes:
+        if atom not in known:
+            inputs.append(st.tensor((types.dim_of(atom),), "float32", f"s{len(inputs)}"))
+    return []
+
+
+def _cost(rnd: random.Random, outputs: list[Node]) -> Node:
+    total: Node | None = None
+    for node in outputs:
+        way = rnd.randrange(4)
+        term = st.sum([node, node * node * 0.5, st.sin(node), node * 1.5][way])
+        term = st.cast(term, "float64") if len({o.dtype for o in outputs}) > 1 else term
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _differentiate(p: Program, rnd: random.Random, outputs: list[Node], wrt: list[Node], more: float) -> None:
+    p.features.add("gradient")
+    try:
+        if more < 0.12:
+            p.features.add("jvp")
+            tangents = [st.cos(x) for x in wrt]
+            p.outputs += autodiff.jvp(outputs, wrt, tangents)
+            return
+        grads = autodiff.grad(_cost(rnd, outputs), wrt, disconnected="zero")
+        p.outputs = (p.outputs if rnd.random() < 0.7 else []) + grads
+        if more > 0.88 and len(ir.walk(grads)) < 250:
+            p.features.add("second order")
+            p.outputs += autodiff.grad(_cost(rnd, grads), wrt, disconnected="zero")
+    except errors.GradientError:
+        p.features.add("no gradient")
