@@ -477,8 +477,6 @@ def replace(
     replaces, they are substituted everywhere (also in the graphs of scans)."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
-        if old.dim_atom is not None and old is not new:
-            known.setdefault(old.dim_atom, as_dim(new))
         if not isinstance(old.type, tuple):
             for before, after in zip(old.type.shape, new.type.shape, strict=True):
                 atom = types.as_atom(before)

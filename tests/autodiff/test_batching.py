@@ -179,6 +179,18 @@ def test_examples_that_stop_at_different_steps(flags: tuple[int, ...]) -> None:
     assert all(got)
 
 
+def test_a_count_that_is_one_for_all_is_a_size_outside() -> None:
+    def fn(x: Node, y: Node) -> list[Node]:
+        _, ys, count = loop(lambda c, r, k: ([c[0] + r[0]], [c[0]], r[1] > 1), [ir.constant(0.0)], [x, y])
+        ran = ir.as_dim(count)
+        return [total(window(ys, 0, 0, ran) * 2), full(1.0, (ran,)), count + 1]
+
+    assert compare(fn, [np.ones(4), np.arange(4.0)], [True, False]) == [True, False, False]
+    x, y, wide = var("x", 4), var("y", 4), var("wide", 2, 4)
+    found = batch_graph(fn(x, y), {x: wide}, 2)
+    assert sum(node.op.name == "scan" for node in ir.walk([node for node, _ in found])) == 1
+
+
 def test_a_condition_that_is_one_for_all() -> None:
     def fn(x: Node, y: Node) -> tuple[Node, ...]:
         return loop(lambda c, r, k: ([c[0] + r[0]], [c[0]], r[1] > 1), [ir.constant(0.0)], [x, y])

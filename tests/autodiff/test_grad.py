@@ -188,6 +188,11 @@ def test_vjp_and_jvp_take_structures() -> None:
     assert value(jvp(total(y), x, x), {}) == 0
 
 
+def test_tangents_of_one_variable_add_up() -> None:
+    x = var("x")
+    assert value(jvp(x * x, [x, x], (1.0, 10.0)), {x: 3.0}) == 66
+
+
 def test_tangents_that_do_not_fit() -> None:
     x, y = var("x", 2), var("y", 2)
     with pytest.raises(errors.GradientError, match="tangents must have the structure of wrt"):

@@ -114,6 +114,19 @@ def test_a_body_whose_sizes_are_values_outside() -> None:
     assert values(moved, {m: 0, x: [2.0, 3.0]})[0].tolist() == [10.0] * 2
 
 
+def test_a_constant_of_a_body_whose_size_is_a_value_outside() -> None:
+    n, v, x = var("n", dtype="int64"), var("v"), var("x", "T")
+    many = full(v, (ir.as_dim(n) + 1,))
+    (last,) = loop(lambda c, r, k: ([total(many * c[0]) * r[0]], []), [v], [x])
+    assert value(last, {n: 2, v: 1.0, x: [2.0, 3.0]}) == 54
+
+
+def test_an_operand_whose_value_is_also_a_size() -> None:
+    n, m = var("n", dtype="int64"), var("m", dtype="int64")
+    (moved,) = ir.replace([broadcast_to(n, (ir.as_dim(n),))], {n: m + 1})
+    assert value(moved, {m: 1}).tolist() == [2, 2]
+
+
 def test_a_size_that_differs_from_step_to_step() -> None:
     x = var("x", 5)
 
