@@ -357,6 +357,7 @@ class Condition(NamedTuple):
     left: Dimension
     right: Dimension
     what: str
+    error: type[errors.ScanjitError] = errors.ShapeError
 
 
 _collector: contextvars.ContextVar[list[Condition] | None] = contextvars.ContextVar("collector", default=None)
@@ -390,19 +391,19 @@ def equate(left: Dimension, right: Dimension, what: str) -> Dimension:
     return min(left, right, key=lambda d: (len(d.terms), [[a.serial for a in m] for m, _ in d.terms]))
 
 
-def require(left: Dimension, right: Dimension, what: str) -> None:
+def require(
+    left: Dimension, right: Dimension, what: str, error: type[errors.ScanjitError] = errors.OutOfBoundsError
+) -> None:
     """`left <= right` must hold: an error if it cannot, a condition to check at run time if it may.
 
-    A `what` with `{left}` and `{right}` in it is the whole text of the error."""
+    `what` is the text of the error, with `{left}` and `{right}` for the values."""
     if not_negative(right - left):
         return
     if not_negative(left - right - 1):
-        if "{" in what:
-            raise errors.ScanError(what.format(left=left, right=right))
-        raise errors.OutOfBoundsError(what.format(left=left, right=right))
+        raise error(what.format(left=left, right=right))
     found = _collector.get()
     if found is not None:
-        found.append(Condition("<=", left, right, what))
+        found.append(Condition("<=", left, right, what, error))
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
 
 def _infer(x: Type, *, bounds: tuple[Bound, ...]) -> Type:
     for left, right, text in bounds:
-        types.require(left, right, text)
+        types.require(left, right, text, errors.ScanError)
     return x
 
 

@@ -75,7 +75,7 @@ def _need_some(x: Type, axis: int) -> None:
     """Something to reduce: known now, or checked at run time."""
     if x.shape[axis] == 0:
         raise errors.ShapeError(_EMPTY.format(left=1, right=0, axis=axis))
-    types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)))
+    types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)), errors.ShapeError)
 
 
 def expand(x: Node, axes: Sequence[int]) -> Node:

@@ -71,7 +71,7 @@ def _infer(
     inits, xs, consts = layout.split(operands)
     if len(body.inputs) != len(operands):
         raise errors.InternalError("a scan has as many operands as its body has inputs")
-    types.require(0, length, NEGATIVE)
+    types.require(0, length, NEGATIVE, errors.ScanError)
     outside = {atom: dim for i, dim in sizes if (atom := body.inputs[i].dim_atom) is not None}
     rows = [x.with_shape(x.shape[1:]) for x in xs]
     for x in xs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -119,9 +119,10 @@ class Check:
     ----------
     kind : "==" or "<=".
     left, right : the dimensions.
-    what : what must hold, in words; with `{left}` and `{right}` in it, the whole text of the error.
+    what : for "==", what must be equal; for "<=", the text of the error, with `{left}` and `{right}` for the values.
     where : the user's line of the node that relies on it.
     body : the graph of a scan inside which alone it can be decided, as it depends on values in a step; else None.
+    error : what is raised where it does not hold.
     """
 
     kind: str
@@ -130,6 +131,7 @@ class Check:
     what: str
     where: str
     body: Graph | None = None
+    error: type[errors.ScanjitError] = errors.ShapeError
 
     def verify(self, env: Mapping[Atom, int]) -> bool:
         """Raise where the relation does not hold; False where `env` lacks a size that it is about."""
@@ -139,12 +141,10 @@ class Check:
             return False
         if left == right or (self.kind == "<=" and left < right):
             return True
-        if "{" in self.what:
-            raise errors.ScanError(self.what.format(left=left, right=right), where=self.where)
-        shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
         if self.kind == "<=":
-            raise errors.OutOfBoundsError(self.what.format(left=shown[0], right=shown[1]), where=self.where)
-        raise errors.ShapeError(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
+            raise self.error(self.what.format(left=left, right=right), where=self.where)
+        shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
+        raise self.error(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
 
     def atoms(self) -> set[Atom]:
         """The sizes that it is about."""
@@ -158,10 +158,8 @@ def inferred(node: Node) -> tuple[Any, list[Check]]:
     return type_, [_check(item, node.where) for item in found]
 
 
-def _check(found: Any, where: str) -> Check:
-    if isinstance(found, tuple) and len(found) == 3:
-        return Check("==", *found, where)
-    return Check(found.kind, found.left, found.right, found.what, where)
+def _check(found: types.Condition, where: str) -> Check:
+    return Check(found.kind, found.left, found.right, found.what, where, error=found.error)
 
 
 _of_graphs: weakref.WeakKeyDictionary[Graph, list[Check]] = weakref.WeakKeyDictionary()
@@ -195,9 +193,9 @@ def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Ch
     if check.body is not None:
         return check
     if any(atom.kind == "value" and atom not in outside for atom in check.atoms()):
-        return Check(check.kind, check.left, check.right, check.what, check.where, body)
+        return replace(check, body=body)
     left, right = (types.substitute(dim, outside) for dim in (check.left, check.right))
-    return Check(check.kind, left, right, check.what, check.where)
+    return replace(check, left=left, right=right)
 
 
 def _distinct(checks: Iterable[Check]) -> list[Check]:

@@ -1,5 +1,7 @@
 """What users write with: symbols, NumPy's functions on them, and the methods and operators of `Node`."""
 
+from typing import TYPE_CHECKING
+
 from scanjit.tensor import protocol, variables
 from scanjit.tensor.creation import *  # noqa: F403
 from scanjit.tensor.elementwise import *  # noqa: F403
@@ -11,4 +13,5 @@ from scanjit.tensor.variables import *  # noqa: F403
 
 protocol.install()
 
-__all__ = sorted([*variables.__all__, *protocol.FUNCTIONS])
+if not TYPE_CHECKING:  # type checkers cannot compute it; without it they see all that is imported
+    __all__ = sorted([*variables.__all__, *protocol.FUNCTIONS])

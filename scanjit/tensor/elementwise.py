@@ -175,7 +175,6 @@ digamma = _unary("digamma")
 floor = _unary("floor")
 ceil = _unary("ceil")
 trunc = _unary("trunc")
-rint = _unary("round", "rint")
 isnan = _unary("isnan")
 isinf = _unary("isinf")
 stop_gradient = _unary("stop_gradient")
@@ -282,6 +281,11 @@ def round(x: Any, decimals: int = 0) -> Node:
 
 def _round_up(x: Node, unit: float) -> Node:
     return apply("round", x / unit) * unit
+
+
+def rint(x: Any) -> Node:
+    """The nearest whole number, as a float; ties go to the even one."""
+    return apply("round", _float(x))
 
 
 def isfinite(x: Any) -> Node:

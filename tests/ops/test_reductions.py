@@ -1,0 +1,183 @@
+"""Reductions against NumPy and SciPy, and their derivatives at special points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import scanjit as sj
+from scanjit import errors
+from scanjit.autodiff import grad
+from scanjit.ir import Node
+from tests.ops.support import agrees, differences, run, same
+
+RNG = np.random.default_rng(0)
+AXES = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std", "any", "all"])
+def test_against_numpy(name: str, axis: Any, keepdims: bool) -> None:
+    x = RNG.normal(size=(2, 3, 4))
+    fn, numpy_fn = getattr(sj, name), getattr(np, name)
+    agrees(
+        lambda x: fn(x, axis=axis, keepdims=keepdims),
+        lambda x: numpy_fn(x, axis=axis, keepdims=keepdims),
+        x,
+        rtol=1e-13,
+    )
+    agrees(
+        lambda x: getattr(x, name)(axis=axis, keepdims=keepdims),
+        lambda x: getattr(x, name)(axis=axis, keepdims=keepdims),
+        x.astype("float32"),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "max", "mean", "std", "any"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint8"])
+def test_dtypes_of_accumulators(name: str, dtype: str) -> None:
+    x = np.array([1, 0, 1, 1, 1], dtype)
+    expected = getattr(np, name)(x)
+    if expected.dtype == np.uint64:
+        expected = expected.astype("int64")  # there is no uint64 here
+    same(run(getattr(sj, name), x), expected)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax"])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 2), (0, 2), (2, 0)])
+def test_running(name: str, shape: tuple[int, ...]) -> None:
+    x = RNG.normal(size=shape)
+    numpy_fn = np.maximum.accumulate if name == "cummax" else getattr(np, name)
+    for axis in range(-1, len(shape)):
+        agrees(lambda x, a=axis: getattr(sj, name)(x, axis=a), lambda x, a=axis: numpy_fn(x, axis=a), x, rtol=1e-14)
+    agrees(lambda x: getattr(sj, name)(x), lambda x: numpy_fn(x.ravel()), x, rtol=1e-14)
+
+
+def test_derivative_of_running_sums() -> None:
+    x = RNG.normal(size=(3, 2))
+    for fn in (sj.cumsum, sj.cumprod, sj.cummax):
+        weights = np.cos(np.arange(6.0)).reshape(3, 2)
+        cost = lambda x, fn=fn: (fn(x, axis=0) * weights).sum()
+        got = run(lambda x, cost=cost: grad(cost(x), x), x)
+        np.testing.assert_allclose(got, differences(lambda x, cost=cost: run(cost, x), [x], 0), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions(name: str) -> None:
+    x = RNG.integers(-3, 3, (3, 4, 5)).astype("float64")
+    x[1, 2, 3] = x[1, 0, 0] = np.nan
+    fn, numpy_fn = getattr(sj, name), getattr(np, name)
+    for axis in (None, 0, 1, -1):
+        for keepdims in (False, True):
+            agrees(
+                lambda x, a=axis, k=keepdims: fn(x, a, keepdims=k),
+                lambda x, a=axis, k=keepdims: np.asarray(numpy_fn(x, a, keepdims=k)),
+                x,
+            )
+    agrees(lambda x: fn(x), lambda x: numpy_fn(x), np.array([False, True, True]))
+    agrees(lambda x: fn(x), lambda x: numpy_fn(x), np.array([3, 255, 0, 255], "uint8"))
+
+
+def test_nan_and_infinities() -> None:
+    x = np.array([[1.0, np.nan], [np.inf, -np.inf], [-np.inf, -np.inf]])
+    for name in ("max", "min", "sum", "prod"):
+        agrees(lambda x, n=name: getattr(sj, n)(x, axis=1), lambda x, n=name: getattr(np, n)(x, axis=1), x)
+    agrees(lambda x: sj.logsumexp(x, axis=1), lambda x: scipy.special.logsumexp(x, axis=1), x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None, (0, 1)], ids=str)
+def test_softmax_and_logsumexp(axis: Any) -> None:
+    x = RNG.normal(size=(3, 4)) * 300
+    agrees(lambda x: sj.logsumexp(x, axis), lambda x: scipy.special.logsumexp(x, axis), x, rtol=1e-13)
+    agrees(
+        lambda x: sj.logsumexp(x, axis, keepdims=True),
+        lambda x: scipy.special.logsumexp(x, axis, keepdims=True),
+        x,
+        rtol=1e-13,
+    )
+    agrees(lambda x: sj.softmax(x, axis), lambda x: scipy.special.softmax(x, axis), x, rtol=1e-13)
+    agrees(lambda x: sj.log_softmax(x, axis), lambda x: scipy.special.log_softmax(x, axis), x, rtol=1e-13)
+    slope = run(lambda x: grad(sj.logsumexp(x), x), x)
+    np.testing.assert_allclose(slope, scipy.special.softmax(x), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("ord", [None, 1, 2, 3, 0, np.inf, -np.inf, 2.5])
+def test_norms_of_vectors(ord: Any) -> None:
+    x = RNG.normal(size=(3, 4))
+    agrees(lambda x: sj.norm(x, ord, axis=1), lambda x: np.linalg.norm(x, ord, axis=1), x, rtol=1e-13)
+    agrees(lambda x: np.linalg.norm(x[0], ord), lambda x: np.linalg.norm(x[0], ord), x, rtol=1e-13)
+
+
+def test_norm_of_everything() -> None:
+    x = RNG.normal(size=(3, 4))
+    agrees(sj.norm, np.linalg.norm, x, rtol=1e-14)
+    same(run(lambda x: grad(sj.norm(x), x), np.zeros(3)), np.zeros(3))
+    with pytest.raises(errors.NotSupportedError, match="norm of matrices"):
+        sj.norm(sj.matrix(), 1)
+    with pytest.raises(errors.ArgumentError, match="no such norm"):
+        sj.norm(sj.vector(), "nuc")
+
+
+def test_variance_with_fewer_degrees_of_freedom() -> None:
+    x = RNG.normal(size=(3, 4))
+    agrees(lambda x: sj.var(x, 0, ddof=1), lambda x: np.var(x, 0, ddof=1), x, rtol=1e-14)
+    agrees(lambda x: x.std(ddof=1), lambda x: x.std(ddof=1), x, rtol=1e-14)
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_products_with_zeros(zeros: int) -> None:
+    x = np.array([[2.0, 3.0, -1.5, 0.5], [1.0, -2.0, 0.7, 4.0]])
+    x[0, :zeros] = 0
+    others = np.array([[np.prod(np.delete(row, i)) for i in range(4)] for row in x])
+    got = run(lambda x: grad(sj.prod(x, axis=1).sum(), x), x)
+    np.testing.assert_allclose(got, others, rtol=1e-14)
+
+    def second(x: Node) -> Node:
+        first = grad(sj.prod(x, axis=1).sum(), x)
+        return grad((first * np.array([1.0, 2.0, 3.0, 4.0])).sum(), x)
+
+    expected = np.array(
+        [[sum((j + 1) * np.prod(np.delete(row, [i, j])) for j in range(4) if j != i) for i in range(4)] for row in x]
+    )
+    np.testing.assert_allclose(run(second, x), expected, rtol=1e-14)
+    np.testing.assert_allclose(run(lambda x: grad(x.prod(), x), x), differences(np.prod, [x], 0), rtol=1e-6, atol=1e-8)
+
+
+def test_equal_extremes_share_the_gradient() -> None:
+    x = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+    same(run(lambda x: grad(x.max(axis=1).sum(), x), x), np.array([[0, 0.5, 0.5], [1 / 3] * 3]))
+    same(run(lambda x: grad(x.min(), x), x), np.array([[1.0, 0, 0], [0, 0, 0]]))
+
+
+def test_gradient_of_the_mean_of_an_unknown_number() -> None:
+    same(run(lambda x: grad(x.mean(), x), np.ones((2, 2)), symbolic=True), np.full((2, 2), 0.25))
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_nothing_has_no_extreme(name: str) -> None:
+    fn = getattr(sj, name)
+    with pytest.raises(errors.ShapeError, match="at least 1 element along axis 1, not 0"):
+        fn(sj.tensor((2, 0)), axis=1)
+    with pytest.raises(errors.ScanjitError, match="at least 1 element along axis 0, not 0"):
+        run(lambda x: fn(x, axis=0), np.zeros((0, 2)), symbolic=True)
+    assert run(lambda x: fn(x, axis=0), np.zeros((2, 0)), symbolic=True).shape == (0,)
+
+
+def test_axes_must_exist() -> None:
+    with pytest.raises(errors.ShapeError, match="axis 2 is out of bounds for a tensor of 2 dimensions"):
+        sj.sum(sj.matrix(), axis=2)
+    with pytest.raises(errors.ArgumentError, match="given twice"):
+        sj.sum(sj.matrix(), axis=(0, -2))
+    with pytest.raises(errors.ArgumentError, match="must be an integer"):
+        sj.sum(sj.matrix(), axis=1.0)
