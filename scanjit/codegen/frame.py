@@ -1,7 +1,7 @@
 """Where generated lines go: nested loop bodies, what is known in each, names and parameters.
 
-A value is written in the outermost scope in which everything that it depends on is known, so that nothing is computed or
-loaded more often than its loops ask for.
+A value is written in the outermost scope in which everything that it depends on is known, so that nothing is computed
+or loaded more often than its loops ask for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scanjit.schedule.program import Access, Buffer, Fetch, Load, Loop, Nest, Position, Reduce, Register, Tile, Value
-from scanjit.schedule.program import operands, walk_values
+from scanjit.schedule.program import (
+    Access,
+    Buffer,
+    Fetch,
+    Load,
+    Loop,
+    Nest,
+    Position,
+    Reduce,
+    Register,
+    Tile,
+    Value,
+    operands,
+    walk_values,
+)
 from scanjit.types import Dimension
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
@@ -79,7 +92,7 @@ class Frame:
         self._counts: dict[str, int] = {}
         self._dependence: dict[Value, frozenset[Loop]] = {}
 
-    # ---- scopes ------------------------------------------------------------------------------------------------------
+    # ---- scopes -----------------------------------------------------------------------------------------------------
 
     @property
     def scope(self) -> Scope:
@@ -122,7 +135,7 @@ class Frame:
         """The variable of an expression, if it is written."""
         return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
 
-    # ---- names and numbers -------------------------------------------------------------------------------------------
+    # ---- names and numbers ------------------------------------------------------------------------------------------
 
     def fresh(self, hint: str) -> str:
         """A new variable."""
@@ -144,7 +157,8 @@ class Frame:
         return self.index[loop, point.row if loop is self.tile.rows else 0]
 
     def depends(self, value: Value) -> frozenset[Loop]:
-        """The loops that a value depends on. A register depends on time, a reduction is complete in the innermost scope."""
+        """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
+        only."""
         if value not in self._dependence:
             for part in walk_values([value]):
                 if part not in self._dependence:
@@ -165,7 +179,7 @@ class Frame:
             found |= {self.nest.time, *self.nest.space}
         return frozenset(found)
 
-    # ---- addresses -----------------------------------------------------------------------------------------------------
+    # ---- addresses --------------------------------------------------------------------------------------------------
 
     def vector(self, access: Access, point: Point) -> tuple[str, Dimension]:
         """The address of a vector's first lane, and the bytes from lane to lane (0: one element for all).
@@ -185,10 +199,10 @@ class Frame:
         lane = self.lane
         if lane is None or access.strides.get(lane, 0) == 0:
             return text, 0
-        step = (1 if access.panel is lane else access.strides[lane]) * itemsize
+        apart = (1 if access.panel is lane else access.strides[lane]) * itemsize
         if point.vector:
-            text += f" + {self.size(point.vector * point.width * step)}"
-        return text, itemsize if point.width == 1 else step
+            text += f" + {self.size(point.vector * point.width * apart)}"
+        return text, itemsize if point.width == 1 else apart
 
     def mask(self, point: Point) -> str | None:
         """The mask of a vector's lanes that exist; None where all do."""

@@ -1,7 +1,7 @@
 """A program's main function as Numba source: loops over time, and calls of its nests.
 
-It takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller computed from
-the sizes of this call. Only what changes from step to step is computed here.
+It takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller computed
+from the sizes of this call. Only what changes from step to step is computed here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _MainWriter:
         arguments += [self.number(dim) for dim in source.numbers]
         self.add(depth, f"{source.name}({', '.join(arguments)})")
 
-    # ---- loops -------------------------------------------------------------------------------------------------------
+    # ---- loops ------------------------------------------------------------------------------------------------------
 
     def _counter(self, dim: Dimension, name: str) -> str:
         """A variable for a dimension that changes while the program runs."""
@@ -111,6 +111,8 @@ class _MainWriter:
         self._iterate(loop, step, loop.start, loop.start + full, copies, depth)
         if copies > 1 and not (isinstance(full, int) and full == loop.length):
             self._iterate(loop, step, loop.start + full, loop.start + loop.length, 1, depth)
+        if loop.count is not None:
+            self.add(depth, f"{self._counter(loop.ran, 'ran')} = load_i64({self._address(loop.count.buffer, 0)})")
 
     def _iterate(self, loop: TimeLoop, step: str, start: Dimension, stop: Dimension, copies: int, depth: int) -> None:
         counter = step if copies == 1 else f"{step}_first"
@@ -130,7 +132,7 @@ class _MainWriter:
             self.add(depth, f"if load_i64({self._address(loop.stop.buffer, 0)}) != 0:")
             self.add(depth + 1, "break")
 
-    # ---- numbers -------------------------------------------------------------------------------------------------------
+    # ---- numbers ----------------------------------------------------------------------------------------------------
 
     def _entry(self, kind: str, what: Buffer | Dimension) -> str:
         names = {"buffer": "a", "number": "n"}

@@ -11,7 +11,6 @@ from scanjit.codegen.reduce import ReductionWriter
 from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, walk_values
 from scanjit.types import Dimension
 
-
 SPILLED = -1
 """The row of a point inside the loop over the rows of a tile that was put into memory."""
 
@@ -170,7 +169,7 @@ class NestWriter(ReductionWriter):
                 self.scope.add(f"{self.memos[-1]['reduced', reduction, point]} = {text}")
         return inner
 
-    # ---- time inside -------------------------------------------------------------------------------------------------
+    # ---- time inside ------------------------------------------------------------------------------------------------
 
     def _time(self, time: Loop) -> None:
         """The loop over time, carrying registers; what is stored last is written after it."""

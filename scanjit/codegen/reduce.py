@@ -124,7 +124,7 @@ class ReductionWriter(ValueWriter):
                 for name, text in zip(names, self._combined(reduction, loop, point, names), strict=True):
                     self.scope.add(f"{name} = {text}" if mask is None else f"{name} = select({mask}, {text}, {name})")
 
-    # ---- one reduction -----------------------------------------------------------------------------------------------
+    # ---- one reduction ----------------------------------------------------------------------------------------------
 
     def _start(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""

@@ -94,7 +94,7 @@ class ValueWriter(Frame):
             return f"splat_{name}({start})"
         return f"splat_{name}({start}) + iota_{name}(0) * splat_{name}({self.size(step)})"
 
-    # ---- memory ------------------------------------------------------------------------------------------------------
+    # ---- memory -----------------------------------------------------------------------------------------------------
 
     def _load(self, value: Load, point: Point) -> str:
         address, step = self.vector(value.access, point)
@@ -126,7 +126,7 @@ class ValueWriter(Frame):
         else:
             self.scope.add(f"store_masked({address}, {text}, {mask})")
 
-    # ---- computed indices --------------------------------------------------------------------------------------------
+    # ---- computed indices -------------------------------------------------------------------------------------------
 
     def _fetch(self, value: Fetch, point: Point) -> str:
         level = self.level_of(self.depends(value))

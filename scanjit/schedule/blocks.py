@@ -68,6 +68,8 @@ class _Search:
         self.uses = {group: set(_buffers(region, group, nests)) for group in groups}
         self.writes = {group: {b for b, written in self.uses[group] if written} for group in groups}
         self.reads = {group: {b for b, written in self.uses[group] if not written} for group in groups}
+        home = {item: group for group in groups for item in group.members}
+        self.needs = {g: {home[need] for item in g.members for need in item.needs} - {g} for g in groups}
 
     def chain(self) -> Chain:
         """The largest chain around the scan."""
@@ -75,11 +77,11 @@ class _Search:
         before: list[Group] = []
         shrunk: set[Buffer] = set()
         for group in reversed(self.groups[: self.at]):
-            own = self.writes[group]
-            if own and all(self._only_read_by(b, {scan, *before}) for b in own) and self._steps_with_time(group, own):
-                if all(self._read_by_rows(b, before) for b in own):
-                    before.insert(0, group)
-                    shrunk |= own
+            own, users = self.writes[group], {g for g in self.groups if group in self.needs[g]}
+            private = own and users <= {scan, *before} and all(self._only_read_by(b, users) for b in own)
+            if private and self._steps_with_time(group, own) and all(self._read_by_rows(b, before) for b in own):
+                before.insert(0, group)
+                shrunk |= own
         after, results = self._after(scan)
         return Chain(self.scan, before, after, shrunk | results)
 
@@ -88,9 +90,8 @@ class _Search:
         known = {scan} | set(self.groups[: self.at])
         members = []
         for group in self.groups[self.at + 1 :]:
-            makers = [g for g in self.groups if self.writes[g] & self.reads[group]]
             read = self.writes[scan] & self.reads[group]
-            if read and all(g in known for g in makers) and self._steps_with_time(group, read):
+            if read and self.needs[group] <= known and self._steps_with_time(group, read):
                 members.append(group)
         while True:
             results = {b for b in self.writes[scan] if self._only_read_by(b, set(members)) and self._by_rows(b)}
@@ -149,7 +150,7 @@ def _refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
         yield from statement_refs(statement)
 
 
-# ---- writing a chain as statements ---------------------------------------------------------------------------------------
+# ---- writing a chain as statements ---------------------------------------------------------------------------------
 
 
 def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Statement]:
@@ -182,7 +183,7 @@ def _stretch(nest: Nest, time: Loop, rows: Dimension, base: Dimension, chain: Ch
     """A nest over some rows of time only, from `base` on."""
     short = Loop(rows)
     space = [short if loop is time else loop for loop in nest.space]
-    loops: Callable[[Loop], Loop] = lambda loop: short if loop is time else loop  # noqa: E731
+    loops: Callable[[Loop], Loop] = lambda loop: short if loop is time else loop
     changed_nest = tile.rebuild_nest(nest, lambda a: _moved(a, time, short, base, chain), loops, space)
     return changed(changed_nest, time=short) if nest.time is time else changed_nest
 

@@ -183,7 +183,8 @@ class Builder:
 
 def place(ref: Ref, at: IndexMap) -> Access:
     """The access that reads a place in memory at an index map."""
-    offset, strides = ref.offset, {}
+    offset = ref.offset
+    strides: dict[Loop, Dimension] = {}
     for (start, terms), step in zip(at, ref.strides, strict=True):
         offset = offset + start * step
         for loop, stride in terms:

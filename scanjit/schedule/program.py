@@ -78,7 +78,7 @@ def row_major(shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
     return tuple(reversed(strides))
 
 
-# ---- values ------------------------------------------------------------------------------------------------------------
+# ---- values --------------------------------------------------------------------------------------------------------
 
 
 class Loop:
@@ -207,7 +207,7 @@ def walk_values(roots: list[Value]) -> list[Value]:
     return list(order)
 
 
-# ---- statements --------------------------------------------------------------------------------------------------------
+# ---- statements ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -226,8 +226,8 @@ class Tile:
     """How a nest is vectorised and blocked.
 
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
-    `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the loads
-    that do not depend on it.
+    `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
+    loads that do not depend on it.
     """
 
     lanes: int = 1
@@ -296,8 +296,8 @@ class TimeLoop:
     """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
     last to the first if `reverse`).
 
-    With `stop` (a bool in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
-    steps that ran.
+    With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
+    steps that ran, which `ran` stands for from then on.
     """
 
     length: Dimension
@@ -309,6 +309,7 @@ class TimeLoop:
     reverse: bool = False
     stop: Ref | None = None
     count: Ref | None = None
+    ran: Dimension = 0
     unroll: int = 1
     label: str = ""
     persistent: list[Buffer] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Schedule one graph: the top level of a function, or the body of a loop.
 
-Each node that has to lie in memory becomes a `Task`: a value, computed over a space, stored somewhere. Tasks of the same
-space that can be computed together become one nest (`fuse`); what only such a nest reads never reaches memory.
+Each node that has to lie in memory becomes a `Task`: a value, computed over a space, stored somewhere. Tasks of the
+same space that can be computed together become one nest (`fuse`); what only such a nest reads never reaches memory.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Region:
         self.wanted: dict[Node, Ref] = {}
         self.stored: set[Node] = set()
 
-    # ---- places ------------------------------------------------------------------------------------------------------
+    # ---- places -----------------------------------------------------------------------------------------------------
 
     def new_buffer(self, node: Node, name: str = "") -> Ref:
         """A place of its own for a node."""
@@ -165,7 +165,7 @@ class Region:
         """What computes a node, or what it is a view of."""
         return [item for base in _bases(node) for item in self.makers.get(base, ())]
 
-    # ---- scheduling ----------------------------------------------------------------------------------------------------
+    # ---- scheduling -------------------------------------------------------------------------------------------------
 
     def schedule(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs` (into `targets`, where given); says where each lies."""
@@ -367,7 +367,7 @@ class Region:
         self.places[node] = whole
         self.makers[node] = [first, task]
 
-    # ---- statements ------------------------------------------------------------------------------------------------------
+    # ---- statements -------------------------------------------------------------------------------------------------
 
     def statements(self) -> list[Statement]:
         """Everything that was scheduled, in order, fused."""

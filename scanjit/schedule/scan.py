@@ -1,4 +1,4 @@
-"""Schedule a scan: where its carries and outputs lie, and whether it is one nest with time inside, or a loop of nests."""
+"""Schedule a scan: where its carries and outputs lie; whether it is one nest with time inside, or a loop of nests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
-from scanjit.schedule import build, tile
+from scanjit.schedule import build
 from scanjit.schedule.program import (
     Access,
     Buffer,
@@ -111,18 +111,18 @@ def schedule_scan(region: Region, node: Node) -> None:
         if hasattr(item, "escapes"):
             item.escapes = True
     nest = _as_nest(region, plan, places, sequences)
-    count = None
+    loop = None
     statements: list[Statement] = []
     if nest is not None:
         region.context.notes.append(f"{_name(node)}: one nest with time inside, the carries in registers")
     else:
-        loop, count = _as_loop(region, plan, places, sequences)
+        loop = _as_loop(region, plan, places, sequences)
         statements = [*region.held, loop]
         region.held = []
         region.context.notes.append(f"{_name(node)}: a loop over time of {len(loop.body)} statements")
     block = Block(statements, {item: False for item in needs}, plan, nest, _name(node))
     region.items.append(block)
-    _place_parts(region, plan, block, count)
+    _place_parts(region, plan, block, loop)
 
 
 def _body(node: Node) -> Body:
@@ -200,22 +200,21 @@ def _known_y(plan: Plan, y: Node, ys: Sequence[Node]) -> Ref | None:
     return None
 
 
-def _place_parts(region: Region, plan: Plan, block: Block, count: Ref | None) -> None:
-    node, layout = plan.node, plan.layout
-    steps: Dimension = plan.length
-    if count is not None:
-        steps = ir.as_dim(ir.PART(node, index=len(node.type) - 1))
-    places = [plan.final(i, steps) for i in range(layout.carries)] + plan.ys + ([count] if count is not None else [])
+def _place_parts(region: Region, plan: Plan, block: Block, loop: TimeLoop | None) -> None:
+    """Say where the results of a scan lie."""
+    count = loop.count if loop is not None else None
+    steps = plan.length if loop is None or count is None else loop.ran
+    places = [plan.final(i, steps) for i in range(plan.layout.carries)] + plan.ys + ([count] if count else [])
     for i, place in enumerate(places):
-        part = ir.PART(node, index=i)
+        part = ir.PART(plan.node, index=i)
         region.places[part] = place
         region.makers[part] = [block]
 
 
-# ---- a loop of nests -----------------------------------------------------------------------------------------------------
+# ---- a loop of nests -----------------------------------------------------------------------------------------------
 
 
-def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> tuple[TimeLoop, Ref | None]:
+def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> TimeLoop:
     layout, params = plan.layout, plan.node.params
     carries, rows, _ = layout.split(plan.body.inputs)
     known = dict(consts)
@@ -242,12 +241,12 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     loop = TimeLoop(
         plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
     )
-    loop.unroll, loop.label = params["unroll"] or 1, params["name"] or "scan"
+    loop.unroll, loop.label, loop.ran = params["unroll"] or 1, params["name"] or "scan", counter("ran")
     loop.persistent = [c.store.buffer for c in plan.carries]
-    return loop, count
+    return loop
 
 
-# ---- one nest with time inside -----------------------------------------------------------------------------------------
+# ---- one nest with time inside -------------------------------------------------------------------------------------
 
 
 def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> Nest | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
@@ -31,7 +32,7 @@ from scanjit.types import Dimension
 
 
 def shape_nest(region: Region, nest: Nest) -> list[Statement]:
-    """The nest, ready for code; with the packs of its operands before it (hoisted out of the region's loop if possible)."""
+    """The nest, ready for code; with the packs of its operands before it (out of the region's loop if possible)."""
     if not nest.stores and not nest.finals:
         return []
     nest = merge_loops(nest)
@@ -40,7 +41,7 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     return [*packs, nest]
 
 
-# ---- merging loops -----------------------------------------------------------------------------------------------------
+# ---- merging loops -------------------------------------------------------------------------------------------------
 
 
 def merge_loops(nest: Nest) -> Nest:
@@ -64,7 +65,7 @@ def _all_loops(nest: Nest) -> list[Loop]:
 def _adjacent(nest: Nest) -> list[tuple[Loop, Loop]]:
     """Pairs of loops, one directly inside the other, wherever they occur."""
     groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
-    pairs = dict.fromkeys(pair for group in groups for pair in zip(group, group[1:], strict=False))
+    pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
     return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
 
@@ -121,7 +122,7 @@ def rebuild_nest(
     )
 
 
-# ---- lanes and register tiles --------------------------------------------------------------------------------------------
+# ---- lanes and register tiles --------------------------------------------------------------------------------------
 
 
 def choose_tile(nest: Nest, machine: Machine) -> Tile:
@@ -226,7 +227,7 @@ def _blocks(reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, 
     return block, vectors
 
 
-# ---- packing -------------------------------------------------------------------------------------------------------------
+# ---- packing -------------------------------------------------------------------------------------------------------
 
 
 def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
@@ -257,7 +258,8 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
 
 
 def _packable(nest: Nest, reduction: Reduce) -> tuple[Load, Load] | None:
-    """(left, right) loads of a matrix product: lanes run along the right one, which no other loop of the space moves."""
+    """(left, right) loads of a matrix product: lanes run along the right one, which no other loop of the space
+    moves."""
     factors = _factors(reduction)
     lane = nest.space[-1]
     if factors is None or len(reduction.loops) != 1:
@@ -300,7 +302,7 @@ def _hold(region: Region, pack: Pack) -> None:
 
 def _worth(rows: Loop, right: Load, lane: Loop) -> bool:
     """Whether an operand that changes at every step is worth packing: enough rows read it."""
-    return isinstance(rows.size, int) and rows.size >= 16 or right.access.strides[lane] != 1
+    return (isinstance(rows.size, int) and rows.size >= 16) or right.access.strides[lane] != 1
 
 
 __all__ = ["depends", "merge_loops", "shape_nest", "types"]
