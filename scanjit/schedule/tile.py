@@ -46,7 +46,8 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
 
 def merge_loops(nest: Nest) -> Nest:
     """Merge adjacent loops that every access steps through as one; drop loops of one iteration."""
-    nest = _rename(nest, {loop: None for loop in _all_loops(nest) if loop.size == 1})
+    met = [*_all_loops(nest), *(loop for strides in _stride_maps(nest) for loop in strides)]
+    nest = _rename(nest, {loop: None for loop in met if loop.size == 1})
     while True:
         strides = _stride_maps(nest)
         pair = next((p for p in _adjacent(nest) if all(_steps_as_one(s, *p) for s in strides)), None)
@@ -141,6 +142,7 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
     lanes = _fit(lanes, nest.space[-1].size)
     rows = _row_loop(nest, reductions)
     block, vectors = _blocks(len(reductions), rows, machine)
+    vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
     return Tile(lanes, vectors, rows, block)

@@ -60,7 +60,7 @@ def show(seed: int, most: int | None) -> int:
     p = program(seed, most=most)
     print("inputs:", *[f"{x!r}" for x in p.inputs], "sizes:", list(p.sizes.values()), p.features)
     for node in p.outputs:
-        print(dprint(node))
+        dprint(node)
     for config in [*configs_of(seed), Config(rewrite=False), Config(width=4)]:
         try:
             check(p, [config])

@@ -223,7 +223,7 @@ def localized(p: Program, config: Config) -> str:
             from scanjit.show import dprint
 
             try:
-                shown = dprint(node)
+                shown = dprint(node, file="str")
             except Exception as other:
                 shown = f"(cannot be shown: {other!r})"
             return f"first at {node!r}: {type(error).__name__}: {str(error)[:1500]}\n{shown}"
