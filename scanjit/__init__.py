@@ -2,7 +2,6 @@
 
 __version__ = "0.1.0"
 
-from scanjit import tensor as _tensor
 from scanjit.autodiff import grad, hessian, jacobian, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
@@ -26,6 +25,8 @@ from scanjit.runtime.jit import jit, value_and_grad
 from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.show import dprint, pprint
 from scanjit.tensor import *  # noqa: F403
+from scanjit.tensor import NAMES as _tensor
+from scanjit.tensor import tensor as tensor  # the function, not the package of that name
 
 __all__ = [
     "ArgumentError",
@@ -55,5 +56,5 @@ __all__ = [
     "vjp",
     "vmap",
     *_loops,
-    *_tensor.__all__,
+    *_tensor,
 ]

@@ -1,4 +1,4 @@
-"""One family of errors. Each says what, where (the user's own file and line), what came, what was expected, what to do."""
+"""One family of errors. Each says what, where (the user's file and line), what came, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextvars
 import os
 import sys
 from collections.abc import Iterator
+from types import FrameType
 
 _PACKAGES = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) + os.sep
@@ -24,12 +25,12 @@ def user_location() -> str:
     given = _inherited.get()
     if given is not None:
         return given
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
         if not filename.startswith(_PACKAGES):
             return f"{filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return "<unknown>"
 
 

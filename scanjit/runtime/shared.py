@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are taken over below
 from scanjit import errors, types
 from scanjit.ir import SHARED, Node
 from scanjit.runtime.arguments import Slot

@@ -13,5 +13,6 @@ from scanjit.tensor.variables import *  # noqa: F403
 
 protocol.install()
 
+NAMES = sorted([*variables.NAMES, *protocol.FUNCTIONS])
 if not TYPE_CHECKING:  # type checkers cannot compute it; without it they see all that is imported
-    __all__ = sorted([*variables.__all__, *protocol.FUNCTIONS])
+    __all__ = NAMES

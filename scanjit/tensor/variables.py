@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -175,9 +175,11 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-__all__ = [
+NAMES = [
     "as_tensor",
     "constant",
     "tensor",
     *(p + k for p in ("", *"bwilfd") for k in ("scalar", "vector", "matrix", "tensor3", "tensor4")),
 ]
+if not TYPE_CHECKING:  # type checkers cannot compute it; without it they see all that is here
+    __all__ = NAMES
