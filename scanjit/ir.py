@@ -38,7 +38,8 @@ class Op:
         without a derivative (their results count as constants).
     jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero.
     batch : `batch(args, batched, size, **params) -> (Node, bool)`. Batched arguments have their batch axis first;
-        so has the result if it is batched.
+        so has the result if it is batched. For several results: a tuple of nodes and a tuple of bools. Without a rule,
+        a batch is a loop over the examples.
     samples : `samples(rng, dtype) -> iterable of (args, params)`: concrete arrays inside the op's domain, from which
         the tests are generated.
     dtypes : the dtypes that tests sample.

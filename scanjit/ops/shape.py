@@ -263,7 +263,7 @@ SLICE = View(
 
 def window(x: Node, axis: int, start: Dimension, length: Dimension, step: int = 1) -> Node:
     """A slice of one axis. The caller knows that it lies inside."""
-    if start == 0 and step == 1 and length is x.type.shape[axis]:
+    if start == 0 and step == 1 and length == x.type.shape[axis]:
         return x
     starts, lengths, steps = [0] * x.ndim, list(x.type.shape), [1] * x.ndim
     starts[axis], lengths[axis], steps[axis] = start, length, step

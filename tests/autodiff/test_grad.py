@@ -188,6 +188,17 @@ def test_vjp_and_jvp_take_structures() -> None:
     assert value(jvp(total(y), x, x), {}) == 0
 
 
+def test_derivatives_through_casts() -> None:
+    x = var("x", 2)
+    narrow = ir.OPS["cast"](x, dtype=np.dtype("float32"))
+    y = ir.OPS["cast"](narrow * narrow, dtype=np.dtype("float64"))
+    ahead, back = jvp(y, x, np.ones(2)), grad(total(y), x)
+    assert ahead.dtype == back.dtype == np.float64
+    assert values([ahead, back], {x: np.array([1.0, 3.0])})[0].tolist() == [2.0, 6.0]
+    integer = ir.OPS["cast"](x, dtype=np.dtype("int64"))
+    assert pushforward([ir.OPS["cast"](integer, dtype=np.dtype("float64"))], {x: x}) == [None]
+
+
 def test_tangents_of_one_variable_add_up() -> None:
     x = var("x")
     assert value(jvp(x * x, [x, x], (1.0, 10.0)), {x: 3.0}) == 66
