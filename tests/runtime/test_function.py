@@ -14,7 +14,7 @@ import scanjit as sj
 HERE = __file__
 
 
-@pytest.fixture(params=["reference", "numba"])
+@pytest.fixture(params=["reference", "numba", "emulate"])
 def mode(request):
     return request.param
 
