@@ -1,0 +1,1 @@
+"""Speed of scanjit against the same recurrences written by hand: `python -m benchmarks`."""
