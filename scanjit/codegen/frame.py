@@ -211,5 +211,9 @@ class Frame:
 
     def every(self, point: Point) -> str:
         """The mask of a vector's lanes that exist, in any case."""
+        return self.mask(point) or self.all_lanes(point)
+
+    def all_lanes(self, point: Point) -> str:
+        """The mask of all lanes of a vector."""
         text = f"splat_boolx{point.width}(True)"
-        return self.mask(point) or self.remember(0, text, "every", text)
+        return self.remember(0, text, "every", text)

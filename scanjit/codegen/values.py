@@ -148,7 +148,8 @@ class ValueWriter(Frame):
         """An address moved by computed indices, the offsets of the lanes (None: the same for all), and the mask of what
         lies inside. What does not is reported."""
         long, scope = suffix(INT64, point.width), self.scopes[level]
-        inside = self.every(point)
+        varies = self.lane is None or level >= self.level.get(self.lane, 0)
+        inside = self.every(point) if varies else self.all_lanes(point)  # outside the lanes' loop there is no tail
         offsets = None
         for index in indices:
             vector, ok = self.value(index.value, point), self.fresh("ok")

@@ -36,9 +36,11 @@ class Executable:
     def __init__(self, leaves: list[Node], outputs: list[Node], name: str, mode: str) -> None:
         self.leaves, self.name, self.mode = leaves, name, mode
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
-        rewritten = rewrite(outputs)
-        self.outputs, self.notes = rewritten.outputs, rewritten.notes
-        self.parts = [_Part(stage, f"{name}", mode) for stage in stages(leaves, self.outputs)]
+        sized = _sized_by(self._conditions, leaves)
+        rewritten = rewrite([*outputs, *sized])
+        self.outputs, self.notes = rewritten.outputs[: len(outputs)], rewritten.notes
+        self._checked = list(zip((node.dim_atom for node in sized), rewritten.outputs[len(outputs) :], strict=True))
+        self.parts = [_Part(stage, f"{name}", mode) for stage in stages(leaves, rewritten.outputs)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
@@ -52,6 +54,7 @@ class Executable:
             results = part.run([values[leaf] for leaf in part.stage.leaves], sizes)
             values |= dict(zip(part.stage.outputs, results, strict=True))
             sizes |= {atom: int(values[node]) for atom, node in part.stage.values.items()}
+            sizes |= {atom: int(values[node]) for atom, node in self._checked if node in values and atom is not None}
             left = runtime_sizes.check(left, sizes)
         return [values[node] for node in self.outputs]
 
@@ -72,6 +75,13 @@ class Executable:
 
 def _on_values(condition: runtime_sizes.Check) -> bool:
     return any(atom.kind == "value" for atom in condition.atoms())
+
+
+def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list[Node]:
+    """The nodes whose values conditions are about. The rewritten graph computes them too: it has sizes of its own."""
+    atoms = dict.fromkeys(atom for c in conditions if c.body is None for atom in c.atoms() if atom.kind == "value")
+    nodes = [node for atom in atoms if (node := atom.args[0]()) is not None]
+    return [node for node in nodes if not any(node is leaf for leaf in leaves)]
 
 
 class _Layout(NamedTuple):

@@ -207,6 +207,8 @@ class Region:
                 base = _bases(arg)[0]
                 if base.op is not ir.CONSTANT and base not in self.places:
                     stored.add(base)
+                elif base.op is ir.CONSTANT and not base.ndim and op.name == "gather":
+                    stored.add(arg)  # a number, stretched: no memory holds it
             if isinstance(op, Elementwise) or op.name == "gather":
                 weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
                 cost = op.cost if isinstance(op, Elementwise) else EXPENSIVE
