@@ -199,7 +199,14 @@ def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
                 gap = other - (rest + lost) if upper else rest + lost - other
                 if not_negative(gap):
                     return _extreme(kind, rest + kept, other)
-    return _call(kind, left, right)
+    return _call(kind, *sorted((left, right), key=_rank))
+
+
+def _rank(dim: Dimension) -> tuple[Any, ...]:
+    """An order of dimensions, for functions that do not depend on it; numbers come last."""
+    if isinstance(dim, int):
+        return (1, dim)
+    return (0, len(dim.terms), [([atom.serial for atom in monomial], factor) for monomial, factor in dim.terms])
 
 
 def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimension]]:

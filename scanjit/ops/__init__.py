@@ -5,4 +5,4 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.reduce import Reduction
 from scanjit.ops.shape import View
 
-__all__ = ["Elementwise", "Reduction", "View", "elementwise", "index", "linalg", "reduce", "scan", "shape"]
+__all__ = ["Elementwise", "Reduction", "View", "elementwise", "expect", "index", "linalg", "reduce", "scan", "shape"]

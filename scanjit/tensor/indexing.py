@@ -174,11 +174,14 @@ def _parts(x: Node, key: Any) -> list[_Part]:
 def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
     if isinstance(item, list | tuple) and not _has_nodes(item) and not np.size(item):
         item = np.asarray(item, np.int64)
-    index = item if isinstance(item, Node) else ir.dim_node(item) if isinstance(item, types.Dim) else as_tensor(item)
-    if index.dtype.kind not in "iu":
+    if isinstance(item, types.Dim):
+        item = ir.dim_node(item)
+    plain = not isinstance(item, Node) and not _has_nodes(item)
+    if (np.asarray(item) if plain else as_tensor(item)).dtype.kind not in "iu":
         raise errors.ArgumentError(
             "only integers, slices, '...', None and integer arrays are indices", got=f"{item!r} for axis {axis}"
         )
+    index = as_tensor(item)
     if index.ndim == 0:
         known = ir.as_dim(index)
         if isinstance(known, int):

@@ -60,8 +60,8 @@ def test_running(name: str, shape: tuple[int, ...]) -> None:
 
 def test_derivative_of_running_sums() -> None:
     x = RNG.normal(size=(3, 2))
+    weights = np.cos(np.arange(6.0)).reshape(3, 2)
     for fn in (sj.cumsum, sj.cumprod, sj.cummax):
-        weights = np.cos(np.arange(6.0)).reshape(3, 2)
         cost = lambda x, fn=fn: (fn(x, axis=0) * weights).sum()
         got = run(lambda x, cost=cost: grad(cost(x), x), x)
         np.testing.assert_allclose(got, differences(lambda x, cost=cost: run(cost, x), [x], 0), rtol=1e-6, atol=1e-8)

@@ -35,7 +35,7 @@ def floats(arrays: Sequence[np.ndarray]) -> list[int]:
 
 
 def weighted(y: Node, seed: int = 1) -> Node:
-    """A scalar that every element of `y` contributes to with a weight of its own: position-dependent, so fixed by shape."""
+    """A scalar that every element of `y` contributes to, with a weight that depends on its place."""
     count = y.ndim
     total = y
     for axis in range(count):
