@@ -6,11 +6,11 @@ from the sizes of this call. Only what changes from step to step is computed her
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit import types
-from scanjit.codegen.frame import STATUS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
@@ -19,36 +19,56 @@ from scanjit.types import Atom, Dim, Dimension
 
 @dataclass(frozen=True)
 class Generated:
-    """All source of a program.
+    """All source of a program: `functions` in an order in which each comes after those that it calls; the last is the
+    main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions."""
 
-    `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions. `kernels` are the
-    functions that the main one calls, each once.
-    """
-
-    main: Source
-    kernels: dict[str, Source]
+    functions: list[Source]
     table: list[Buffer | Dimension]
+
+    @property
+    def main(self) -> Source:
+        """The function to call, with the address of the table."""
+        return self.functions[-1]
 
 
 def generate(program: Program, vector_bytes: int, label: str = "main") -> Generated:
     """Generate the source of a program."""
-    writer = _MainWriter(vector_bytes)
+    table: dict[tuple[str, Buffer | Dimension], str] = {}
+    functions: dict[str, Source] = {}
+    writer = _MainWriter(vector_bytes, table, functions, {})
     writer.statements(program.body, 0)
-    loads = [
-        f"    {name} = load_i64(table{f' + {8 * i}' if i else ''})" for i, name in enumerate(writer.table.values())
-    ]
-    body = [*loads, *("    " + line for line in writer.lines)]
-    main = finished(label, body, {(STATUS, 0): "table"}, {}, local=frozenset(writer.kernels))
-    return Generated(main, writer.kernels, [entry for _, entry in writer.table])
+    main = writer.finished(label, [])
+    return Generated([*functions.values(), main], [entry for _, entry in table])
 
 
 class _MainWriter:
-    def __init__(self, vector_bytes: int) -> None:
-        self.vector_bytes = vector_bytes
+    """Writes a function that runs statements; several share a table, the functions that they call, and counters."""
+
+    def __init__(
+        self,
+        vector_bytes: int,
+        table: dict[tuple[str, Buffer | Dimension], str],
+        functions: dict[str, Source],
+        counters: dict[Atom, str],
+    ) -> None:
+        self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
         self.lines: list[str] = []
-        self.kernels: dict[str, Source] = {}
-        self.table: dict[tuple[str, Buffer | Dimension], str] = {}
-        self.counters: dict[Atom, str] = {}
+        self.calls: dict[str, None] = {}
+
+    def finished(self, label: str, parameters: list[str]) -> Source:
+        """The source: what it uses of the table is loaded first."""
+        words = self.words()
+        loads = [
+            f"    {name} = load_i64(table{f' + {8 * i}' if i else ''})"
+            for i, name in enumerate(self.table.values())
+            if name in words
+        ]
+        body = [*loads, *("    " + line for line in self.lines)]
+        return finished(label, body, ["table", *parameters], (), (), tuple(self.calls))
+
+    def words(self) -> set[str]:
+        """Every name in what is written so far."""
+        return set(re.findall(r"\w+", "\n".join(self.lines)))
 
     def add(self, depth: int, line: str) -> None:
         """Add a line at a depth of indentation."""
@@ -70,7 +90,8 @@ class _MainWriter:
                 self._call(pack_source(statement, lanes), depth)
 
     def _call(self, source: Source, depth: int) -> None:
-        self.kernels[source.name] = source
+        self.functions[source.name] = source
+        self.calls[source.name] = None
         arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
         arguments += [self.number(dim) for dim in source.numbers]
         self.add(depth, f"{source.name}({', '.join(arguments)})")
@@ -102,9 +123,7 @@ class _MainWriter:
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
         if loop.unroll is True and isinstance(loop.length, int) and loop.stop is None:
-            for number in range(loop.length):
-                self.add(depth, f"{step} = {self.number(loop.start + number)}")
-                self._step(loop, step, depth)
+            self._straight(loop, step, depth)
             return
         copies = 1 if loop.stop is not None or loop.unroll is True else max(1, loop.unroll)
         full = loop.length // copies * copies
@@ -113,6 +132,19 @@ class _MainWriter:
             self._iterate(loop, step, loop.start + full, loop.start + loop.length, 1, depth)
         if loop.count is not None:
             self.add(depth, f"{self._counter(loop.ran, 'ran')} = load_i64({self._address(loop.count.buffer, 0)})")
+
+    def _straight(self, loop: TimeLoop, step: str, depth: int) -> None:
+        """All steps one after the other: calls of one function that is a step."""
+        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters)
+        known = list(self.counters.values())
+        inner._step(loop, step, 0)
+        outer = [name for name in known if name in inner.words()]
+        function = inner.finished("step", outer)
+        self.functions[function.name] = function
+        self.calls[function.name] = None
+        for number in range(loop.length):
+            arguments = [str(number) if name == step else name for name in outer]
+            self.add(depth, f"{function.name}({', '.join(['table', *arguments])})")
 
     def _iterate(self, loop: TimeLoop, step: str, start: Dimension, stop: Dimension, copies: int, depth: int) -> None:
         counter = step if copies == 1 else f"{step}_first"

@@ -17,36 +17,41 @@ SPILLED = -1
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a function, and what it has to be called with: addresses, then numbers."""
+    """The source of a function, and what it has to be called with: `addresses`, then `numbers` (for the functions that
+    run statements: a table, and counters); and the functions that it calls."""
 
     name: str
     text: str
+    arity: int
     addresses: tuple[tuple[Buffer, Dimension], ...]
     numbers: tuple[Dimension, ...]
+    calls: tuple[str, ...] = ()
 
 
 def nest_source(nest: Nest) -> Source:
     """The source of a nest. Equal nests of different programs give the same text, and so the same kernel."""
     writer = NestWriter(nest)
     writer.write_loops()
-    return finished(nest.label, writer.function.text(1), writer.addresses, writer.numbers)
+    names = [*writer.addresses.values(), *writer.numbers.values()]
+    return finished(nest.label, writer.function.text(1), names, tuple(writer.addresses), tuple(writer.numbers))
 
 
 def finished(
     label: str,
     body: list[str],
-    addresses: dict[tuple[Buffer, Dimension], str],
-    numbers: dict[Dimension, str],
-    local: frozenset[str] = frozenset(),
+    parameters: list[str],
+    addresses: tuple[tuple[Buffer, Dimension], ...],
+    numbers: tuple[Dimension, ...],
+    calls: tuple[str, ...] = (),
 ) -> Source:
     """A whole source: imports, and a function named by its content."""
-    head = imports(body, local)
-    signature = f"({', '.join([*addresses.values(), *numbers.values()])}):"
+    head = imports(body, frozenset(calls))
+    signature = f"({', '.join(parameters)}):"
     digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
     name = "".join(c if c.isalnum() else "_" for c in label).strip("_") or "nest"
     name = f"{name if name[0].isalpha() else 'nest_' + name}_{digest}"
     lines = [*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""]
-    return Source(name, "\n".join(lines), tuple(addresses), tuple(numbers))
+    return Source(name, "\n".join(lines), len(parameters), addresses, numbers, calls)
 
 
 class NestWriter(ReductionWriter):

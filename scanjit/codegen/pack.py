@@ -33,4 +33,5 @@ def pack_source(pack: Pack, lanes: int) -> Source:
             else:
                 value = f"load_strided_{name}(column{past}, {across}, {mask})"
             body.append(f"        store(row + {(g * pack.width + v * lanes) * size}, {value})")
-    return finished("pack", ["    " + line for line in body], addresses, numbers)
+    names = [*addresses.values(), *numbers.values()]
+    return finished("pack", ["    " + line for line in body], names, tuple(addresses), tuple(numbers))

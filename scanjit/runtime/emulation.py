@@ -13,7 +13,7 @@ from scanjit.simd.emulate import Memory, load_source
 def emulate(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
     """Run a part of a program; returns its status. Every buffer is an allocation of its own."""
     memory = Memory()
-    table = layout.table.copy()
+    table = np.array(layout.table)
     for i, array in zip(part.inputs, arrays, strict=True):
         if i is not None:
             table[i] = memory.add(array, writable=False, name="input")
@@ -28,9 +28,9 @@ def emulate(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence
     if part.status is not None:
         table[part.status] = memory.add(status, name="status")
     functions: dict[str, Any] = {}
-    for name, source in part.code.kernels.items():
-        functions[name] = load_source(source.text, memory, name)[name]
-    main = load_source(part.code.main.text, memory, part.code.main.name)
-    main.update(functions)
-    main[part.code.main.name](memory.add(table, writable=False, name="table"))
+    for source in part.code.functions:
+        module = load_source(source.text, memory, source.name)
+        module.update({name: functions[name] for name in source.calls})
+        functions[source.name] = module[source.name]
+    functions[part.code.main.name](memory.add(table, writable=False, name="table"))
     return int(status[0])

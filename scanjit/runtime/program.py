@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from scanjit.codegen.frame import SCRATCH, STATUS
 from scanjit.ir import Node
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
+from scanjit.runtime.addresses import address
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
 from scanjit.schedule.program import Buffer, Ref
@@ -85,11 +87,12 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 
 
 class _Layout(NamedTuple):
-    """Where everything lies, for the sizes of a call."""
+    """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
+    workspace and how large it is, the shapes of the buffers for results, and where the results lie in them."""
 
-    table: np.ndarray
+    table: array[int]
     workspace: int
-    temporaries: np.ndarray
+    temporaries: list[tuple[int, int]]
     sizes: list[int]
     shapes: list[tuple[int, ...]]
     results: list[tuple[int, int, int, tuple[int, ...]]]
@@ -121,8 +124,8 @@ class _Part:
         self.lives = [life for life in self.lives if life.buffer in place]
         if SCRATCH in place:
             self.lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
-        self.temporary = np.array([place[life.buffer] for life in self.lives], np.int64)
-        self.constants = [(i, b.data) for b, i in place.items() if b.kind == "constant"]
+        self.temporary = [place[life.buffer] for life in self.lives]
+        self.constants = [(i, b.data) for b, i in place.items() if b.data is not None]
         self.status = place.get(STATUS)
         dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
         dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
@@ -132,15 +135,14 @@ class _Part:
     def _load(self) -> None:
         from scanjit.runtime.kernels import kernel
 
-        arity = {name: len(s.addresses) + len(s.numbers) for name, s in self.code.kernels.items()}
-        self.kernels = [kernel(source.text, name) for name, source in self.code.kernels.items()]
-        main = kernel(self.code.main.text, self.code.main.name, arity)
-        self.kernels.insert(0, main)
-        self._main = main.call
+        arity = {source.name: source.arity for source in self.code.functions}
+        for source in self.code.functions:
+            self.kernels.append(kernel(source.text, source.name, {name: arity[name] for name in source.calls}))
+        self._main = self.kernels[-1].call
 
     def sources(self) -> list[str]:
         """The generated source, main function first."""
-        return [self.code.main.text, *(source.text for source in self.code.kernels.values())]
+        return [source.text for source in reversed(self.code.functions)]
 
     def _layout(self, sizes: dict[Atom, int]) -> _Layout:
         key = tuple([sizes[atom] for atom in self.atoms])
@@ -152,17 +154,17 @@ class _Part:
         return found
 
     def _new_layout(self, sizes: dict[Atom, int]) -> _Layout:
-        table = np.zeros(len(self.code.table) + 1, np.int64)
+        table = array("q", bytes(8 * (len(self.code.table) + 1)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
                 table[i] = types.evaluate(entry, sizes)
         for i, data in self.constants:
-            table[i] = _address(data)
+            table[i] = address(data)
         offsets, total = assign(self.lives, sizes)
         shapes = [tuple(types.evaluate(d, sizes) for d in buffer.shape) for buffer in self.out_buffers]
         results = [self._result(ref, sizes) for ref in self.program.outputs]
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
-        return _Layout(table, total, np.array(offsets, np.int64), nbytes, shapes, results)
+        return _Layout(table, total, list(zip(self.temporary, offsets, strict=True)), nbytes, shapes, results)
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
@@ -193,26 +195,28 @@ class _Part:
         ]
 
     def _call(self, layout: _Layout, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
-        table = layout.table.copy()
-        for i, array in zip(self.inputs, arrays, strict=True):
+        """Fill the table and run; returns the status."""
+        table = layout.table[:]
+        here = table.buffer_info()[0]
+        for i, given in zip(self.inputs, arrays, strict=True):
             if i is not None:
-                table[i] = array.ctypes.data
-        for i, array in zip(self.outputs, made, strict=True):
+                table[i] = address(given)
+        for i, result in zip(self.outputs, made, strict=True):
             if i is not None:
-                table[i] = array.ctypes.data
-        here = table.ctypes.data
+                table[i] = address(result)
         if self.status is not None:
-            table[self.status] = here + 8 * (table.size - 1)
+            table[self.status] = here + 8 * (len(table) - 1)
         if not layout.workspace:
             self._main(here)
-            return int(table[-1])
+            return table[-1]
         workspace = self._take(layout.workspace)
-        base = -(-workspace.ctypes.data // ALIGNMENT) * ALIGNMENT
-        table[self.temporary] = layout.temporaries + base
+        base = -(-address(workspace) // ALIGNMENT) * ALIGNMENT
+        for i, offset in layout.temporaries:
+            table[i] = base + offset
         self._main(here)
         if len(self._workspaces) < KEPT_WORKSPACES:
             self._workspaces.append(workspace)
-        return int(table[-1])
+        return table[-1]
 
     def _take(self, nbytes: int) -> np.ndarray:
         """A workspace for one call: one that an earlier call left, or new memory."""
@@ -221,10 +225,6 @@ class _Part:
         except IndexError:
             workspace = np.empty(0, np.uint8)
         return workspace if workspace.size >= nbytes + ALIGNMENT else np.empty(nbytes + ALIGNMENT, np.uint8)
-
-
-def _address(array: Any) -> int:
-    return array.ctypes.data
 
 
 __all__ = ["Executable", "compile_program"]

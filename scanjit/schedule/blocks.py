@@ -50,7 +50,7 @@ def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dic
     found: dict[Group, Chain] = {}
     for at, group in enumerate(groups):
         scan = group.members[0]
-        if isinstance(scan, Block) and not scan.plan.layout.until:
+        if isinstance(scan, Block) and not scan.plan.layout.until and scan.plan.node.params["unroll"] is not True:
             chain = _Search(region, groups, nests, at).chain()
             if chain.shrunk and not any(g in found for g in (*chain.before, *chain.after)):
                 found |= dict.fromkeys((group, *chain.before, *chain.after), chain)
