@@ -156,9 +156,9 @@ def _fit(lanes: int, size: Dimension) -> int:
 
 
 def _lanes_free(nest: Nest) -> bool:
-    """Whether no computed index depends on the last loop, so that its lanes never meet in one element."""
-    inside = [index.value for store in nest.stores for index in store.indices]
-    return all(nest.space[-1] not in depends(value) for value in inside)
+    """Whether the lanes of the last loop never meet in one element: no computed index depends on it, the place does."""
+    lane, inside = nest.space[-1], [index.value for store in nest.stores for index in store.indices]
+    return all(lane not in depends(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
 def depends(value: Value) -> set[Loop]:
