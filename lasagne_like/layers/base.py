@@ -1,0 +1,206 @@
+"""What a layer is: shapes, an expression for its output, and parameters with tags."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import utils
+from lasagne_like.utils import Shape
+
+__all__ = ["Layer", "MergeLayer"]
+
+
+class Layer:
+    """A layer with one input. Subclasses say what its output is (`get_output_for`) and which shape that has.
+
+    A layer knows the layer that feeds it, so the last layer stands for the whole network.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        The layer that feeds this one; or, to use the layer by itself, the shape of its input.
+    name : str, optional
+        It comes before the names of the parameters ("name.W").
+
+    Attributes
+    ----------
+    input_layer : the layer that feeds this one, or None.
+    input_shape, output_shape : tuples of ints, with None where any size will do.
+    params : what `add_param` registered: an ordered dict from each parameter to the set of its tags.
+    updates : new values for shared variables that go with the output, such as running averages or the state of a
+        recurrent layer: filled by `get_output_for`, collected by `lasagne_like.layers.get_updates`.
+    get_output_kwargs : names of keyword arguments that `get_output_for` passes on and that its signature does not show.
+
+    Examples
+    --------
+    A layer of one's own:
+
+    >>> import lasagne_like as lasagne
+    >>> class Scale(lasagne.layers.Layer):
+    ...     def __init__(self, incoming, factor=lasagne.init.Constant(2), **kwargs):
+    ...         super().__init__(incoming, **kwargs)
+    ...         self.factor = self.add_param(factor, self.input_shape[1:], name="factor")
+    ...
+    ...     def get_output_for(self, input, **kwargs):
+    ...         return input * self.factor
+    >>> layer = Scale(lasagne.layers.InputLayer((None, 3)), name="scale")
+    >>> layer.output_shape, layer.get_params()
+    ((None, 3), [<shared scale.factor: float64(3)>])
+    """
+
+    input_layer: Layer | None
+    input_shape: Shape
+
+    def __init__(self, incoming: Any, name: str | None = None) -> None:
+        self.input_shape = _shape_of(incoming)
+        self.input_layer = incoming if isinstance(incoming, Layer) else None
+        self._begin(name)
+        _check_positive(self.input_shape, self, "input_shape")
+
+    def _begin(self, name: str | None) -> None:
+        self.name = name
+        self.params: OrderedDict[sj.Node, set[str]] = OrderedDict()
+        self.updates: OrderedDict[sj.SharedVariable, sj.Node] = OrderedDict()
+        self.get_output_kwargs: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{f' {self.name!r}' if getattr(self, 'name', None) else ''}>"
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the output."""
+        return self._checked(self.get_output_shape_for(self.input_shape))
+
+    def _checked(self, shape: Sequence[Any]) -> Shape:
+        if any(utils.is_expression(size) for size in shape):
+            raise ValueError(
+                f"{type(self).__name__}.get_output_shape_for returned a symbolic shape: {shape!r}; sizes must be ints, "
+                "or None where they are not fixed"
+            )
+        return tuple(shape)
+
+    def get_params(self, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
+        """The parameters, in the order in which they were added.
+
+        Parameters
+        ----------
+        unwrap_shared : bool
+            Whether a parameter that is an expression is replaced by the shared variables that it is computed from.
+        **tags : bool
+            `tag=True` keeps only parameters with that tag, `tag=False` only those without it. What a parameter is
+            computed from has its tags.
+
+        Returns
+        -------
+        list of SharedVariable (and of expressions without `unwrap_shared`)
+        """
+        wanted = {tag for tag, value in tags.items() if value}
+        unwanted = set(tags) - wanted
+        found = [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
+        return utils.collect_shared_vars(found) if unwrap_shared else found
+
+    def get_output_shape_for(self, input_shape: Any) -> Shape:
+        """The shape of the output for a shape of the input (ints and None). By default that itself."""
+        return input_shape
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        """The output for an input, as an expression.
+
+        Parameters
+        ----------
+        input : expression
+        **kwargs
+            What was given to `get_output`: every layer takes what it knows (`deterministic`, say) and ignores the rest.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
+
+    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
+        """Make a parameter and register it. To be called by `__init__` of subclasses.
+
+        Parameters
+        ----------
+        spec : initializer (or any callable that takes the shape), array, number, shared variable or expression
+            See `lasagne_like.utils.create_param`.
+        shape : ints
+        name : str, optional
+            The layer's own name will come before it.
+        **tags : bool
+            `trainable` and `regularizable` are True if they are not given.
+
+        Returns
+        -------
+        SharedVariable or expression
+            To be kept as an attribute of the layer.
+        """
+        if name is not None and self.name is not None:
+            name = f"{self.name}.{name}"
+        param = utils.create_param(spec, shape, name)
+        tags = {"trainable": True, "regularizable": True, **tags}
+        self.params[param] = {tag for tag, value in tags.items() if value}
+        return param
+
+
+class MergeLayer(Layer):
+    """A layer with several inputs. Subclasses define both `get_output_shape_for` and `get_output_for`, of lists.
+
+    Parameters
+    ----------
+    incomings : list of Layers and tuples
+        The layers that feed this one, or the shapes of its inputs.
+    name : str, optional
+
+    Attributes
+    ----------
+    input_layers, input_shapes : lists, in the order of `incomings`; a layer is None where only a shape was given.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> class Product(lasagne.layers.MergeLayer):
+    ...     def get_output_shape_for(self, input_shapes):
+    ...         return input_shapes[0]
+    ...
+    ...     def get_output_for(self, inputs, **kwargs):
+    ...         return inputs[0] * inputs[1]
+    >>> Product([(None, 3), (None, 3)]).output_shape
+    (None, 3)
+    """
+
+    input_layers: list[Layer | None]
+    input_shapes: list[Shape]
+
+    def __init__(self, incomings: Sequence[Any], name: str | None = None) -> None:
+        self.input_shapes = [_shape_of(incoming) for incoming in incomings]
+        self.input_layers = [incoming if isinstance(incoming, Layer) else None for incoming in incomings]
+        self._begin(name)
+        for i, shape in enumerate(self.input_shapes):
+            _check_positive(shape, self, f"input_shapes[{i}]")
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the output."""
+        return self._checked(self.get_output_shape_for(self.input_shapes))
+
+    def get_output_shape_for(self, input_shapes: Any) -> Shape:
+        """The shape of the output for a list of shapes of the inputs."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_output_shape_for(input_shapes)")
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """The output for a list of inputs, as an expression. See `Layer.get_output_for`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
+
+
+def _shape_of(incoming: Any) -> Shape:
+    if isinstance(incoming, tuple):
+        return incoming
+    if not hasattr(incoming, "output_shape"):
+        raise TypeError(f"incoming must be a layer, or a tuple that is the shape of the input; got {incoming!r}")
+    return incoming.output_shape
+
+
+def _check_positive(shape: Shape, layer: Layer, what: str) -> None:
+    if any(size is not None and size <= 0 for size in shape):
+        raise ValueError(f"cannot create {layer!r}: {what}={shape} has a size that is not positive")

@@ -1,0 +1,145 @@
+"""Layers whose units see all features of their input."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.layers.base import Layer
+from lasagne_like.utils import Shape
+
+__all__ = ["DenseLayer", "NINLayer"]
+
+
+class DenseLayer(Layer):
+    """A fully connected layer: `nonlinearity(x @ W + b)`.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    num_units : int
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_units).
+    b : initializer, array, shared variable, expression or None
+        Of shape (num_units,); None for no bias.
+    nonlinearity : callable or None
+        None for none.
+    num_leading_axes : int
+        How many axes of the input stay as they are. All behind them are flattened to num_inputs, so their sizes must
+        be fixed. A negative number counts the axes that are flattened.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer
+    >>> l_in = InputLayer((None, 10, 20))
+    >>> DenseLayer(l_in, num_units=50).output_shape
+    (None, 50)
+    >>> DenseLayer(l_in, num_units=50, num_leading_axes=2).output_shape
+    (None, 10, 50)
+    >>> DenseLayer(l_in, num_units=50, num_leading_axes=-1).W.shape
+    (20, 50)
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.rectify,
+        num_leading_axes: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incoming, **kwargs)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.num_units = num_units
+        ndim = len(self.input_shape)
+        if not -ndim <= num_leading_axes < ndim:
+            raise ValueError(
+                f"num_leading_axes={num_leading_axes} does not fit an input of {ndim} dimensions {self.input_shape}: "
+                f"at least one axis must be left to multiply (-{ndim} <= num_leading_axes < {ndim})"
+            )
+        self.num_leading_axes = num_leading_axes
+        features = self.input_shape[num_leading_axes:]
+        if any(size is None for size in features):
+            raise ValueError(
+                f"DenseLayer needs fixed sizes behind the leading axes, got input shape {self.input_shape} with "
+                f"num_leading_axes={num_leading_axes}"
+            )
+        num_inputs = math.prod(size for size in features if size is not None)
+        self.W = self.add_param(W, (num_inputs, num_units), name="W")
+        self.b = None if b is None else self.add_param(b, (num_units,), name="b", regularizable=False)
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        return (*input_shape[: self.num_leading_axes], self.num_units)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        leading = self.num_leading_axes % input.ndim if self.num_leading_axes < 0 else self.num_leading_axes
+        if input.ndim > leading + 1:
+            input = sj.flatten(input, leading + 1)
+        activation = sj.dot(input, self.W)
+        return self.nonlinearity(activation if self.b is None else activation + self.b)
+
+
+class NINLayer(Layer):
+    """A dense layer over the second axis, the same at every place of the axes behind it (network in network).
+
+    It is a convolution with filters of size 1.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, ...).
+    num_units : int
+    untie_biases : bool
+        Whether each place has a bias of its own.
+    W : initializer, array, shared variable or expression
+        Of shape (channels, num_units).
+    b : initializer, array, shared variable, expression or None
+        Of shape (num_units,), or (num_units, ...) with the sizes of the further axes for `untie_biases`.
+    nonlinearity : callable or None
+
+    References
+    ----------
+    Lin, Chen and Yan, "Network in network", 2013.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import InputLayer, NINLayer
+    >>> NINLayer(InputLayer((100, 20, 10, 3)), num_units=5).output_shape
+    (100, 5, 10, 3)
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        untie_biases: bool = False,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.rectify,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incoming, **kwargs)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.num_units, self.untie_biases = num_units, untie_biases
+        if len(self.input_shape) < 2 or self.input_shape[1] is None:
+            raise ValueError(f"NINLayer needs a fixed number of channels (axis 1), got shape {self.input_shape}")
+        self.W = self.add_param(W, (self.input_shape[1], num_units), name="W")
+        sizes = self.output_shape[2:] if untie_biases else ()
+        if b is not None and any(size is None for size in sizes):
+            raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {self.input_shape}")
+        known = tuple(size for size in sizes if size is not None)
+        self.b = None if b is None else self.add_param(b, (num_units, *known), name="b", regularizable=False)
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        return (input_shape[0], self.num_units, *input_shape[2:])
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        activation = sj.moveaxis(sj.tensordot(input, self.W, ([1], [0])), -1, 1)
+        if self.b is not None:
+            places = range(1, input.ndim - 1) if self.untie_biases else ["x"] * (input.ndim - 2)
+            activation = activation + self.b.dimshuffle("x", 0, *places)
+        return self.nonlinearity(activation)

@@ -1,0 +1,323 @@
+"""What is asked of whole networks: their layers, outputs, shapes and parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import utils
+from lasagne_like.layers.base import Layer, MergeLayer
+from lasagne_like.layers.input import InputLayer
+
+__all__ = [
+    "count_params",
+    "get_all_layers",
+    "get_all_param_values",
+    "get_all_params",
+    "get_output",
+    "get_output_shape",
+    "get_updates",
+    "set_all_param_values",
+]
+
+
+def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) -> list[Layer]:
+    """All layers that one or more layers depend on, and these themselves; each after all that feed it.
+
+    Parameters
+    ----------
+    layer : Layer or list of Layers
+    treat_as_input : iterable of Layers, optional
+        Layers whose own inputs are left out (unless something else needs them).
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_all_layers
+    >>> first = InputLayer((100, 20))
+    >>> second = DenseLayer(first, num_units=50)
+    >>> third = DenseLayer(second, num_units=10)
+    >>> get_all_layers(third) == [first, second, third]
+    True
+    >>> get_all_layers(third, treat_as_input=[second]) == [second, third]
+    True
+    """
+    ends = set(treat_as_input or ())
+    done: dict[Layer, None] = {}
+    entered: set[Layer] = set()
+    stack = list(reversed(_listed(layer)))
+    while stack:
+        top = stack[-1]
+        if top is None or top in done:
+            stack.pop()
+        elif top in entered or top in ends:  # all that feed it have been dealt with
+            done[stack.pop()] = None
+        else:
+            entered.add(top)
+            stack.extend(other for other in reversed(_inputs_of(top)) if other not in entered)
+    return list(done)
+
+
+def _listed(layer: Any) -> list[Layer]:
+    return list(layer) if isinstance(layer, Iterable) else [layer]
+
+
+def _inputs_of(layer: Any) -> list[Any]:
+    if hasattr(layer, "input_layers"):
+        return list(layer.input_layers)
+    return [layer.input_layer] if hasattr(layer, "input_layer") else []
+
+
+def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **kwargs: Any) -> None:
+    """What `method` of every layer gives for what it gave for the layers before, into `known`."""
+    for layer in layers:
+        if layer in known:
+            continue
+        inputs = _inputs_of(layer)
+        missing = not inputs or any(other not in known for other in inputs)
+        if missing:
+            raise ValueError(
+                f"{layer!r} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a value"
+            )
+        given = [known[other] for other in inputs]
+        argument = given if isinstance(layer, MergeLayer) else given[0]
+        known[layer] = getattr(layer, method)(argument, **kwargs)
+
+
+def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
+    """What the user gave, as a dictionary: one value is for the only input layer."""
+    if inputs is None:
+        return {}
+    if isinstance(inputs, Mapping):
+        for key in inputs:
+            if key is not None and not isinstance(key, Layer):
+                raise TypeError(f"the keys of a dictionary of inputs must be layers, got a {type(key).__name__}")
+        return dict(inputs)
+    if len(starts) > 1:
+        raise ValueError(
+            f"one {what} was given, but the network has {len(starts)} input layers ({', '.join(map(repr, starts))}): "
+            "pass a dictionary from layers to values"
+        )
+    return {start: inputs for start in starts}
+
+
+def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
+    """The output of one or more layers, as an expression.
+
+    Parameters
+    ----------
+    layer_or_layers : Layer or list of Layers
+        Outputs that are asked for together share what they have in common: the same dropout masks, say.
+    inputs : None, expression, array, or dict
+        None: the symbols of the input layers. A value: for the only input layer. A dictionary: the value to take in
+        place of what each of these layers (not only input layers) gives.
+    **kwargs
+        Passed on to every layer: `deterministic=True` turns off noise, for example. A warning tells of those that no
+        layer knows.
+
+    Returns
+    -------
+    expression, or list of expressions
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.init import Constant
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_output
+    >>> l_in = InputLayer((None, 3))
+    >>> l_out = DenseLayer(l_in, num_units=2, W=Constant(1))
+    >>> f = sj.function([l_in.input_var], get_output(l_out), mode="reference")
+    >>> f(np.ones((1, 3)))
+    array([[3., 3.]])
+    >>> x = sj.matrix("x")
+    >>> get_output(l_out, x + 1).ndim
+    2
+    """
+    ends = list(inputs) if isinstance(inputs, Mapping) else []
+    layers = get_all_layers(layer_or_layers, ends)
+    starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
+    given = {layer: utils.as_expression(value) for layer, value in _given(inputs, starts, "input").items()}
+    outputs: dict[Layer, Any] = {layer: layer.input_var for layer in starts}
+    outputs.update(given)
+    _warn_of_unused(kwargs, [layer for layer in layers if layer not in outputs])
+    _propagate(layers, outputs, "get_output_for", **kwargs)
+    if isinstance(layer_or_layers, Iterable):
+        return [outputs[layer] for layer in layer_or_layers]
+    return outputs[layer_or_layers]
+
+
+def _warn_of_unused(kwargs: Mapping[str, Any], layers: Iterable[Layer]) -> None:
+    """A warning that names the keyword arguments that no layer takes, with what may have been meant."""
+    if not kwargs:
+        return
+    accepted = {"deterministic"}
+    for layer in layers:
+        with contextlib.suppress(TypeError, ValueError):  # a callable may not show its signature
+            accepted.update(utils.inspect_kwargs(layer.get_output_for))
+        accepted.update(getattr(layer, "get_output_kwargs", ()))
+    unused = []
+    for name in kwargs:
+        if name not in accepted:
+            close = get_close_matches(name, accepted)
+            unused.append(f"{name} (perhaps you meant {close[0]})" if close else name)
+    if unused:
+        warnings.warn("get_output() was called with unused kwargs:\n\t" + "\n\t".join(unused), stacklevel=3)
+
+
+def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
+    """The shape of the output of one or more layers.
+
+    Parameters
+    ----------
+    layer_or_layers : Layer or list of Layers
+    input_shapes : None, tuple, or dict
+        As for `get_output`: None for the shapes that the layers were made for, a shape for the only input layer, or a
+        dictionary from layers to shapes.
+
+    Returns
+    -------
+    tuple of ints and None, or list of tuples
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_output_shape
+    >>> layer = DenseLayer(InputLayer((None, 20)), num_units=5)
+    >>> get_output_shape(layer), get_output_shape(layer, (7, 20))
+    ((None, 5), (7, 5))
+    """
+    several = isinstance(layer_or_layers, Iterable)
+    if not input_shapes:
+        shapes = [layer.output_shape for layer in _listed(layer_or_layers)]
+        return shapes if several else shapes[0]
+    ends = list(input_shapes) if isinstance(input_shapes, Mapping) else []
+    layers = get_all_layers(layer_or_layers, ends)
+    starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
+    known: dict[Layer, Any] = {layer: layer.shape for layer in starts}
+    known.update(_given(input_shapes, starts, "shape"))
+    _propagate(layers, known, "get_output_shape_for")
+    return [known[layer] for layer in layer_or_layers] if several else known[layer_or_layers]
+
+
+def get_updates(layer_or_layers: Any) -> OrderedDict[sj.SharedVariable, sj.Node]:
+    """New values of shared variables that go with outputs: running averages of batch normalization, carried states.
+
+    Expressions do not carry updates with them, so a function that trains a network passes them on:
+
+        output = get_output(network)
+        updates = adam(loss(output), params) | get_updates(network)
+
+    Parameters
+    ----------
+    layer_or_layers : Layer or list of Layers
+        All layers that they depend on are asked.
+
+    Returns
+    -------
+    OrderedDict
+        From shared variables to expressions, for `scanjit.function(updates=...)`. They belong to the last
+        `get_output` in which the layer wanted any: outputs with `deterministic=True` made since then change nothing.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import BatchNormLayer, InputLayer, get_output, get_updates
+    >>> network = BatchNormLayer(InputLayer((None, 3)))
+    >>> output = get_output(network)
+    >>> [variable.name for variable in get_updates(network)]
+    ['mean', 'inv_std']
+    """
+    found: OrderedDict[sj.SharedVariable, sj.Node] = OrderedDict()
+    for layer in get_all_layers(layer_or_layers):
+        found.update(getattr(layer, "updates", {}))
+    return found
+
+
+def get_all_params(layer: Any, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
+    """The parameters of all layers that one or more layers depend on, each once.
+
+    Parameters
+    ----------
+    layer : Layer or list of Layers
+    unwrap_shared, **tags : see `Layer.get_params`
+
+    Returns
+    -------
+    list of SharedVariable (and of expressions without `unwrap_shared`)
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_all_params
+    >>> network = DenseLayer(DenseLayer(InputLayer((None, 20)), 5, name="hidden"), 2, name="out")
+    >>> [p.name for p in get_all_params(network)]
+    ['hidden.W', 'hidden.b', 'out.W', 'out.b']
+    >>> [p.name for p in get_all_params(network, regularizable=True)]
+    ['hidden.W', 'out.W']
+    """
+    layers = get_all_layers(layer)
+    return utils.unique(p for one in layers for p in one.get_params(unwrap_shared=unwrap_shared, **tags))
+
+
+def count_params(layer: Any, **tags: bool) -> int:
+    """The number of numbers in all parameters that `get_all_params` gives.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, count_params
+    >>> count_params(DenseLayer(InputLayer((None, 20)), num_units=50))
+    1050
+    """
+    return sum(p.get_value(borrow=True).size for p in get_all_params(layer, **tags))
+
+
+def get_all_param_values(layer: Any, **tags: bool) -> list[np.ndarray]:
+    """Copies of the values of all parameters that `get_all_params` gives, in its order.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_all_param_values
+    >>> [v.shape for v in get_all_param_values(DenseLayer(InputLayer((None, 20)), num_units=50))]
+    [(20, 50), (50,)]
+    """
+    return [p.get_value() for p in get_all_params(layer, **tags)]
+
+
+def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> None:
+    """Set the parameters that `get_all_params` gives, in its order: all of them, or after an error none.
+
+    Parameters
+    ----------
+    layer : Layer or list of Layers
+    values : sequence of arrays
+    **tags : see `Layer.get_params`
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer values than parameters, or a shape differs.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_all_param_values, set_all_param_values
+    >>> network = DenseLayer(InputLayer((None, 20)), num_units=50)
+    >>> set_all_param_values(network, get_all_param_values(network))
+    """
+    params = get_all_params(layer, **tags)
+    if len(params) != len(values):
+        listed = ", ".join(f"{p.name or 'unnamed'} {p.get_value(borrow=True).shape}" for p in params)
+        raise ValueError(
+            f"mismatch: got {len(values)} values to set {len(params)} parameters; the parameters are {listed}, "
+            f"the values have the shapes {', '.join(str(np.shape(v)) for v in values)}"
+        )
+    for i, (param, value) in enumerate(zip(params, values, strict=True)):
+        own, new = param.get_value(borrow=True).shape, np.shape(value)
+        if own != new:
+            name = f" ({param.name})" if param.name else ""
+            raise ValueError(f"mismatch: parameter {i}{name} has shape {own} but the value to set has shape {new}")
+    for param, value in zip(params, values, strict=True):
+        param.set_value(value)

@@ -1,0 +1,64 @@
+"""Where a network begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.layers.base import Layer, _check_positive
+from lasagne_like.utils import Shape
+
+__all__ = ["InputLayer"]
+
+
+class InputLayer(Layer):
+    """An input of the network, and the symbol that stands for it.
+
+    Parameters
+    ----------
+    shape : tuple of ints and None
+        None where any size will do.
+    input_var : symbol or expression, optional
+        By default a new symbol of dtype `scanjit.config.floatX`, which knows the sizes that are fixed. It is named
+        "name.input" if the layer has a name.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If `input_var` cannot have this shape.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import InputLayer
+    >>> InputLayer((None, 20), name="in").input_var.name
+    'in.input'
+    """
+
+    def __init__(
+        self, shape: Iterable[int | None], input_var: Any = None, name: str | None = None, **kwargs: Any
+    ) -> None:
+        self.shape: Shape = tuple(shape)
+        self._begin(name)
+        _check_positive(self.shape, self, "shape")
+        self.input_shape, self.input_layer = self.shape, None
+        if input_var is None:
+            input_var = sj.tensor(self.shape, sj.config.floatX, f"{name}.input" if name is not None else None)
+        else:
+            known = tuple(size if isinstance(size, int) else None for size in sj.shape(input_var))
+            if len(known) != len(self.shape):
+                raise ValueError(
+                    f"shape {self.shape} has {len(self.shape)} dimensions, but the variable has {len(known)}: {known}"
+                )
+            if any(a is not None and b is not None and a != b for a, b in zip(known, self.shape, strict=True)):
+                raise ValueError(f"{self!r} has shape {self.shape}, but the variable has shape {known}")
+        self.input_var = input_var
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the input."""
+        return self.shape
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return input

@@ -1,0 +1,161 @@
+"""Nonlinearities: elementwise functions of expressions (and `softmax`, over the last axis)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+
+__all__ = [
+    "SELU",
+    "LeakyRectify",
+    "ScaledTanH",
+    "ScaledTanh",
+    "elu",
+    "identity",
+    "leaky_rectify",
+    "linear",
+    "rectify",
+    "selu",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "tanh",
+    "very_leaky_rectify",
+]
+
+
+def sigmoid(x: Any) -> sj.Node:
+    """`1 / (1 + exp(-x))`."""
+    return sj.sigmoid(x)
+
+
+def softmax(x: Any) -> sj.Node:
+    """`exp(x)` divided by its sum over the last axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import softmax
+    >>> sj.function([], softmax([[0.0, 0.0]]), mode="reference")()
+    array([[0.5, 0.5]])
+    """
+    return sj.softmax(x, axis=-1)
+
+
+def tanh(x: Any) -> sj.Node:
+    """The hyperbolic tangent."""
+    return sj.tanh(x)
+
+
+class ScaledTanH:
+    """`scale_out * tanh(scale_in * x)`.
+
+    With `scale_in=2/3` and `scale_out=1.7159` (LeCun et al., "Efficient backprop", 1998) it maps 1 to 1 and -1 to -1.
+
+    Parameters
+    ----------
+    scale_in, scale_out : float
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import ScaledTanH
+    >>> f = ScaledTanH(scale_in=2 / 3, scale_out=1.7159)
+    >>> round(float(sj.function([], f(1.0), mode="reference")()), 3)
+    1.0
+    """
+
+    def __init__(self, scale_in: Any = 1, scale_out: Any = 1) -> None:
+        self.scale_in, self.scale_out = scale_in, scale_out
+
+    def __call__(self, x: Any) -> sj.Node:
+        return sj.tanh(x * self.scale_in) * self.scale_out
+
+
+ScaledTanh = ScaledTanH
+
+
+def rectify(x: Any) -> sj.Node:
+    """`max(0, x)`."""
+    return sj.relu(x)
+
+
+class LeakyRectify:
+    """`x` where it is positive, `leakiness * x` elsewhere.
+
+    Parameters
+    ----------
+    leakiness : float
+        The slope for negative input: 0 gives `rectify`, 1 gives `linear`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import LeakyRectify
+    >>> sj.function([], LeakyRectify(0.1)([-2.0, 2.0]), mode="reference")()
+    array([-0.2,  2. ])
+    """
+
+    def __init__(self, leakiness: Any = 0.01) -> None:
+        self.leakiness = leakiness
+
+    def __call__(self, x: Any) -> sj.Node:
+        x = sj.as_tensor(x)
+        return sj.where(x > 0, x, x * self.leakiness)
+
+
+leaky_rectify = LeakyRectify()
+"""A leaky rectifier with leakiness 0.01."""
+
+very_leaky_rectify = LeakyRectify(1 / 3)
+"""A leaky rectifier with leakiness 1/3."""
+
+
+def elu(x: Any) -> sj.Node:
+    """`x` where it is positive, `exp(x) - 1` elsewhere."""
+    return sj.elu(x)
+
+
+class SELU:
+    """`scale * x` where `x` is positive, `scale * scale_neg * (exp(x) - 1)` elsewhere.
+
+    Parameters
+    ----------
+    scale, scale_neg : float
+
+    References
+    ----------
+    Klambauer et al., "Self-normalizing neural networks", 2017.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import SELU
+    >>> sj.function([], SELU(2, 3)([1.0, -1e9]), mode="reference")()
+    array([ 2., -6.])
+    """
+
+    def __init__(self, scale: Any = 1, scale_neg: Any = 1) -> None:
+        self.scale, self.scale_neg = scale, scale_neg
+
+    def __call__(self, x: Any) -> sj.Node:
+        x = sj.as_tensor(x)
+        return self.scale * sj.where(x > 0, x, self.scale_neg * sj.expm1(sj.minimum(x, 0)))
+
+
+selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.6732632423543772848170429916717)
+"""The scaled exponential linear unit with a fixed point at mean 0 and variance 1."""
+
+
+def softplus(x: Any) -> sj.Node:
+    """`log(1 + exp(x))`."""
+    return sj.softplus(x)
+
+
+def linear(x: Any) -> Any:
+    """`x` itself."""
+    return x
+
+
+identity = linear
