@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Graph, Node, apply, dim_node, new_input, parts
+from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import cast, truth, where
 from scanjit.ops.reduce import expand
@@ -263,6 +263,7 @@ def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node
     start = full(initial, rows.type.shape[1:], x.dtype)
     total, row = new_input(start.type), new_input(start.type)
     after = step(total, row)
-    body = Graph.of([total, row], [after, after])
-    result = parts(scan_node(body, [start], [rows], [], rows.type.shape[0]))[1]
+    sizes = free_variables([after], [total, row])  # what computed sizes are computed from
+    body = Graph.of([total, row, *sizes], [after, after])
+    result = parts(scan_node(body, [start], [rows], sizes, rows.type.shape[0]))[1]
     return DIMSHUFFLE(result, order=(*range(1, axis + 1), 0, *range(axis + 1, x.ndim))) if axis else result
