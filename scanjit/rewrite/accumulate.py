@@ -11,7 +11,7 @@ from scanjit.ops.shape import BROADCAST_TO
 from scanjit.rewrite.loop import Carry, Loop
 from scanjit.rewrite.match import is_zero, make, same_shape
 from scanjit.rewrite.scan_hoist import VIEWS
-from scanjit.rewrite.split import free_labels, is_outer, is_tiny
+from scanjit.rewrite.split import free_labels, is_outer, is_small
 
 _MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
 
@@ -132,11 +132,11 @@ class _Linear:
         if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
             return all(self._is_given(x) for x in leaf.operands)  # else they would be made for all of time at once
         summed = leaf.op is CONTRACT or leaf.op.name == "sum"
-        return summed or is_tiny(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
+        return summed or is_small(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
 
     def certain(self, leaf: Node) -> bool:
         """Whether a leaf should leave even if what it takes must be stored for that."""
-        return _is_matrix_product(leaf) or is_tiny(leaf) or is_outer(leaf) or leaf not in self.carried
+        return _is_matrix_product(leaf) or is_small(leaf) or is_outer(leaf) or leaf not in self.carried
 
     def _is_given(self, node: Node) -> bool:
         """Whether a node is an input of the body, or a view of one, or does not vary."""

@@ -163,6 +163,18 @@ class Loop:
         self.results += [r for r in found if isinstance(r, Carry)]
         return found, stop
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether the loop is as it was: to put it together again would give the same scan."""
+        body = self.scan.params["body"]
+        inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
+        outputs = self.outputs
+        if len(inputs) != len(body.inputs) or len(outputs) != len(body.outputs) or len(set(self.ys)) < len(self.ys):
+            return False
+        pairs = (*zip(inputs, body.inputs, strict=True), *zip(outputs, body.outputs, strict=True))
+        used = set(walk(outputs)) | {c.inner for c in self.carries}
+        return all(a is b for a, b in pairs) and all(node in used for node in inputs)
+
     def finish(self) -> Finished:
         """The scan as it is now."""
         self._drop_unused()

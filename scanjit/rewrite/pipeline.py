@@ -44,9 +44,9 @@ def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
+    ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),
     ("prune", prune),
-    ("merge", merge),  # the loop that a gradient runs again is the loop of the value
     ("hoist", hoist),  # what never changes leaves the loops
     ("save", save),  # what the reverse loop reads instead of computing it again; needs both loops as they were written
     ("prune", prune),

@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scanjit import errors
-from scanjit.ir import PART, Node, replace, walk
+from scanjit.ir import PART, Node, new_input, replace, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.match import same_dim
 from scanjit.rewrite.scan_prune import equal_carries
 
 
 def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """The pass: merges pairs until there are no more."""
     outputs = in_bodies(outputs, lambda inner: merge(inner, notes))
-    refused: set[tuple[Node, Node]] = set()
+    pairs = _Pairs()
     while True:
-        scans = [node for node in walk(outputs) if node.op is SCAN]
-        pairs = [(a, b) for i, b in enumerate(scans) for a in scans[:i] if (a, b) not in refused]
-        for a, b in pairs:
-            mapping = _merged(a, b)
-            if mapping is not None:
-                notes.append(Note("merge", a.where, "two loops compute the same carries: they are one"))
-                outputs = replace(outputs, mapping)
-                break
-            refused.add((a, b))
-        else:
+        found = pairs.of([node for node in walk(outputs) if node.op is SCAN])
+        mapping: dict[Node, Node] = {}
+        for a, b in found:
+            merged = _merged(a, b)
+            if merged is None:
+                pairs.refused.add((a, b))
+                continue
+            notes.append(Note("merge", a.where, "two loops compute the same carries: they are one"))
+            new = replace(list(merged.values()), mapping)  # operands may be results of loops that have been merged
+            mapping |= dict(zip(merged, new, strict=True))
+        if not mapping:
             return outputs
+        outputs = replace(outputs, mapping)
 
 
-def _alike(a: Node, b: Node) -> bool:
-    """Whether two scans may be one: the same steps, a carry that begins the same, neither after the other."""
-    p, q = a.params, b.params
-    if not same_dim(p["length"], q["length"]) or p["reverse"] != q["reverse"] or p["until"] != q["until"]:
-        return False
-    if set(a.operands[: p["carries"]]).isdisjoint(b.operands[: q["carries"]]):
-        return False
-    return a not in set(walk(b.args)) and b not in set(walk(a.args))
+class _Pairs:
+    """Loops that may have a carry in common. Quickly told by fingerprints: each carry's initial value, and its update
+    as a function of the operands, where carries that begin the same are taken for equal."""
+
+    def __init__(self) -> None:
+        self.refused: set[tuple[Node, Node]] = set()
+        self._symbols: dict[tuple[str, Node], Node] = {}
+        self._known: dict[Node, set[tuple[Any, ...]]] = {}
+
+    def of(self, scans: list[Node]) -> list[tuple[Node, Node]]:
+        """Pairs with a fingerprint in common, the earlier one first; each loop in one pair at most."""
+        first: dict[tuple[Any, ...], Node] = {}
+        found: list[tuple[Node, Node]] = []
+        taken: set[Node] = set()
+        for b in scans:
+            for key in self._prints(b):
+                a = first.setdefault(key, b)
+                if a is not b and a not in taken and b not in taken and (a, b) not in self.refused:
+                    found.append((a, b))
+                    taken |= {a, b}
+        return found
+
+    def _prints(self, scan: Node) -> set[tuple[Any, ...]]:
+        if scan not in self._known:
+            loop = Loop.of(scan)
+            mapping = {c.inner: self._symbol("carry", c.init, c.inner) for c in loop.carries}
+            mapping |= {inner: self._symbol("row", x, inner) for x, inner in loop.xs.items()}
+            mapping |= {inner: self._symbol("constant", x, inner) for x, inner in loop.consts.items()}
+            new = replace([c.new for c in loop.carries], mapping)
+            steps = (scan.params["length"], scan.params["reverse"], scan.params["until"])
+            self._known[scan] = {(*steps, c.init, node) for c, node in zip(loop.carries, new, strict=True)}
+        return self._known[scan]
+
+    def _symbol(self, role: str, operand: Node, inner: Node) -> Node:
+        if (role, operand) not in self._symbols:
+            self._symbols[role, operand] = new_input(inner.type)
+        return self._symbols[role, operand]
 
 
 def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
     """The results of both scans as results of one, if they have a carry in common."""
-    if not _alike(a, b):
+    if a in set(walk(b.args)) or b in set(walk(a.args)):
         return None
     with errors.located(a.where):
         loop = Loop.of(a)

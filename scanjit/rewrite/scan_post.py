@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scanjit import errors
-from scanjit.ir import Node, walk
+from scanjit.ir import PART, Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
@@ -20,6 +20,7 @@ from scanjit.rewrite.split import (
     OverTime,
     is_heavy,
     is_product,
+    is_small,
     is_tiny,
     names,
     not_larger,
@@ -157,29 +158,40 @@ class _Post:
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
         self.known = {y for y in summed if y not in self.carried}  # what sequences and constants give
         self.inputs = inputs
+        summed = {
+            n for n in summed if not is_small(n)
+        }  # what is small is stored and summed; it need not be made outside
         first = (n for n in self.post if is_tiny(n) or is_product(n, varying) or n in summed)
         self.leaving = up_closure(first, self.users)
         self._grow()
 
     def _grow(self) -> None:
-        """Let more leave, where less is stored then: heavy ops with all that uses them; ops next to what leaves."""
+        """Let more leave: heavy ops with all that uses them, if no more is stored then; light ones, if less is."""
         at = self.stored_size()
         for node in reversed(self.post):
-            if node in self.leaving:
-                continue
-            heavy, near = is_heavy(node), self._next_to(node)
-            if not heavy and not near:
-                continue
-            before = self.leaving
-            self.leaving = before | up_closure([node], self.users)
-            after = self.stored_size()
-            if not_larger(after, at) and (heavy or not same_dim(after, at)):
-                at = after
-            else:
-                self.leaving = before
+            if is_heavy(node) and node not in self.leaving and node.op is not PART:  # a part leaves with its whole
+                at = self._try(self.leaving | up_closure([node], self.users), at, equal=True)
+        self._try(self.leaving, at, equal=False)
 
-    def _next_to(self, node: Node) -> bool:
-        """Whether everything that uses an elementwise op leaves."""
+    def _try(self, leaving: set[Node], at: Dimension, equal: bool) -> Dimension:
+        """Let `leaving` leave, with all light ops before them that make it no worse; undone if that stores more."""
+        before, self.leaving = self.leaving, leaving
+        size = self.stored_size()
+        for node in reversed(self.post):
+            if node not in self.leaving and self._is_next(node):
+                self.leaving = self.leaving | {node}
+                more = self.stored_size()
+                if not_larger(more, size):
+                    size = more
+                else:
+                    self.leaving = self.leaving - {node}
+        if not_larger(size, at) and (equal or not same_dim(size, at)):
+            return size
+        self.leaving = before
+        return at
+
+    def _is_next(self, node: Node) -> bool:
+        """Whether a node is light, and everything that uses it leaves."""
         users = self.users.get(node, ())
         light = isinstance(node.op, Elementwise) or node.op.name in _SEEN_THROUGH
         return light and bool(users) and all(user in self.leaving for user in users)

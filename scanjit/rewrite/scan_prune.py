@@ -49,12 +49,10 @@ def _pruned(scan: Node, used: set[int], notes: list[Note]) -> Mapping[int, Node]
     _dead(loop, used, facts)
     for step in (_operands, _constant_carries, equal_carries, _known_ys):
         facts += step(loop)
-    with errors.located(scan.where):
-        finished = loop.finish()
-        if finished.node is scan and all(isinstance(r, Carry | Y) or r is None for r in loop.results):
-            return None
-        notes += [Note(_NAME, scan.where, fact) for fact in dict.fromkeys(facts)]
-        return finished.parts()
+    if loop.unchanged and all(isinstance(r, Carry | Y) for r in loop.results):
+        return None
+    notes += [Note(_NAME, scan.where, fact) for fact in dict.fromkeys(facts)]
+    return loop.finish().parts()
 
 
 # ---- loops of no step, or one ----------------------------------------------------------------------------------------

@@ -27,12 +27,19 @@ def is_heavy(node: Node) -> bool:
     return not isinstance(node.op, Elementwise) and node.op.name not in VIEWS and node.op.name not in _CHEAP
 
 
-def is_tiny(node: Node) -> bool:
+def is_small(node: Node) -> bool:
     """Whether the value is statically tiny."""
-    if isinstance(node.type, tuple) or node.op.name in VIEWS:
+    if isinstance(node.type, tuple):
         return False
     total = types.product(node.type.shape)
     return isinstance(total, int) and total <= TINY
+
+
+def is_tiny(node: Node) -> bool:
+    """Whether the op is one on statically tiny values."""
+    if not is_small(node) or node.op.name in VIEWS or node.op.name == "part":
+        return False
+    return isinstance(node.op, Elementwise) or all(map(is_small, node.operands))
 
 
 def names(nodes: Iterable[Node]) -> str:
