@@ -52,7 +52,7 @@ class _Pusher:
     def _ask(self, node: Node) -> None:
         """Decide whether a node is made in windows, and pass on what that asks of its operands."""
         asked = self.windows.get(node, {})
-        if node not in self.whole and asked and _pushable(node) and _apart(list(asked)):
+        if node not in self.whole and asked and _pushable(node, asked) and _apart(list(asked)):
             self.split.add(node)
             for window in asked:
                 for arg, part in _needed(node, window):
@@ -97,8 +97,11 @@ class _Pusher:
         return self.cuts[node, window]
 
 
-def _pushable(node: Node) -> bool:
-    return node.op in (CONTRACT, DIMSHUFFLE, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
+def _pushable(node: Node, asked: _Demands) -> bool:
+    if node.op is DIMSHUFFLE:  # of a new axis there is nothing but the whole
+        new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
+        return all(same_dim(window[axis][1], 1) for window in asked for axis in new)
+    return node.op in (CONTRACT, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
 
 
 def _apart(windows: Sequence[Window]) -> bool:
