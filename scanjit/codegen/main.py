@@ -167,8 +167,8 @@ class _MainWriter:
     # ---- numbers ----------------------------------------------------------------------------------------------------
 
     def _entry(self, kind: str, what: Buffer | Dimension) -> str:
-        names = {"buffer": "a", "number": "n"}
-        return self.table.setdefault((kind, what), f"{names[kind]}{len(self.table)}")
+        name = _word(what.name) if isinstance(what, Buffer) else "n"
+        return self.table.setdefault((kind, what), f"{name}{len(self.table)}")
 
     def _address(self, buffer: Buffer, offset: Dimension) -> str:
         base = self._entry("buffer", buffer)
@@ -202,6 +202,12 @@ class _MainWriter:
             return self.counters[atom]
         left, right = (self.number(arg) for arg in atom.args)
         return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+def _word(name: str) -> str:
+    """A buffer's name as the beginning of a variable's; it must not end in a digit, nor be a keyword with one."""
+    word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
+    return f"{word or 'buffer'}_" if word in ("row", "step", "first", "rows", "block", "ran", "n", "") else word
 
 
 __all__ = ["Dim", "Generated", "generate"]

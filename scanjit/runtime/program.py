@@ -66,8 +66,10 @@ class Executable:
         return "\n\n".join(text for part in self.parts for text in part.sources())
 
     def explain(self) -> str:
-        """What was done to make it fast, and what was not."""
-        notes = [str(note) for note in self.notes] + [note for part in self.parts for note in part.program.notes]
+        """What was done to make it fast, and what was not: rewrites, loops, nests, memory."""
+        notes = [str(note) for note in self.notes]
+        for part in self.parts:
+            notes += [*part.program.notes, part.memory()]
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
 
     def inspect_asm(self) -> str:
@@ -143,6 +145,15 @@ class _Part:
     def sources(self) -> list[str]:
         """The generated source, main function first."""
         return [source.text for source in reversed(self.code.functions)]
+
+    def memory(self) -> str:
+        """The planned memory in words."""
+        listed = ", ".join(f"{life.buffer.name} {tuple(life.buffer.shape)}" for life in self.lives) or "none"
+        text = f"memory: {len(self.lives)} temporaries in one workspace, which is kept between calls: {listed}"
+        if self._layouts:
+            layout = next(reversed(self._layouts.values()))
+            text += f"; {layout.workspace} bytes for the last new sizes, {sum(layout.sizes)} without sharing"
+        return text
 
     def _layout(self, sizes: dict[Atom, int]) -> _Layout:
         key = tuple([sizes[atom] for atom in self.atoms])

@@ -38,7 +38,25 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     nest = merge_loops(nest)
     nest.tile = choose_tile(nest, region.context.machine)
     packs, nest = pack_operands(region, nest)
+    region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
     return [*packs, nest]
+
+
+def _described(nest: Nest) -> str:
+    """A nest in words, for `explain`."""
+    tile = nest.tile or Tile()
+    values = walk_values(nest.roots)
+    reductions = [value for value in values if isinstance(value, Reduce)]
+    loops = " x ".join(str(loop.size) for loop in nest.space) or "one point"
+    ops = sum(isinstance(value, Apply) for value in values)
+    stored = len(nest.stores) + len(nest.finals)
+    text = f"{ops} elementwise ops, {len(reductions)} reductions, {stored} stores over {loops}; "
+    if nest.time is not None:
+        text += f"{nest.time.size} steps inside; "
+    if tile.horizontal:
+        return text + f"{tile.lanes} lanes along the reductions"
+    tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors" if tile.rows is not None else ""
+    return text + f"{tile.lanes} lanes{tiles}"
 
 
 # ---- merging loops -------------------------------------------------------------------------------------------------
@@ -251,6 +269,8 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
         if holder is region and region.parent is not None and not _worth(tile.rows, members[0][1], nest.space[-1]):
             continue
         new |= accesses
+        where = "before it" if holder is region else "once, before the loop"
+        region.context.notes.append(f"nest {nest.label}: {len(members)} right operands are packed {where}")
         if holder is region:
             region.buffers.add(pack.target)
             statements.append(pack)

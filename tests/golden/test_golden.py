@@ -1,0 +1,48 @@
+"""Generated code is kept as files, so that a change of the generator shows in review as a change of its output.
+
+After a deliberate change: `SCANJIT_UPDATE_GOLDEN=1 python -m pytest tests/golden`, and read the difference.
+"""
+
+import os
+import pathlib
+
+import pytest
+
+from scanjit import codegen, schedule
+from scanjit.rewrite import run as rewrite
+from tests.golden.programs import PROGRAMS
+
+HERE = pathlib.Path(__file__).parent
+MACHINES = {"avx512": schedule.Machine(64, 32), "sse": schedule.Machine(16, 16)}
+KEPT = [(name, "avx512") for name in PROGRAMS] + [("lstm", "sse")]
+
+
+def generated(name: str, machine: str) -> str:
+    """The code of a program for a machine that need not be this one."""
+    leaves, outputs = PROGRAMS[name]()
+    rewritten = rewrite(outputs)
+    program = schedule.schedule(leaves, rewritten.outputs, MACHINES[machine])
+    code = codegen.generate(program, MACHINES[machine].vector_bytes, name)
+    notes = [str(note).split(" (")[0].split(" at /")[0] for note in rewritten.notes]
+    head = "\n".join(f"# {note}" for note in notes)
+    return head + "\n\n" + "\n\n".join(source.text for source in reversed(code.functions))
+
+
+@pytest.mark.parametrize("name, machine", KEPT)
+def test_generated_code_is_as_reviewed(name, machine):
+    path = HERE / f"{name}_{machine}.txt"
+    text = generated(name, machine)
+    if os.environ.get("SCANJIT_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text(), f"{path.name} is out of date: see the docstring of this module"
+
+
+def test_generated_code_calls_no_numpy():
+    text = "".join(path.read_text() for path in HERE.glob("*.txt"))
+    assert "np." not in text and "numpy" not in text
+
+
+def test_the_core_of_the_lstm_is_one_nest_of_four_products():
+    text = generated("lstm", "avx512")
+    loop = text.split("for step0 in range")[1].split("\n\n")[0]
+    assert loop.count("contract_") == 1  # one call a step
