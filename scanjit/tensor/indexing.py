@@ -106,7 +106,7 @@ def _index_array(index: Node, n: Dimension) -> Node:
 class _Part(NamedTuple):
     """What one item of an index does: which axis of the operand it is about, and how that is read."""
 
-    kind: str  # "slice", "drop", "array" or "new"
+    kind: str  # "slice", "drop", "array", "new" or "apart"
     axis: int = -1
     window: Window | None = None
     places: Node | None = None
@@ -125,7 +125,10 @@ def _items(key: Any, ndim: int) -> list[Any]:
     if taken > ndim:
         raise errors.OutOfBoundsError(f"too many indices: the tensor has {ndim} axes, {taken} were indexed")
     at = dots[0] if dots else len(known)
-    return [*known[:at], *[slice(None)] * (ndim - taken), *known[at + 1 :]]
+    filled = [slice(None)] * (ndim - taken) or [Ellipsis] * len(
+        dots
+    )  # even where it stands for nothing, it keeps apart
+    return [*known[:at], *filled, *known[at + 1 :]]
 
 
 def _is_mask(item: Any) -> bool:
@@ -157,8 +160,8 @@ def _parts(x: Node, key: Any) -> list[_Part]:
     parts: list[_Part] = []
     axis = 0
     for item in _items(key, x.ndim):
-        if item is None:
-            parts.append(_Part("new"))
+        if item is None or item is Ellipsis:
+            parts.append(_Part("new" if item is None else "apart"))
             continue
         n = x.type.shape[axis]
         if isinstance(item, slice):

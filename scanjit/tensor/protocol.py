@@ -20,7 +20,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 METHODS = (
     "all any argmax argmin clip cumprod cumsum diagonal dimshuffle dot flatten max mean min norm prod ravel repeat "
-    "reshape round squeeze std sum swapaxes take trace transpose var"
+    "round squeeze std sum swapaxes take trace var"
 ).split()
 
 
@@ -39,7 +39,7 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
     if function is None or func is not getattr(np.linalg if name == "norm" else np, name, None):
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self))
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
-    _no_more_than(name, {key: kwargs[key] for key in dropped})
+    _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
 
 
@@ -88,6 +88,11 @@ def _contains(self: Node, item: Any) -> bool:
     )
 
 
+def _one_argument(values: tuple[Any, ...]) -> Any:
+    """What `x.reshape(2, 3)` and `x.reshape((2, 3))` are given alike."""
+    return values[0] if len(values) == 1 else values
+
+
 def install() -> None:
     """Give `Node` its methods."""
     names: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS}
@@ -112,7 +117,9 @@ def install() -> None:
         "astype": elementwise.cast,
         "copy": lambda self: self,
         "inc": indexing.inc,
+        "reshape": lambda self, *shape: shapes.reshape(self, _one_argument(shape)),
         "set": indexing.set_,
+        "transpose": lambda self, *axes: shapes.transpose(self, _one_argument(axes) if axes else None),
         "shape": property(shapes.shape),
         "size": property(shapes.size),
         "T": property(shapes.transpose),

@@ -62,18 +62,13 @@ def ndim(x: Any) -> int:
     return as_tensor(x).ndim
 
 
-def _one_argument(values: tuple[Any, ...]) -> Any:
-    """What methods like `x.reshape(2, 3)` and `x.reshape((2, 3))` are given alike."""
-    return values[0] if len(values) == 1 else values
-
-
-def reshape(x: Any, *shape: Any) -> Node:
+def reshape(x: Any, shape: Any) -> Node:
     """The same elements, in row-major order, in another shape.
 
     Parameters
     ----------
     x : tensor_like
-    shape : ints or integer scalars
+    shape : int, integer scalar or a sequence of them
         One size may be -1: it becomes what the number of elements asks for.
 
     Examples
@@ -83,22 +78,15 @@ def reshape(x: Any, *shape: Any) -> Node:
     <reshape: float64(T*B, 3)>
     """
     x = as_tensor(x)
-    given = _one_argument(shape)
-    sizes = list(given) if isinstance(given, tuple | list) else given
-    unknown = (
-        [i for i, s in enumerate(sizes) if isinstance(s, int | np.integer) and s == -1]
-        if isinstance(sizes, list)
-        else [0]
-        if isinstance(sizes, int) and sizes == -1
-        else []
-    )
+    sizes = list(shape) if isinstance(shape, tuple | list) else shape
+    listed = sizes if isinstance(sizes, list) else [sizes]
+    unknown = [i for i, size in enumerate(listed) if isinstance(size, int | np.integer) and size == -1]
     if len(unknown) > 1:
-        raise errors.ShapeError("only one size can be -1", got=given)
+        raise errors.ShapeError("only one size can be -1", got=shape)
     if not unknown:
-        new = dimensions(given)
+        new = dimensions(shape)
     else:
-        sizes = sizes if isinstance(sizes, list) else [sizes]
-        known = dimensions(tuple(s for i, s in enumerate(sizes) if i != unknown[0]))
+        known = dimensions(tuple(size for i, size in enumerate(listed) if i != unknown[0]))
         new = (*known[: unknown[0]], _missing(x.type.shape, known), *known[unknown[0] :])
     return x if new == x.type.shape else RESHAPE(x, shape=new)
 
@@ -139,15 +127,14 @@ def _reordered(x: Node, order: Sequence[int | None]) -> Node:
     return x if tuple(order) == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=tuple(order))
 
 
-def transpose(x: Any, *axes: Any) -> Node:
+def transpose(x: Any, axes: Any = None) -> Node:
     """`x` with its axes in another order; reversed if none is given."""
     x = as_tensor(x)
-    given = _one_argument(axes) if axes else None
-    if given is None:
+    if axes is None:
         return _reordered(x, range(x.ndim)[::-1])
-    order = [axis_of(a, x.ndim) for a in (given if isinstance(given, tuple | list) else (given,))]
+    order = [axis_of(a, x.ndim) for a in (axes if isinstance(axes, tuple | list) else (axes,))]
     if sorted(order) != list(range(x.ndim)):
-        raise errors.ShapeError("the axes of a transpose must be all axes, once each", got=given)
+        raise errors.ShapeError("the axes of a transpose must be all axes, once each", got=axes)
     return _reordered(x, order)
 
 
