@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit.ir import Node
+from scanjit.schedule import assemble, scan
 from scanjit.schedule.program import Buffer, Machine, Program, Ref
 from scanjit.schedule.region import Context, Region
+from scanjit.schedule.statements import statements
+from scanjit.schedule.stored import choose_places
 
 __all__ = ["Machine", "Program", "schedule"]
+
+HANDLERS = {
+    "scan": scan.schedule_scan,
+    "concatenate": assemble.concatenate,
+    "reshape": assemble.reshape,
+    "set_slice": assemble.set_slice,
+    "scatter": assemble.scatter,
+}
+"""How the ops are scheduled that are more than a value at every point of a space."""
 
 
 def schedule(leaves: Sequence[Node], outputs: Sequence[Node], machine: Machine) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
-    context = Context(machine)
+    context = Context(machine, HANDLERS, choose_places)
     inputs = [Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}") for i, leaf in enumerate(leaves)]
     region = Region(context, {leaf: Ref.whole(buffer) for leaf, buffer in zip(leaves, inputs, strict=True)})
     refs = region.schedule(outputs, [None] * len(outputs))
     refs = [_given_out(region, node, ref) for node, ref in zip(outputs, refs, strict=True)]
-    body = region.statements()
+    body = statements(region)
     return Program(inputs, refs, body, context.codes, context.notes)
 
 

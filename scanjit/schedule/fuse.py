@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scanjit.schedule import build, tile
-from scanjit.schedule.program import Access, Load, Loop, Nest, Reduce, Statement, Store, Value, walk_values
-from scanjit.schedule.region import LARGEST, Block, Region, Task
+from scanjit.schedule import build
+from scanjit.schedule.program import Load, Loop, Nest, Reduce, Store, Value, walk_values
+from scanjit.schedule.region import Block, Region, Task
+from scanjit.schedule.stored import LARGEST
 
 MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
@@ -30,8 +31,8 @@ class Group:
         return first.space if isinstance(first, Task) else None
 
 
-def fuse(region: Region) -> list[Statement]:
-    """The statements of a region."""
+def fuse(region: Region) -> list[Group]:
+    """The items of a region, grouped, in order."""
     groups: list[Group] = []
     where: dict[Task | Block, int] = {}
     for item in region.items:
@@ -50,26 +51,7 @@ def fuse(region: Region) -> list[Statement]:
             groups.append(Group([item]))
         where[item] = at
     _elide(region, where)
-    return _statements(region, groups)
-
-
-def _statements(region: Region, groups: list[Group]) -> list[Statement]:
-    """The statements of groups, in order; those of a chain where its scan is."""
-    from scanjit.schedule import blocks
-
-    nests = {group: _nest(group) for group in groups if isinstance(group.members[0], Task)}
-    chained = blocks.chains(region, groups, nests)
-    result: list[Statement] = []
-    for group in groups:
-        first = group.members[0]
-        if group in chained:
-            if first is chained[group].scan:
-                result += blocks.blocked(region, chained[group], nests)
-        elif isinstance(first, Block):
-            result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
-        else:
-            result += tile.shape_nest(region, nests[group])
-    return result
+    return groups
 
 
 def _partner(
@@ -117,7 +99,7 @@ def _elide(region: Region, where: dict[Task | Block, int]) -> None:
             item.stores = []
 
 
-def _nest(group: Group) -> Nest:
+def nest_of(group: Group) -> Nest:
     """The nest of a group: loads of what a member computes become its value."""
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)
@@ -135,6 +117,3 @@ def _nest(group: Group) -> Nest:
     if any(store.indices for store in stores):
         return Nest(space, stores, label, sequential=True)
     return Nest(space, [Store(store.access, get(store.value)) for store in stores], label)
-
-
-__all__ = ["Access", "fuse"]

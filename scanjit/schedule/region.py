@@ -6,14 +6,14 @@ same space that can be computed together become one nest (`fuse`); what only suc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scanjit import ir
-from scanjit.errors import InternalError, NotSupportedError
+from scanjit import ir, types
+from scanjit.errors import InternalError
 from scanjit.ir import Node
-from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops import View
 from scanjit.schedule import build
 from scanjit.schedule.build import Builder
 from scanjit.schedule.program import (
@@ -28,18 +28,12 @@ from scanjit.schedule.program import (
     Statement,
     Store,
     Value,
-    row_major,
     walk_values,
 )
 from scanjit.types import Atom, Dimension
 
 if TYPE_CHECKING:
     from scanjit.schedule.scan import Plan
-
-EXPENSIVE = 8
-"""An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
-LARGEST = 250
-"""A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
 
 
 @dataclass(eq=False)
@@ -71,10 +65,19 @@ Item = Task | Block
 
 
 class Context:
-    """What all regions of a program share."""
+    """What all regions of a program share.
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    `handlers` schedule the ops that are more than a value at every point, by name; `choose_places` decides which nodes
+    of a region lie in memory (`Region.stored`), and which inside another's place (`Region.wanted`).
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        handlers: Mapping[str, Callable[[Region, Node], None]],
+        choose_places: Callable[[Region, Sequence[Node], Sequence[Ref | None]], None],
+    ) -> None:
+        self.machine, self.handlers, self.choose_places = machine, handlers, choose_places
         self.notes: list[str] = []
         self.codes: list[Node] = []
         self.constants: dict[Node, Ref] = {}
@@ -142,7 +145,7 @@ class Region:
 
     def place_of(self, node: Node) -> Ref:
         """Where a node lies, in memory or as a view; it escapes: others than nests of this region read it."""
-        for base in _bases(node):
+        for base in bases(node):
             for item in self.makers.get(base, ()):
                 if isinstance(item, Task):
                     item.escapes = True
@@ -163,21 +166,17 @@ class Region:
 
     def items_of(self, node: Node) -> list[Item]:
         """What computes a node, or what it is a view of."""
-        return [item for base in _bases(node) for item in self.makers.get(base, ())]
+        return [item for base in bases(node) for item in self.makers.get(base, ())]
 
     # ---- scheduling -------------------------------------------------------------------------------------------------
 
     def schedule(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs` (into `targets`, where given); says where each lies."""
-        order = ir.walk(outputs, self.places)
-        self._choose_stored(order, outputs)
-        for node, target in zip(outputs, targets, strict=True):
-            if target is not None and node in self.stored and node not in self.wanted and _computed(node):
-                self.wanted[node] = target
-        self._want_parts(order)
-        for node in order:
+        self.context.choose_places(self, outputs, targets)
+        for node in ir.walk(outputs, self.places):
             if node in self.stored and node not in self.places:
-                self._store(node)
+                handler = self.context.handlers.get(node.op.name, Region.compute)
+                handler(self, node)
         result = []
         for node, target in zip(outputs, targets, strict=True):
             if target is None:
@@ -191,84 +190,10 @@ class Region:
                         item.escapes = True
         return result
 
-    def _choose_stored(self, order: Sequence[Node], outputs: Sequence[Node]) -> None:
-        """Which nodes get a place in memory; fusion may still find that nobody reads it."""
-        uses: dict[Node, int] = {}
-        weight: dict[Node, int] = {}
-        for node in order:
-            for arg in node.args:
-                uses[arg] = uses.get(arg, 0) + 1
-        stored = self.stored
-        for node in order:
-            if node in self.places:
-                continue
-            op = node.op
-            for arg in _read_from_memory(node):
-                base = _bases(arg)[0]
-                if base.op is not ir.CONSTANT and base not in self.places:
-                    stored.add(base)
-                elif base.op is ir.CONSTANT and not base.ndim and op.name == "gather":
-                    stored.add(arg)  # a number, stretched: no memory holds it
-            if isinstance(op, Elementwise) or op.name == "gather":
-                weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
-                cost = op.cost if isinstance(op, Elementwise) else EXPENSIVE
-                if weight[node] > LARGEST or (cost >= EXPENSIVE and uses.get(node, 0) > 1):
-                    stored.add(node)
-                for arg in node.operands:
-                    if _stretched(arg, node) and weight.get(_bases(arg)[0], 0) and _cost(arg) >= EXPENSIVE:
-                        stored.add(_bases(arg)[0])
-            elif isinstance(op, View):
-                weight[node] = weight.get(node.args[0], 0) if node.args[0] not in stored else 0
-            elif op not in (ir.CONSTANT, ir.SIZE) and op.name != "iota":
-                stored.add(node)
-        stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
-        stored.difference_update([node for node in stored if node in self.places])
-
-    def _want_parts(self, order: Sequence[Node]) -> None:
-        """Parts of a concatenation are computed in their place in it."""
-        for node in reversed(order):
-            if node not in self.stored or node in self.places:
-                continue
-            if node.op.name == "concatenate":
-                whole = self.wanted.setdefault(node, self.new_buffer(node))
-                start: Dimension = 0
-                for part in node.operands:
-                    length = part.type.shape[node.params["axis"]]
-                    if _computed(part) and part not in self.places and part not in self.wanted:
-                        self.stored.add(part)
-                        self.wanted[part] = whole.window(node.params["axis"], start, length)
-                    start = start + length
-            elif node.op.name == "reshape":
-                (x,) = node.operands
-                whole = self.wanted.setdefault(node, self.new_buffer(node))
-                if whole.contiguous and _computed(x) and x not in self.places and x not in self.wanted:
-                    self.stored.add(x)
-                    shape = x.type.shape
-                    self.wanted[x] = Ref(whole.buffer, whole.offset, shape, row_major(shape))
-
-    def _store(self, node: Node) -> None:
-        name = node.op.name
-        if name == "part":
-            self._part(node)
-        elif name == "scan":
-            from scanjit.schedule.scan import schedule_scan
-
-            schedule_scan(self, node)
-        elif name == "concatenate":
-            self._concatenate(node)
-        elif name == "reshape":
-            self._reshape(node)
-        elif name == "set_slice":
-            self._set_slice(node)
-        elif name == "scatter":
-            self._scatter(node)
-        else:
-            self.places[node] = target = self.wanted.get(node) or self.new_buffer(node)
-            self.makers[node] = [self._task(node, target)]
-
-    def _part(self, node: Node) -> None:
-        if node not in self.places:
-            raise InternalError("a result that its scan did not store", where=node.where)
+    def compute(self, node: Node) -> None:
+        """Compute a node into its place."""
+        self.places[node] = target = self.wanted.get(node) or self.new_buffer(node)
+        self.makers[node] = [self._task(node, target)]
 
     def _task(self, node: Node, target: Ref) -> Task:
         """A task that computes `node` into `target`."""
@@ -309,78 +234,8 @@ class Region:
                     elif isinstance(item, Task):
                         item.escapes = True
 
-    def _concatenate(self, node: Node) -> None:
-        whole = self.wanted.get(node) or self.new_buffer(node)
-        self.places[node] = whole
-        makers: list[Item] = []
-        start: Dimension = 0
-        for part in node.operands:
-            length = part.type.shape[node.params["axis"]]
-            window = whole.window(node.params["axis"], start, length)
-            place = self.places.get(part)
-            if place is None or place.buffer is not window.buffer or place.offset != window.offset:
-                self.copy(part, window)
-                makers.append(self.items[-1])
-            for item in self.items_of(part):
-                if isinstance(item, Task):
-                    item.escapes = True
-                makers.append(item)
-            start = start + length
-        self.makers[node] = makers
-
-    def _reshape(self, node: Node) -> None:
-        (x,) = node.operands
-        place = build.view_ref(x, self.locate)
-        if place is not None and place.contiguous:
-            self.place_of(x)
-            self.places[node] = Ref(place.buffer, place.offset, node.type.shape, row_major(node.type.shape))
-            self.makers[node] = self.items_of(x)
-            return
-        whole = self.wanted.get(node) or self.new_buffer(node)
-        if not whole.contiguous:
-            whole = self.new_buffer(node)
-        self.copy(x, Ref(whole.buffer, whole.offset, x.type.shape, row_major(x.type.shape)))
-        self.places[node] = whole
-        self.makers[node] = [self.items[-1]]
-
-    def _set_slice(self, node: Node) -> None:
-        x, v = node.operands
-        whole = self.wanted.get(node) or self.new_buffer(node)
-        self.copy(x, whole)
-        first = self.items[-1]
-        offset, strides = whole.offset, []
-        for start, step, stride in zip(node.params["start"], node.params["step"], whole.strides, strict=True):
-            offset = offset + start * stride
-            strides.append(stride * step)
-        self.copy(v, Ref(whole.buffer, offset, v.type.shape, tuple(strides)), after=[first])
-        self.places[node] = whole
-        self.makers[node] = [first, self.items[-1]]
-
-    def _scatter(self, node: Node) -> None:
-        from scanjit.schedule.scatter import scatter_task
-
-        x = node.operands[0]
-        whole = self.wanted.get(node) or self.new_buffer(node)
-        self.copy(x, whole)
-        first = self.items[-1]
-        task = scatter_task(self, node, whole)
-        task.needs[first] = False
-        task.escapes = True
-        self.places[node] = whole
-        self.makers[node] = [first, task]
-
-    # ---- statements -------------------------------------------------------------------------------------------------
-
-    def statements(self) -> list[Statement]:
-        """Everything that was scheduled, in order, fused."""
-        from scanjit.schedule.fuse import fuse
-
-        return fuse(self)
-
     def can_hold(self, ref: Ref) -> bool:
         """Whether a place is there (and the same at every step) before this region's loop begins."""
-        from scanjit import types
-
         return (
             self.parent is not None
             and ref.buffer not in self.buffers
@@ -388,46 +243,9 @@ class Region:
         )
 
 
-def _bases(node: Node) -> list[Node]:
+def bases(node: Node) -> list[Node]:
     """The node that a chain of views looks at, first; then the views."""
     chain = [node]
     while isinstance(chain[-1].op, View):
         chain.append(chain[-1].args[0])
     return chain[::-1]
-
-
-def _read_from_memory(node: Node) -> Sequence[Node]:
-    """The operands of an op that reads arrays, not values."""
-    name = node.op.name
-    if name in ("contract", "scan"):
-        return node.operands
-    if name in ("gather", "reshape"):
-        return node.operands[:1]
-    return ()
-
-
-def _computed(node: Node) -> bool:
-    """Whether a node is computed by a nest, into any place that one likes."""
-    op = node.op
-    return isinstance(op, Elementwise | Reduction) or op.name in (
-        "contract",
-        "gather",
-        "argmax",
-        "argmin",
-        "concatenate",
-    )
-
-
-def _stretched(arg: Node, node: Node) -> bool:
-    """Whether an elementwise node reads an operand more than once an element."""
-    if arg.type.shape != node.type.shape:
-        return True
-    return any(view.op.name == "broadcast_to" for view in _bases(arg)[1:])
-
-
-def _cost(node: Node) -> int:
-    base = _bases(node)[0]
-    return base.op.cost if isinstance(base.op, Elementwise) else EXPENSIVE
-
-
-__all__ = ["Block", "Context", "Item", "NotSupportedError", "Region", "Task"]

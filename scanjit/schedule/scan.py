@@ -26,6 +26,7 @@ from scanjit.schedule.program import (
     counter,
 )
 from scanjit.schedule.region import Block, Region
+from scanjit.schedule.statements import statements
 from scanjit.types import Dimension
 
 
@@ -112,15 +113,15 @@ def schedule_scan(region: Region, node: Node) -> None:
             item.escapes = True
     nest = _as_nest(region, plan, places, sequences)
     loop = None
-    statements: list[Statement] = []
+    made: list[Statement] = []
     if nest is not None:
         region.context.notes.append(f"{_name(node)}: one nest with time inside, the carries in registers")
     else:
         loop = _as_loop(region, plan, places, sequences)
-        statements = [*region.held, loop]
+        made = [*region.held, loop]
         region.held = []
         region.context.notes.append(f"{_name(node)}: a loop over time of {len(loop.body)} statements")
-    block = Block(statements, {item: False for item in needs}, plan, nest, _name(node))
+    block = Block(made, {item: False for item in needs}, plan, nest, _name(node))
     region.items.append(block)
     _place_parts(region, plan, block, loop)
 
@@ -237,7 +238,7 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
         outputs.append(stop)
         targets.append(stop_ref)
     inner.schedule(outputs, targets)
-    body = inner.statements()
+    body = statements(inner)
     loop = TimeLoop(
         plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
     )

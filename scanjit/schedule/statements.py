@@ -1,0 +1,26 @@
+"""The statements of a region: its groups as nests, in order, with chains over blocks of time."""
+
+from __future__ import annotations
+
+from scanjit.schedule import blocks, tile
+from scanjit.schedule.fuse import fuse, nest_of
+from scanjit.schedule.program import Statement
+from scanjit.schedule.region import Block, Region, Task
+
+
+def statements(region: Region) -> list[Statement]:
+    """Everything that was scheduled in a region, fused; those of a chain where its scan is."""
+    groups = fuse(region)
+    nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
+    chained = blocks.chains(region, groups, nests)
+    result: list[Statement] = []
+    for group in groups:
+        first = group.members[0]
+        if group in chained:
+            if first is chained[group].scan:
+                result += blocks.blocked(region, chained[group], nests)
+        elif isinstance(first, Block):
+            result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
+        else:
+            result += tile.shape_nest(region, nests[group])
+    return result
