@@ -1,6 +1,14 @@
 """Layers, and what is asked of networks of them."""
 
 from lasagne_like.layers.base import *  # noqa: F403
+from lasagne_like.layers.conv import *  # noqa: F403
+from lasagne_like.layers.crop import *  # noqa: F403
 from lasagne_like.layers.dense import *  # noqa: F403
+from lasagne_like.layers.embedding import *  # noqa: F403
 from lasagne_like.layers.helper import *  # noqa: F403
 from lasagne_like.layers.input import *  # noqa: F403
+from lasagne_like.layers.merge import *  # noqa: F403
+from lasagne_like.layers.noise import *  # noqa: F403
+from lasagne_like.layers.normalization import *  # noqa: F403
+from lasagne_like.layers.shape import *  # noqa: F403
+from lasagne_like.layers.special import *  # noqa: F403

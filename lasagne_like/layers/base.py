@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import scanjit as sj
 from lasagne_like import utils
@@ -102,20 +102,28 @@ class Layer:
         found = [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
         return utils.collect_shared_vars(found) if unwrap_shared else found
 
-    def get_output_shape_for(self, input_shape: Any) -> Shape:
-        """The shape of the output for a shape of the input (ints and None). By default that itself."""
-        return input_shape
+    if TYPE_CHECKING:  # subclasses call their argument as suits them, and one that merges takes lists
 
-    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
-        """The output for an input, as an expression.
+        def get_output_shape_for(self, *args: Any, **kwargs: Any) -> Shape: ...
+        def get_output_for(self, *args: Any, **kwargs: Any) -> Any: ...
 
-        Parameters
-        ----------
-        input : expression
-        **kwargs
-            What was given to `get_output`: every layer takes what it knows (`deterministic`, say) and ignores the rest.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
+    else:
+
+        def get_output_shape_for(self, input_shape: Any) -> Shape:
+            """The shape of the output for a shape of the input (ints and None). By default that itself."""
+            return input_shape
+
+        def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+            """The output for an input, as an expression.
+
+            Parameters
+            ----------
+            input : expression
+            **kwargs
+                What was given to `get_output`: every layer takes what it knows, such as `deterministic`, and ignores
+                the rest.
+            """
+            raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
 
     def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
         """Make a parameter and register it. To be called by `__init__` of subclasses.
@@ -184,13 +192,15 @@ class MergeLayer(Layer):
         """The shape of the output."""
         return self._checked(self.get_output_shape_for(self.input_shapes))
 
-    def get_output_shape_for(self, input_shapes: Any) -> Shape:
-        """The shape of the output for a list of shapes of the inputs."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_output_shape_for(input_shapes)")
+    if not TYPE_CHECKING:
 
-    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """The output for a list of inputs, as an expression. See `Layer.get_output_for`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
+        def get_output_shape_for(self, input_shapes: Any) -> Shape:
+            """The shape of the output for a list of shapes of the inputs."""
+            raise NotImplementedError(f"{type(self).__name__} does not define get_output_shape_for(input_shapes)")
+
+        def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
+            """The output for a list of inputs, as an expression. See `Layer.get_output_for`."""
+            raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
 
 
 def _shape_of(incoming: Any) -> Shape:

@@ -1,0 +1,148 @@
+"""Layers that join several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.layers.base import MergeLayer
+from lasagne_like.layers.crop import autocrop, autocrop_array_shapes
+from lasagne_like.utils import Shape
+
+__all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
+
+
+def _common(shapes: Sequence[Shape], besides: int | None = None) -> list[int | None]:
+    """The shape that all have (where a size is known, it), but for one axis."""
+    ndims = {len(shape) for shape in shapes}
+    if len(ndims) == 1:
+        columns = [{size for size in sizes if size is not None} for sizes in zip(*shapes, strict=True)]
+        if all(len(sizes) <= 1 or axis == besides for axis, sizes in enumerate(columns)):
+            return [next(iter(sizes), None) for sizes in columns]
+    but = "" if besides is None else f" (but for axis {besides})"
+    raise ValueError(f"mismatch: inputs must have the same shape{but}, got {', '.join(map(str, shapes))}")
+
+
+class ConcatLayer(MergeLayer):
+    """Its inputs one after the other along an axis.
+
+    Parameters
+    ----------
+    incomings : list of Layers and tuples
+        Of the same shape, but for `axis`.
+    axis : int
+    cropping : sequence of modes, optional
+        See `autocrop`; the axis itself is never cropped.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import ConcatLayer
+    >>> ConcatLayer([(None, 3, 5), (7, 4, None)]).output_shape
+    (7, 7, 5)
+    """
+
+    def __init__(
+        self,
+        incomings: Sequence[Any],
+        axis: int = 1,
+        cropping: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incomings, **kwargs)
+        self.axis = axis
+        self.cropping: list[str | None] | None = None
+        if cropping is not None:
+            place = axis % len(self.input_shapes[0])
+            self.cropping = [None if i == place else mode for i, mode in enumerate(cropping)]
+
+    def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
+        shapes = autocrop_array_shapes(input_shapes, self.cropping)
+        axis = self.axis % len(shapes[0])
+        result = _common(shapes, axis)
+        sizes = [shape[axis] for shape in shapes]
+        known = [size for size in sizes if size is not None]
+        result[axis] = sum(known) if len(known) == len(sizes) else None
+        return tuple(result)
+
+    def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> sj.Node:
+        return sj.concatenate(autocrop(inputs, self.cropping), axis=self.axis)
+
+
+concat = ConcatLayer
+
+
+class ElemwiseMergeLayer(MergeLayer):
+    """Its inputs joined by a function of two, from left to right.
+
+    Parameters
+    ----------
+    incomings : list of Layers and tuples
+        All of one shape.
+    merge_function : callable
+        Such as `scanjit.add`, `scanjit.multiply`, `scanjit.maximum`.
+    cropping : sequence of modes, optional
+        See `autocrop`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import ElemwiseMergeLayer
+    >>> ElemwiseMergeLayer([(None, 5), (3, 5)], sj.maximum).output_shape
+    (3, 5)
+    """
+
+    def __init__(
+        self,
+        incomings: Sequence[Any],
+        merge_function: Callable[[Any, Any], Any],
+        cropping: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incomings, **kwargs)
+        self.merge_function, self.cropping = merge_function, cropping
+
+    def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
+        return tuple(_common(autocrop_array_shapes(input_shapes, self.cropping)))
+
+    def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        return reduce(self.merge_function, autocrop(inputs, self.cropping))
+
+
+class ElemwiseSumLayer(ElemwiseMergeLayer):
+    """The sum of its inputs, each multiplied by a coefficient.
+
+    Parameters
+    ----------
+    incomings : list of Layers and tuples
+        All of one shape.
+    coeffs : number or scalar expression, or a list of them
+        One for all, or one for each. They are not parameters of the layer.
+    cropping : sequence of modes, optional
+        See `autocrop`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import ElemwiseSumLayer
+    >>> ElemwiseSumLayer([(None, 5), (None, 5)], coeffs=[1, -1]).output_shape
+    (None, 5)
+    """
+
+    def __init__(
+        self,
+        incomings: Sequence[Any],
+        coeffs: Any = 1,
+        cropping: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incomings, sj.add, cropping=cropping, **kwargs)
+        self.coeffs = list(coeffs) if isinstance(coeffs, list | tuple) else [coeffs] * len(incomings)
+        if len(self.coeffs) != len(incomings):
+            raise ValueError(f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings")
+
+    def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        scaled = [
+            x if isinstance(c, int | float) and c == 1 else x * c for c, x in zip(self.coeffs, inputs, strict=True)
+        ]
+        return super().get_output_for(scaled, **kwargs)

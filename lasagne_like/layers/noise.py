@@ -1,0 +1,131 @@
+"""Layers that are random while a network is trained, and do nothing with `deterministic=True`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.layers.base import Layer
+from lasagne_like.random import new_seed
+
+__all__ = [
+    "DropoutLayer",
+    "GaussianNoiseLayer",
+    "dropout",
+    "dropout_channels",
+    "dropout_locations",
+    "spatial_dropout",
+]
+
+
+class _Noise(Layer):
+    """A layer with a stream of random symbols of its own, seeded by the package's generator."""
+
+    def __init__(self, incoming: Any, **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        self._seed = new_seed()
+
+    @cached_property
+    def _srng(self) -> Any:
+        return sj.random.Stream(self._seed)  # type: ignore[attr-defined]
+
+
+class DropoutLayer(_Noise):
+    """Sets values to zero at random, and scales up the others so that their mean stays.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    p : float or scalar expression
+        The probability of becoming zero.
+    rescale : bool
+        Whether values that stay are divided by `1 - p`.
+    shared_axes : tuple of ints
+        Axes along which all values share one decision: (0,) drops the same in every item of a batch, (1,) the same at
+        every step of a sequence (batch, time, features).
+
+    References
+    ----------
+    Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DropoutLayer, InputLayer, get_output
+    >>> l_in = InputLayer((None, 20))
+    >>> layer = DropoutLayer(l_in, p=0.2)
+    >>> get_output(layer, deterministic=True) is l_in.input_var
+    True
+    """
+
+    def __init__(
+        self, incoming: Any, p: Any = 0.5, rescale: bool = True, shared_axes: tuple[int, ...] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(incoming, **kwargs)
+        self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
+
+    def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
+        if deterministic or (isinstance(self.p, int | float) and self.p == 0):
+            return input
+        shared = {axis % input.ndim for axis in self.shared_axes}
+        shape = tuple(1 if axis in shared else size for axis, size in enumerate(input.shape))
+        p = sj.cast(self.p, input.dtype)
+        kept = self._srng.uniform(shape, dtype=input.dtype) >= p
+        return sj.where(kept, input / (1 - p) if self.rescale else input, 0)
+
+
+dropout = DropoutLayer
+
+
+def dropout_channels(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
+    """A `DropoutLayer` that drops whole channels: one decision for all places behind the second axis.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    *args, **kwargs
+        Passed on, without `shared_axes`.
+    """
+    ndim = len(getattr(incoming, "output_shape", incoming))
+    kwargs["shared_axes"] = tuple(range(2, ndim))
+    return DropoutLayer(incoming, *args, **kwargs)
+
+
+spatial_dropout = dropout_channels
+
+
+def dropout_locations(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
+    """A `DropoutLayer` that drops whole places: one decision for all channels (axis 1).
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    *args, **kwargs
+        Passed on, without `shared_axes`.
+    """
+    kwargs["shared_axes"] = (1,)
+    return DropoutLayer(incoming, *args, **kwargs)
+
+
+class GaussianNoiseLayer(_Noise):
+    """Adds normally distributed noise of mean 0.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    sigma : float or scalar expression
+        The standard deviation.
+
+    References
+    ----------
+    Jim, Giles and Horne, "An analysis of noise in recurrent neural networks", 1996.
+    """
+
+    def __init__(self, incoming: Any, sigma: Any = 0.1, **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        self.sigma = sigma
+
+    def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
+        if deterministic or (isinstance(self.sigma, int | float) and self.sigma == 0):
+            return input
+        return input + sj.cast(self.sigma, input.dtype) * self._srng.normal(input.shape, dtype=input.dtype)

@@ -1,0 +1,240 @@
+"""Normalization: by the statistics of a batch, or of each item by its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.layers.base import Layer
+from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
+
+__all__ = ["BatchNormLayer", "StandardizationLayer", "batch_norm", "instance_norm", "layer_norm"]
+
+
+class BatchNormLayer(Layer):
+    """Batch normalization: `(x - mean) * gamma * inv_std + beta`, where `inv_std` is `1 / sqrt(variance + epsilon)`.
+
+    While a network is trained, `mean` and `inv_std` are those of the batch, and their running averages are updated:
+    `(1 - alpha) * average + alpha * batch`. With `deterministic=True` they are the averages. `get_output` takes two
+    keyword arguments that override it: `batch_norm_use_averages` and `batch_norm_update_averages`.
+
+    The new averages are not part of the output. The function that trains the network has to be given them:
+
+        updates = adam(loss, params) | lasagne.layers.get_updates(network)
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    axes : "auto", int or tuple of ints
+        The axes to normalize over: "auto" is all but the second.
+    epsilon : float
+    alpha : float
+        How much a batch counts in the running averages.
+    beta, gamma : initializer, array, shared variable, expression or None
+        Of the shape of the input without `axes`. None fixes them to 0 and 1.
+    mean, inv_std : initializer, array, shared variable or expression
+        What the averages start from. They have the tag `batch_norm_stat` and are not trainable.
+
+    References
+    ----------
+    Ioffe and Szegedy, "Batch normalization", ICML 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import BatchNormLayer, InputLayer, get_output, get_updates
+    >>> x = sj.matrix("x")
+    >>> layer = BatchNormLayer(InputLayer((None, 2), x), alpha=0.5)
+    >>> train = sj.function([x], get_output(layer), updates=get_updates(layer), mode="reference")
+    >>> train(np.array([[1.0, 2.0], [3.0, 2.0]])).round(3) + 0.0
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    >>> layer.mean.get_value()
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        axes: Any = "auto",
+        epsilon: float = 1e-4,
+        alpha: Any = 0.1,
+        beta: Any = init.Constant(0),
+        gamma: Any = init.Constant(1),
+        mean: Any = init.Constant(0),
+        inv_std: Any = init.Constant(1),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incoming, **kwargs)
+        self.axes = all_axes_but(len(self.input_shape), axes)
+        self.epsilon, self.alpha = epsilon, alpha
+        shape = sizes_besides(self, self.axes)
+        self.beta = None if beta is None else self.add_param(beta, shape, "beta", regularizable=False)
+        self.gamma = None if gamma is None else self.add_param(gamma, shape, "gamma")
+        stat = {"trainable": False, "regularizable": False, "batch_norm_stat": True}
+        self.mean = self.add_param(mean, shape, "mean", **stat)
+        self.inv_std = self.add_param(inv_std, shape, "inv_std", **stat)
+
+    def get_output_for(
+        self,
+        input: Any,
+        deterministic: bool = False,
+        batch_norm_use_averages: bool | None = None,
+        batch_norm_update_averages: bool | None = None,
+        **kwargs: Any,
+    ) -> sj.Node:
+        batch_mean = sj.mean(input, axis=self.axes)
+        batch_inv_std = 1 / sj.sqrt(sj.var(input, axis=self.axes) + self.epsilon)
+        use = deterministic if batch_norm_use_averages is None else batch_norm_use_averages
+        update = not deterministic if batch_norm_update_averages is None else batch_norm_update_averages
+        if update:
+            for average, batch in ((self.mean, batch_mean), (self.inv_std, batch_inv_std)):
+                if isinstance(average, sj.SharedVariable):
+                    self.updates[average] = sj.cast((1 - self.alpha) * average + self.alpha * batch, average.dtype)
+        mean, inv_std = (self.mean, self.inv_std) if use else (batch_mean, batch_inv_std)
+        scale = inv_std if self.gamma is None else self.gamma * inv_std
+        normalized = (input - self._spread(mean, input)) * self._spread(scale, input)
+        return normalized if self.beta is None else normalized + self._spread(self.beta, input)
+
+    def _spread(self, param: Any, input: Any) -> sj.Node:
+        return spread(param, self.axes, input.ndim)
+
+
+class StandardizationLayer(Layer):
+    """Each item with mean 0 and variance 1: `(x - mean) / sqrt(variance + epsilon)`.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    axes : "auto", "spatial", "features", int or tuple of ints
+        The axes to take mean and variance over. "spatial" is all behind the second; "features" all behind the first;
+        "auto" is "features" for 2 dimensions and "spatial" for more.
+    epsilon : float
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import InputLayer, StandardizationLayer, get_output
+    >>> layer = StandardizationLayer(InputLayer((None, 2)))
+    >>> sj.function([], get_output(layer, [[1.0, 3.0]]), mode="reference")().round(3)
+    array([[-1.,  1.]])
+    """
+
+    def __init__(self, incoming: Any, axes: Any = "auto", epsilon: float = 1e-4, **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        ndim = len(self.input_shape)
+        if isinstance(axes, str):
+            if axes not in ("auto", "spatial", "features"):
+                raise ValueError(f"axes are 'auto', 'spatial', 'features', an int or a tuple of ints, got {axes!r}")
+            axes = range(1 if axes == "features" or (axes == "auto" and ndim == 2) else 2, ndim)
+        self.axes = all_axes_but(ndim, axes)
+        self.epsilon = epsilon
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        mean = sj.mean(input, axis=self.axes, keepdims=True)
+        return (input - mean) / sj.sqrt(sj.var(input, axis=self.axes, keepdims=True) + self.epsilon)
+
+
+def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:
+    """The nonlinearity of a layer, after it and the bias were taken from it; and the name of what follows the layer."""
+    nonlinearity = getattr(layer, "nonlinearity", None)
+    if nonlinearity is not None:
+        layer.nonlinearity = nonlinearities.identity
+    if getattr(layer, "b", None) is not None:
+        del layer.params[layer.b]
+        layer.b = None
+    own = getattr(layer, "name", None)
+    return nonlinearity, name or (own + suffix if own else None)
+
+
+def _named(name: str | None, suffix: str) -> str | None:
+    return name + suffix if name else None
+
+
+def _with_nonlinearity(layer: Layer, nonlinearity: Any, name: str | None) -> Layer:
+    if nonlinearity is None:
+        return layer
+    return NonlinearityLayer(layer, nonlinearity, name=_named(name, "_nonlin"))
+
+
+def batch_norm(layer: Any, **kwargs: Any) -> Layer:
+    """A layer with batch normalization between its linear part and its nonlinearity.
+
+    The layer is changed: it loses its bias (beta replaces it) and its nonlinearity, which comes after the
+    normalization.
+
+    Parameters
+    ----------
+    layer : Layer
+    **kwargs
+        Passed on to `BatchNormLayer`.
+
+    Returns
+    -------
+    NonlinearityLayer, or BatchNormLayer if the layer had no nonlinearity
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, batch_norm, get_all_layers
+    >>> network = batch_norm(DenseLayer(InputLayer((64, 768)), num_units=500))
+    >>> [type(layer).__name__ for layer in get_all_layers(network)]
+    ['InputLayer', 'DenseLayer', 'BatchNormLayer', 'NonlinearityLayer']
+    """
+    nonlinearity, name = _taken_apart(layer, kwargs.pop("name", None), "_bn")
+    return _with_nonlinearity(BatchNormLayer(layer, name=name, **kwargs), nonlinearity, name)
+
+
+def instance_norm(layer: Any, learn_scale: bool = True, learn_bias: bool = True, **kwargs: Any) -> Layer:
+    """A layer whose every channel is standardized over its places, item by item, before the nonlinearity.
+
+    The layer is changed as by `batch_norm`.
+
+    Parameters
+    ----------
+    layer : Layer
+    learn_scale, learn_bias : bool
+        Whether a `ScaleLayer`, a `BiasLayer` (one number a channel) follow.
+    **kwargs
+        Passed on to `StandardizationLayer`.
+
+    References
+    ----------
+    Ulyanov, Vedaldi and Lempitsky, "Instance normalization", 2016.
+    """
+    nonlinearity, name = _taken_apart(layer, kwargs.pop("name", None), "_in")
+    result: Layer = StandardizationLayer(layer, axes="spatial", name=name, **kwargs)
+    if learn_scale:
+        result = ScaleLayer(result, name=_named(name, "_scale"))
+    if learn_bias:
+        result = BiasLayer(result, name=_named(name, "_bias"))
+    return _with_nonlinearity(result, nonlinearity, name)
+
+
+def layer_norm(layer: Any, **kwargs: Any) -> Layer:
+    """A layer whose every item is standardized over all features, then scaled and shifted, before the nonlinearity.
+
+    The layer is changed as by `batch_norm`.
+
+    Parameters
+    ----------
+    layer : Layer
+    **kwargs
+        Passed on to `StandardizationLayer`.
+
+    References
+    ----------
+    Ba, Kiros and Hinton, "Layer normalization", 2016.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, InputLayer, get_all_params, layer_norm
+    >>> network = layer_norm(DenseLayer(InputLayer((10, 28)), num_units=64, name="l"))
+    >>> [p.name for p in get_all_params(network)]
+    ['l.W', 'l_ln_scale.scales', 'l_ln_bias.b']
+    """
+    nonlinearity, name = _taken_apart(layer, kwargs.pop("name", None), "_ln")
+    standard = StandardizationLayer(layer, axes="features", name=name, **kwargs)
+    scaled = ScaleLayer(standard, name=_named(name, "_scale"))
+    return _with_nonlinearity(BiasLayer(scaled, name=_named(name, "_bias")), nonlinearity, name)

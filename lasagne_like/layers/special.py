@@ -1,0 +1,192 @@
+"""Layers of one simple operation: a nonlinearity, a bias, a scale, any expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.layers.base import Layer
+from lasagne_like.utils import Shape, floatX, int_types
+
+__all__ = ["BiasLayer", "ExpressionLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
+
+
+class NonlinearityLayer(Layer):
+    """Applies a nonlinearity, and nothing else.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    nonlinearity : callable or None
+        None for none.
+    """
+
+    def __init__(self, incoming: Any, nonlinearity: Any = nonlinearities.rectify, **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return self.nonlinearity(input)
+
+
+def all_axes_but(ndim: int, axes: Any) -> tuple[int, ...]:
+    """Axes that a user gave, counted from the front; "auto" is all but the second."""
+    if isinstance(axes, str):
+        if axes != "auto":
+            raise ValueError(f"axes are 'auto', an int or a tuple of ints, got {axes!r}")
+        return (0, *range(2, ndim))
+    given = (axes,) if isinstance(axes, int_types) else tuple(axes)
+    if any(not -ndim <= axis < ndim for axis in given):
+        raise ValueError(f"axes {given} are not all axes of an input of {ndim} dimensions")
+    return tuple(axis % ndim for axis in given)
+
+
+def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of the other axes of a layer's input, which must be fixed."""
+    sizes = [size for axis, size in enumerate(layer.input_shape) if axis not in axes]
+    if any(size is None for size in sizes):
+        raise ValueError(
+            f"{type(layer).__name__} needs fixed sizes for all axes but {axes}, got input shape {layer.input_shape}"
+        )
+    return tuple(size for size in sizes if size is not None)
+
+
+def spread(param: Any, axes: tuple[int, ...], ndim: int) -> sj.Node:
+    """A parameter without some axes, with these as new ones of size 1."""
+    own = iter(range(param.ndim))
+    return sj.dimshuffle(param, *("x" if axis in axes else next(own) for axis in range(ndim)))
+
+
+class BiasLayer(Layer):
+    """Adds a bias.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    b : initializer, array, shared variable, expression or None
+        Of the shape of the input without `shared_axes`; None for none.
+    shared_axes : "auto", int or tuple of ints
+        The axes along which all entries have the same bias: "auto" is all but the second.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import BiasLayer
+    >>> BiasLayer((20, 30, 40, 50), shared_axes=(0, 2)).b.shape
+    (30, 50)
+    """
+
+    def __init__(self, incoming: Any, b: Any = init.Constant(0), shared_axes: Any = "auto", **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.b: Any = None
+        if b is not None:
+            self.b = self.add_param(b, sizes_besides(self, self.shared_axes), "b", regularizable=False)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return input if self.b is None else input + spread(self.b, self.shared_axes, input.ndim)
+
+
+class ScaleLayer(Layer):
+    """Multiplies by learned coefficients.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    scales : initializer, array, shared variable or expression
+        Of the shape of the input without `shared_axes`.
+    shared_axes : "auto", int or tuple of ints
+        The axes along which all entries have the same coefficient: "auto" is all but the second.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import ScaleLayer
+    >>> ScaleLayer((20, 30, 40), shared_axes=(0, 1)).scales.shape
+    (40,)
+    """
+
+    def __init__(self, incoming: Any, scales: Any = init.Constant(1), shared_axes: Any = "auto", **kwargs: Any) -> None:
+        super().__init__(incoming, **kwargs)
+        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        shape = sizes_besides(self, self.shared_axes)
+        self.scales = self.add_param(scales, shape, "scales", regularizable=False)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        return input * spread(self.scales, self.shared_axes, input.ndim)
+
+
+def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") -> ScaleLayer:
+    """Layers that subtract an offset and divide by a scale that are known (and not trained): those of the data.
+
+    Parameters
+    ----------
+    layer : Layer or tuple
+    offset, scale : arrays
+        Of the shape of the input without `shared_axes`.
+    shared_axes : "auto", int or tuple of ints
+        See `BiasLayer`.
+
+    Returns
+    -------
+    ScaleLayer
+        On a `BiasLayer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.layers import InputLayer, standardize
+    >>> data = np.random.default_rng(0).normal(3, 2, (100, 5))
+    >>> layer = standardize(InputLayer((None, 5)), data.mean(axis=0), data.std(axis=0))
+    >>> layer.get_params(trainable=True)
+    []
+    """
+    shifted = BiasLayer(layer, -offset, shared_axes)
+    shifted.params[shifted.b].remove("trainable")
+    scaled = ScaleLayer(shifted, floatX(1.0) / scale, shared_axes)
+    scaled.params[scaled.scales].remove("trainable")
+    return scaled
+
+
+class ExpressionLayer(Layer):
+    """Applies any function of expressions.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    function : callable
+    output_shape : None, tuple, callable or "auto"
+        The shape of the output: None for that of the input, a tuple for a fixed one (with None for sizes that are
+        not), a function of the shape of the input, or "auto" to find out from the function.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import ExpressionLayer
+    >>> ExpressionLayer((None, 100, 20), lambda x: x.mean(-1), output_shape="auto").output_shape
+    (None, 100)
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        function: Callable[[Any], Any],
+        output_shape: str | Sequence[int | None] | Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(incoming, **kwargs)
+        if isinstance(output_shape, str) and output_shape != "auto":
+            raise ValueError(f"output_shape is None, a tuple, a callable or 'auto', got {output_shape!r}")
+        self.function, self._output_shape = function, output_shape
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        if self._output_shape is None:
+            return input_shape
+        if callable(self._output_shape):
+            return self._output_shape(input_shape)
+        if not isinstance(self._output_shape, str):
+            return tuple(self._output_shape)
+        sizes = sj.shape(self.function(sj.tensor(input_shape)))
+        return tuple(size if isinstance(size, int) else None for size in sizes)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return self.function(input)

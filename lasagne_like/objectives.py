@@ -1,0 +1,303 @@
+"""Losses and accuracies of predictions, element by element or item by item, and `aggregate`, which makes scalars.
+
+Predictions and targets are expressions (or arrays). A vector of targets for a column of predictions counts as a
+column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import stable
+
+__all__ = [
+    "aggregate",
+    "binary_accuracy",
+    "binary_crossentropy",
+    "binary_hinge_loss",
+    "categorical_accuracy",
+    "categorical_crossentropy",
+    "huber_loss",
+    "multiclass_hinge_loss",
+    "squared_error",
+]
+
+
+def _aligned(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
+    """Both as expressions; a vector of targets as a column if the predictions are one."""
+    p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
+    if p.ndim == 2 and t.ndim == 1 and isinstance(p.shape[1], int) and p.shape[1] == 1:
+        t = t.dimshuffle(0, "x")
+    return p, t
+
+
+def _classes(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node, bool]:
+    """Both as expressions, and whether targets are numbers of classes (else they have the shape of predictions)."""
+    p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
+    if t.ndim not in (p.ndim, p.ndim - 1):
+        raise TypeError(
+            f"rank mismatch between targets and predictions: {t.ndim} and {p.ndim} dimensions; targets have the shape "
+            "of the predictions, or one dimension less and hold the numbers of classes"
+        )
+    if t.ndim < p.ndim and t.dtype.kind not in "iu":
+        raise TypeError(f"the numbers of classes must be integers, got targets of {t.dtype}")
+    return p, t, t.ndim < p.ndim
+
+
+def _entry(x: sj.Node, classes: sj.Node) -> sj.Node:
+    """The entry of each class along the last axis."""
+    return sj.take_along_axis(x, sj.expand_dims(classes, -1), axis=-1)[..., 0]
+
+
+def binary_crossentropy(predictions: Any, targets: Any) -> sj.Node:
+    """`-t * log(p) - (1 - t) * log(1 - p)`, element by element.
+
+    Where predictions are the output of a sigmoid, it is computed without rounding from the input of that.
+
+    Parameters
+    ----------
+    predictions : expression
+        Probabilities.
+    targets : expression
+        Within 0 and 1.
+
+    Returns
+    -------
+    expression
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import binary_crossentropy
+    >>> sj.function([], binary_crossentropy([0.5, 0.25], [1, 0]), mode="reference")().round(3)
+    array([0.693, 0.288])
+    """
+    p, t = _aligned(predictions, targets)
+    if p.dtype.kind == "f":
+        t = sj.cast(t, p.dtype)
+    return -t * stable.log(p) - (1 - t) * stable.log1m(p)
+
+
+def categorical_crossentropy(predictions: Any, targets: Any) -> sj.Node:
+    """`-sum(t * log(p))` over the last axis; for the number of a class, minus the logarithm of its probability.
+
+    Where predictions are the output of a softmax, it is computed without rounding from the input of that.
+
+    Parameters
+    ----------
+    predictions : expression
+        Probabilities, classes along the last axis.
+    targets : expression
+        Of the same shape; or integers, of one dimension less.
+
+    Returns
+    -------
+    expression
+        Of one dimension less than the predictions.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import categorical_crossentropy
+    >>> p = [[0.5, 0.5], [0.25, 0.75]]
+    >>> sj.function([], categorical_crossentropy(p, [1, 0]), mode="reference")().round(3)
+    array([0.693, 1.386])
+    """
+    p, t, numbered = _classes(predictions, targets)
+    if numbered:
+        return -_entry(stable.log(p), t)
+    return -sj.sum(sj.cast(t, p.dtype) * stable.log(p), axis=-1)
+
+
+def squared_error(a: Any, b: Any) -> sj.Node:
+    """`(a - b)**2`, element by element.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import squared_error
+    >>> sj.function([], squared_error([1.0, 2.0], [1.0, 4.0]), mode="reference")()
+    array([0., 4.])
+    """
+    a, b = _aligned(a, b)
+    return sj.square(a - b)
+
+
+def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
+    """A scalar from the losses of elements or items.
+
+    Parameters
+    ----------
+    loss : expression
+    weights : expression, optional
+        What losses are multiplied by first; broadcast. Zeros mask (the losses there must still be finite).
+    mode : "mean", "sum" or "normalized_sum"
+        The last divides the sum by that of the weights.
+
+    Returns
+    -------
+    scalar expression
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import aggregate
+    >>> sj.function([], aggregate([1.0, 3.0, 9.0], [1, 1, 0], mode="normalized_sum"), mode="reference")()
+    array(2.)
+    """
+    if mode not in ("mean", "sum", "normalized_sum"):
+        raise ValueError(f"mode must be 'mean', 'sum' or 'normalized_sum', got {mode!r}")
+    if mode == "normalized_sum" and weights is None:
+        raise ValueError("mode='normalized_sum' needs weights")
+    loss = sj.as_tensor(loss)
+    if weights is not None:
+        weights = sj.as_tensor(weights)
+        if loss.dtype.kind == "f":
+            weights = sj.cast(weights, loss.dtype)
+        loss = loss * weights
+    if mode == "mean":
+        return sj.mean(loss)
+    return sj.sum(loss) if mode == "sum" else sj.sum(loss) / sj.sum(weights)
+
+
+def binary_hinge_loss(
+    predictions: Any, targets: Any, delta: Any = 1, log_odds: bool | None = None, binary: bool = True
+) -> sj.Node:
+    """`max(0, delta - t * p)`, element by element.
+
+    Parameters
+    ----------
+    predictions : expression
+        Log-odds (what a sigmoid would be applied to), or with `log_odds=False` probabilities.
+    targets : expression
+        0 or 1; with `binary=False`, -1 or 1.
+    delta : float
+        The margin.
+    log_odds : bool, optional
+        True if it is not given.
+    binary : bool
+
+    Returns
+    -------
+    expression
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import binary_hinge_loss
+    >>> sj.function([], binary_hinge_loss([2.0, 0.5], [1, 0], log_odds=True), mode="reference")()
+    array([0. , 1.5])
+    """
+    p, t = _aligned(predictions, targets)
+    if log_odds is not None and not log_odds:
+        p = stable.log_odds(p)
+    t = sj.cast(t, p.dtype if p.dtype.kind == "f" else "float64")
+    return sj.relu(delta - p * (2 * t - 1 if binary else t))
+
+
+def multiclass_hinge_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
+    """`max(0, delta + p_j - p_t)` for the class t of each item and the best other class j.
+
+    Parameters
+    ----------
+    predictions : expression
+        Classes along the last axis.
+    targets : expression
+        Numbers of classes; or of the shape of the predictions, with a one for the class and zeros.
+    delta : float
+        The margin.
+
+    Returns
+    -------
+    expression
+        Of one dimension less than the predictions.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import multiclass_hinge_loss
+    >>> sj.function([], multiclass_hinge_loss([[0.5, 0.3, 0.2]], [1]), mode="reference")()
+    array([1.2])
+    """
+    p, t, numbered = _classes(predictions, targets)
+    own = sj.one_hot(t, p.shape[-1], "bool") if numbered else t != 0
+    correct = sj.sum(sj.where(own, p, 0), axis=-1)
+    other = sj.max(sj.where(own, -np.inf, p), axis=-1)
+    return sj.relu(other - correct + delta)
+
+
+def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
+    """`(p - t)**2 / 2` where `|p - t| <= delta`, `delta * (|p - t| - delta / 2)` elsewhere; element by element.
+
+    Parameters
+    ----------
+    predictions, targets : expressions
+    delta : float
+
+    Returns
+    -------
+    expression
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import huber_loss
+    >>> sj.function([], huber_loss([0.5, 3.0], [0.0, 0.0]), mode="reference")()
+    array([0.125, 2.5  ])
+    """
+    p, t = _aligned(predictions, targets)
+    apart = abs(t - p)
+    return sj.where(apart <= delta, 0.5 * sj.square(t - p), delta * (apart - delta / 2))
+
+
+def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.Node:
+    """Whether `p >= threshold` is what the targets (0 or 1) say, element by element. It has no gradient.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import binary_accuracy
+    >>> sj.function([], binary_accuracy([0.9, 0.4, 0.5], [1, 1, 1]), mode="reference")()
+    array([ True, False,  True])
+    """
+    p, t = _aligned(predictions, targets)
+    return sj.cast(p >= threshold, "int8") == t
+
+
+def categorical_accuracy(predictions: Any, targets: Any, top_k: int = 1) -> sj.Node:
+    """Whether the class of each item is among its `top_k` most probable ones. It has no gradient.
+
+    Of classes that are equally probable, the first counts as more probable.
+
+    Parameters
+    ----------
+    predictions : expression
+        Classes along the last axis.
+    targets : expression
+        Numbers of classes; or of the shape of the predictions, where the largest marks the class.
+    top_k : int
+
+    Returns
+    -------
+    expression of bools
+        Of one dimension less than the predictions.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import categorical_accuracy
+    >>> p = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]
+    >>> sj.function([], [categorical_accuracy(p, [1, 2], k) for k in (1, 2)], mode="reference")()
+    [array([False,  True]), array([ True,  True])]
+    """
+    p, t, numbered = _classes(predictions, targets)
+    if not numbered:
+        t = sj.argmax(t, axis=-1)
+    if top_k == 1:
+        return sj.argmax(p, axis=-1) == t
+    own, place = sj.expand_dims(_entry(p, t), -1), sj.expand_dims(t, -1)
+    before = sj.logical_or(p > own, sj.logical_and(p == own, sj.arange(p.shape[-1]) < place))
+    return sj.sum(before, axis=-1) < top_k

@@ -1,0 +1,32 @@
+"""Update rules: from a loss (or gradients) and parameters to an ordered dict of new values.
+
+    updates = lasagne.updates.adam(loss, params, learning_rate=1e-3)
+    train = sj.function([x, y], loss, updates=updates)
+
+Every number of a rule may be a float or a scalar expression, such as a shared variable that changes while a network
+trains. Parameters keep their dtype, whatever the dtype of these.
+"""
+
+from lasagne_like.updates.adam import adam, adamax, adamw, amsgrad
+from lasagne_like.updates.adaptive import adadelta, adagrad, rmsprop
+from lasagne_like.updates.constraints import norm_constraint, total_norm_constraint
+from lasagne_like.updates.descent import apply_momentum, apply_nesterov_momentum, momentum, nesterov_momentum, sgd
+from lasagne_like.updates.gradients import get_or_compute_grads
+
+__all__ = [
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "amsgrad",
+    "apply_momentum",
+    "apply_nesterov_momentum",
+    "get_or_compute_grads",
+    "momentum",
+    "nesterov_momentum",
+    "norm_constraint",
+    "rmsprop",
+    "sgd",
+    "total_norm_constraint",
+]

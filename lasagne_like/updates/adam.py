@@ -1,0 +1,185 @@
+"""Adam and its relatives: running averages of the gradient and of its size, corrected for their start at zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.updates.gradients import Updates, number, pairs, zeros_of
+from lasagne_like.utils import floatX
+
+__all__ = ["adam", "adamax", "adamw", "amsgrad"]
+
+
+def _counted(updates: Updates) -> sj.Node:
+    """The number of this call, from 1, as float64; its update is added."""
+    steps = sj.shared(floatX(0.0), "t")
+    updates[steps] = steps + 1
+    return sj.cast(updates[steps], "float64")
+
+
+def _corrected_rate(learning_rate: Any, beta1: Any, beta2: Any, t: sj.Node) -> sj.Node:
+    """`learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)`, in float64: both differences are small at first."""
+    rate, b1, b2 = (number(value, "float64") for value in (learning_rate, beta1, beta2))
+    return rate * sj.sqrt(1 - b2**t) / (1 - b1**t)
+
+
+def adam(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 0.001,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+) -> Updates:
+    """Adam.
+
+    `m = beta1 * m + (1 - beta1) * grad`, `v = beta2 * v + (1 - beta2) * grad**2`,
+    `a = learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)` for the t-th call, `param - a * m / (sqrt(v) + epsilon)`.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of gradients
+    params : list of shared variables
+    learning_rate, beta1, beta2, epsilon : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import adam
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=adam(w * w, [w], learning_rate=0.5), mode="reference")
+    >>> step(), round(float(w.get_value()), 6)
+    (None, 2.5)
+    """
+    return _adam(loss_or_grads, params, learning_rate, beta1, beta2, epsilon, 0.0)
+
+
+def adamw(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 0.001,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    weight_decay: Any = 0.01,
+) -> Updates:
+    """Adam with weight decay beside it, not through the gradient: `learning_rate * weight_decay * param` less.
+
+    Parameters
+    ----------
+    loss_or_grads, params, learning_rate, beta1, beta2, epsilon : see `adam`
+        Every parameter given decays; for those that should not, join the updates of `adam` for them.
+    weight_decay : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+    """
+    return _adam(loss_or_grads, params, learning_rate, beta1, beta2, epsilon, weight_decay)
+
+
+def _adam(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    weight_decay: Any,
+) -> Updates:
+    updates, count = Updates(), Updates()
+    rate = _corrected_rate(learning_rate, beta1, beta2, _counted(count))
+    decays = not isinstance(weight_decay, int | float) or weight_decay != 0
+    for param, grad in pairs(loss_or_grads, params):
+        b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
+        m, v = zeros_of(param, "m"), zeros_of(param, "v")
+        updates[m] = b1 * m + (1 - b1) * grad
+        updates[v] = b2 * v + (1 - b2) * grad**2
+        kept: Any = param
+        if decays:
+            kept = param * (1 - number(learning_rate, param.dtype) * number(weight_decay, param.dtype))
+        updates[param] = kept - sj.cast(rate, param.dtype) * updates[m] / (sj.sqrt(updates[v]) + eps)
+    updates.update(count)
+    return updates
+
+
+def adamax(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 0.002,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+) -> Updates:
+    """Adamax, Adam with the largest recent gradient in place of the root mean square.
+
+    `m` as in `adam`, `u = max(beta2 * u, |grad|)`, `param - learning_rate / (1 - beta1**t) * m / (u + epsilon)`.
+
+    Parameters
+    ----------
+    loss_or_grads, params, learning_rate, beta1, beta2, epsilon : see `adam`
+
+    Returns
+    -------
+    OrderedDict
+    """
+    updates, count = Updates(), Updates()
+    t = _counted(count)
+    rate = number(learning_rate, "float64") / (1 - number(beta1, "float64") ** t)
+    for param, grad in pairs(loss_or_grads, params):
+        b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
+        m, u = zeros_of(param, "m"), zeros_of(param, "u")
+        updates[m] = b1 * m + (1 - b1) * grad
+        updates[u] = sj.maximum(b2 * u, abs(grad))
+        updates[param] = param - sj.cast(rate, param.dtype) * updates[m] / (updates[u] + eps)
+    updates.update(count)
+    return updates
+
+
+def amsgrad(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 0.001,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+) -> Updates:
+    """AMSGrad, Adam whose divisor never shrinks: `w = max(w, v)` takes the place of `v`.
+
+    Parameters
+    ----------
+    loss_or_grads, params, learning_rate, beta1, beta2, epsilon : see `adam`
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Reddi, Kale and Kumar, "On the convergence of Adam and beyond", 2018.
+    """
+    updates, count = Updates(), Updates()
+    rate = _corrected_rate(learning_rate, beta1, beta2, _counted(count))
+    for param, grad in pairs(loss_or_grads, params):
+        b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
+        m, v, largest = zeros_of(param, "m"), zeros_of(param, "v"), zeros_of(param, "v_hat")
+        updates[m] = b1 * m + (1 - b1) * grad
+        updates[v] = b2 * v + (1 - b2) * grad**2
+        updates[largest] = sj.maximum(largest, updates[v])
+        updates[param] = param - sj.cast(rate, param.dtype) * updates[m] / (sj.sqrt(updates[largest]) + eps)
+    updates.update(count)
+    return updates

@@ -1,0 +1,120 @@
+"""Rules that divide the gradient by a running size of it: Adagrad, RMSProp, Adadelta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.updates.gradients import Updates, number, pairs, zeros_of
+
+__all__ = ["adadelta", "adagrad", "rmsprop"]
+
+
+def adagrad(
+    loss_or_grads: Any, params: Sequence[sj.SharedVariable], learning_rate: Any = 1.0, epsilon: Any = 1e-6
+) -> Updates:
+    """Adagrad: `accu = accu + grad**2`, `param - learning_rate * grad / sqrt(accu + epsilon)`.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of gradients
+    params : list of shared variables
+    learning_rate, epsilon : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization", 2011.
+    """
+    updates = Updates()
+    for param, grad in pairs(loss_or_grads, params):
+        rate, eps = (number(value, param.dtype) for value in (learning_rate, epsilon))
+        accu = zeros_of(param, "accu")
+        total = accu + grad**2
+        updates[accu] = total
+        updates[param] = param - rate * grad / sj.sqrt(total + eps)
+    return updates
+
+
+def rmsprop(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 1.0,
+    rho: Any = 0.9,
+    epsilon: Any = 1e-6,
+) -> Updates:
+    """RMSProp: `accu = rho * accu + (1 - rho) * grad**2`, `param - learning_rate * grad / sqrt(accu + epsilon)`.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of gradients
+    params : list of shared variables
+    learning_rate, rho, epsilon : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Tieleman and Hinton, "Neural networks for machine learning", lecture 6.5, 2012.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import rmsprop
+    >>> w = sj.shared([1.0, 1.0], "w")
+    >>> step = sj.function([], updates=rmsprop((w * w).sum(), [w], learning_rate=0.1), mode="reference")
+    """
+    updates = Updates()
+    for param, grad in pairs(loss_or_grads, params):
+        rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))
+        accu = zeros_of(param, "accu")
+        average = decay * accu + (1 - decay) * grad**2
+        updates[accu] = average
+        updates[param] = param - rate * grad / sj.sqrt(average + eps)
+    return updates
+
+
+def adadelta(
+    loss_or_grads: Any,
+    params: Sequence[sj.SharedVariable],
+    learning_rate: Any = 1.0,
+    rho: Any = 0.95,
+    epsilon: Any = 1e-6,
+) -> Updates:
+    """Adadelta: steps of the size of recent steps.
+
+    `accu = rho * accu + (1 - rho) * grad**2`, `step = grad * sqrt(delta + epsilon) / sqrt(accu + epsilon)` with the old
+    `delta`, `param - learning_rate * step`, `delta = rho * delta + (1 - rho) * step**2`.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of gradients
+    params : list of shared variables
+    learning_rate : float or scalar expression
+        The paper has none: 1.
+    rho, epsilon : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+
+    References
+    ----------
+    Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
+    """
+    updates = Updates()
+    for param, grad in pairs(loss_or_grads, params):
+        rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))
+        accu, delta = zeros_of(param, "accu"), zeros_of(param, "delta_accu")
+        average = decay * accu + (1 - decay) * grad**2
+        step = grad * sj.sqrt(delta + eps) / sj.sqrt(average + eps)
+        updates[accu] = average
+        updates[param] = param - rate * step
+        updates[delta] = decay * delta + (1 - decay) * step**2
+    return updates

@@ -1,0 +1,143 @@
+"""Gradient descent, and momentum for it or for any other rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.updates.gradients import Updates, number, pairs, zeros_of
+
+__all__ = ["apply_momentum", "apply_nesterov_momentum", "momentum", "nesterov_momentum", "sgd"]
+
+
+def sgd(loss_or_grads: Any, params: Sequence[sj.SharedVariable], learning_rate: Any) -> Updates:
+    """Stochastic gradient descent: `param - learning_rate * grad`.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of gradients
+    params : list of shared variables
+    learning_rate : float or scalar expression
+        A shared variable can be changed between calls of the compiled function.
+
+    Returns
+    -------
+    OrderedDict
+        New values, for `scanjit.function(updates=...)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import sgd
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], w * w, updates=sgd(w * w, [w], learning_rate=0.5), mode="reference")
+    >>> step(), w.get_value()
+    (array(9.), array(0.))
+    """
+    updates = Updates()
+    for param, grad in pairs(loss_or_grads, params):
+        updates[param] = param - number(learning_rate, param.dtype) * grad
+    return updates
+
+
+def apply_momentum(
+    updates: Mapping[sj.SharedVariable, sj.Node],
+    params: Iterable[sj.SharedVariable] | None = None,
+    momentum: Any = 0.9,
+) -> Updates:
+    """Add momentum to any updates: `velocity = momentum * velocity + step`, `param + velocity`.
+
+    Here `step` is what the given updates would add to a parameter.
+
+    Parameters
+    ----------
+    updates : dict of new values
+    params : iterable of shared variables, optional
+        Those that get momentum; by default all that have an update.
+    momentum : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+        The updates, changed, with those of the velocities.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import apply_momentum, sgd
+    >>> w = sj.shared(1.0, "w")
+    >>> updates = apply_momentum(sgd(w, [w], learning_rate=1.0), momentum=0.5)
+    >>> step = sj.function([], updates=updates, mode="reference")
+    >>> step(), step(), w.get_value()  # 1 - 1 - 1.5
+    (None, None, array(-1.5))
+    """
+    result = Updates(updates)
+    for param in list(updates) if params is None else params:
+        velocity = zeros_of(param, "velocity")
+        moved = number(momentum, param.dtype) * velocity + sj.cast(updates[param], param.dtype)
+        result[velocity] = moved - param
+        result[param] = moved
+    return result
+
+
+def momentum(
+    loss_or_grads: Any, params: Sequence[sj.SharedVariable], learning_rate: Any, momentum: Any = 0.9
+) -> Updates:
+    """Gradient descent with momentum: `velocity = momentum * velocity - learning_rate * grad`, `param + velocity`.
+
+    Parameters
+    ----------
+    loss_or_grads, params, learning_rate : see `sgd`
+    momentum : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+    """
+    return apply_momentum(sgd(loss_or_grads, params, learning_rate), momentum=momentum)
+
+
+def apply_nesterov_momentum(
+    updates: Mapping[sj.SharedVariable, sj.Node],
+    params: Iterable[sj.SharedVariable] | None = None,
+    momentum: Any = 0.9,
+) -> Updates:
+    """Add Nesterov's momentum to any updates.
+
+    `velocity = momentum * velocity + step`, `param + momentum * velocity + step`: the form that takes the gradient
+    at the current parameters.
+
+    Parameters
+    ----------
+    updates, params, momentum : see `apply_momentum`
+
+    Returns
+    -------
+    OrderedDict
+    """
+    result = Updates(updates)
+    for param in list(updates) if params is None else params:
+        velocity = zeros_of(param, "velocity")
+        rate, new = number(momentum, param.dtype), sj.cast(updates[param], param.dtype)
+        moved = rate * velocity + new - param
+        result[velocity] = moved
+        result[param] = rate * moved + new
+    return result
+
+
+def nesterov_momentum(
+    loss_or_grads: Any, params: Sequence[sj.SharedVariable], learning_rate: Any, momentum: Any = 0.9
+) -> Updates:
+    """Gradient descent with Nesterov's momentum; see `apply_nesterov_momentum`.
+
+    Parameters
+    ----------
+    loss_or_grads, params, learning_rate : see `sgd`
+    momentum : float or scalar expression
+
+    Returns
+    -------
+    OrderedDict
+    """
+    return apply_nesterov_momentum(sgd(loss_or_grads, params, learning_rate), momentum=momentum)

@@ -1,0 +1,70 @@
+"""What every update rule starts with: gradients, and numbers in the dtype of a parameter."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+
+__all__ = ["Updates", "get_or_compute_grads"]
+
+Updates = OrderedDict[sj.SharedVariable, sj.Node]
+"""What update rules return: a new value for each shared variable, for `scanjit.function(updates=...)`."""
+
+
+def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[sj.Node]:
+    """The gradients of a loss, or those that are given.
+
+    Parameters
+    ----------
+    loss_or_grads : scalar expression, or list of expressions
+        A list holds the gradients, one a parameter, and is returned as it is.
+    params : list of shared variables
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not a shared variable (it could not be updated), or a list has another length.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import get_or_compute_grads
+    >>> w = sj.shared([1.0, 2.0], "w")
+    >>> sj.function([], get_or_compute_grads((w * w).sum(), [w]), mode="reference")()
+    [array([2., 4.])]
+    """
+    for i, param in enumerate(params):
+        if not isinstance(param, sj.SharedVariable):
+            raise ValueError(
+                f"params must be shared variables, but entry {i} is {param!r}; lasagne_like.utils.collect_shared_vars "
+                "gives those that an expression is computed from"
+            )
+    if not isinstance(loss_or_grads, list | tuple):
+        return list(sj.grad(loss_or_grads, list(params)))
+    if len(loss_or_grads) != len(params):
+        raise ValueError(f"got {len(loss_or_grads)} gradient expressions for {len(params)} parameters")
+    return loss_or_grads  # type: ignore[return-value]
+
+
+def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple[sj.SharedVariable, sj.Node]]:
+    """Parameters with their gradients, in the dtype of the parameter."""
+    params = list(params)
+    grads = get_or_compute_grads(loss_or_grads, params)
+    return [(p, sj.cast(g, p.dtype)) for p, g in zip(params, grads, strict=True)]
+
+
+def number(value: Any, dtype: Any) -> Any:
+    """A hyperparameter that does not change the dtype of what it meets: Python's numbers never do."""
+    if isinstance(value, int | float):
+        return value
+    return float(value) if isinstance(value, np.generic) else sj.cast(sj.as_tensor(value), dtype)
+
+
+def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:
+    """A shared variable of zeros like a parameter, to hold what a rule remembers of it."""
+    return sj.shared(np.zeros_like(param.get_value(borrow=True)), f"{param.name}.{what}" if param.name else what)
