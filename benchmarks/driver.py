@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import limit, measure, report
 from benchmarks.cases import CASES
-from benchmarks.measure import Row, Table
+from benchmarks.measure import Row, Table, Times
 from benchmarks.report import Report
 from benchmarks.task import Contender, Task, check, check_reference, wide
 
@@ -49,7 +49,9 @@ def _run(options: argparse.Namespace) -> Report:
     count = options.rounds or (3 if options.quick else 30)
     seconds = 0.002 if options.quick else 0.05
     result = Report(
-        report.facts(f"{count} interleaved rounds of {seconds * 1e3:.0f} ms a contender: medians, quartiles")
+        report.facts(
+            f"{count} interleaved rounds of {seconds * 1e3:.0f} ms a contender; processor time: medians, quartiles"
+        )
     )
     if options.no_numba_peer:
         result.skipped.append("the loops for Numba were left out, as asked")
@@ -72,12 +74,12 @@ def _measured(name: str, task: Task, options: argparse.Namespace, count: int, se
     calls, rows = {}, []
     for contender in contenders:
         call = calls[contender.name] = _bound(contender, task)
-        rows.append(Row(contender.name, check(task, contender.name, call(), expected), []))
+        rows.append(Row(contender.name, check(task, contender.name, call(), expected), Times()))
     reached, work = _limit(task)
     times = measure.rounds({**calls, "limit": reached}, count, seconds)
     for row in rows:
         row.times = times[row.contender]
-    pace = sorted(times["limit"])[count // 2] / work
+    pace = times["limit"].quartiles[1] / work
     amount = task.flops or task.chain
     table = Table(task.case, task.kind, task.title, pace * amount, _described(task, pace), task.flops, rows)
     if not options.no_fresh:

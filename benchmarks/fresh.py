@@ -1,11 +1,11 @@
 """One contender in a process of its own: `python -m benchmarks.fresh CASE KIND CONTENDER MODE quick|full`.
 
-Prints the seconds that imports, making the function and its first call took, as JSON.
+Prints the seconds of processor time that imports, making the function and its first call took, as JSON.
 """
 
 import time
 
-BEGIN = time.perf_counter()
+BEGIN = time.process_time()
 
 import importlib  # noqa: E402
 import json  # noqa: E402
@@ -16,16 +16,16 @@ from benchmarks.cases import CASES  # noqa: E402
 
 def main(case: str, kind: str, contender: str, mode: str, size: str) -> None:
     """Measure, and print."""
-    before = time.perf_counter()  # NumPy is imported
+    before = time.process_time()  # NumPy is imported
     task = next(task for task in CASES[case](size == "quick").tasks(mode) if task.kind == kind)
     chosen = task.contender(contender)
-    inputs = time.perf_counter()
+    inputs = time.process_time()
     importlib.import_module(chosen.package)
-    imported = time.perf_counter()
+    imported = time.process_time()
     function = chosen.make()
-    made = time.perf_counter()
+    made = time.process_time()
     function(*task.arguments)
-    called = time.perf_counter()
+    called = time.process_time()
     imports = (before - BEGIN) + (imported - inputs)
     json.dump({"imports": imports, "make": made - imported, "first": called - made}, sys.stdout)
 

@@ -1,4 +1,7 @@
-"""Measuring: rounds in which everybody has a turn, and processes that start from nothing."""
+"""Measuring: rounds in which everybody has a turn, and processes that start from nothing.
+
+Times are processor time, which for one thread is the time that passes, less what other processes of the machine took.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,30 @@ from statistics import median, quantiles
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def rounds(calls: Mapping[str, Callable[[], object]], count: int, seconds: float) -> dict[str, list[float]]:
-    """Seconds a call, one number for each round.
+@dataclass
+class Times:
+    """Seconds a call, one number for each round: processor time, and time that passed."""
+
+    used: list[float] = field(default_factory=list)
+    passed: list[float] = field(default_factory=list)
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """Of the processor time: a half of the rounds lay between the first and the last, the median is in between."""
+        if len(self.used) < 2:
+            return self.used[0], self.used[0], self.used[0]
+        low, middle, high = quantiles(self.used, n=4, method="inclusive")
+        return low, middle, high
+
+
+def rounds(calls: Mapping[str, Callable[[], object]], count: int, seconds: float) -> dict[str, Times]:
+    """Measure each call.
 
     In every round each has a turn of about `seconds`, after a call that does not count and brings its data back into
     the caches. Whoever begins changes from round to round.
     """
     repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times = {name: Times() for name in calls}
     names = list(calls)
     gc.collect()
     gc.disable()
@@ -35,10 +54,12 @@ def rounds(calls: Mapping[str, Callable[[], object]], count: int, seconds: float
                 name = names[(turn + i) % len(names)]
                 call, n = calls[name], repeats[name]
                 call()
-                start = time.perf_counter()
+                began, start = time.perf_counter(), time.process_time()
                 for _ in range(n):
                     call()
-                times[name].append((time.perf_counter() - start) / n)
+                used, passed = time.process_time() - start, time.perf_counter() - began
+                times[name].used.append(used / n)
+                times[name].passed.append(passed / n)
     finally:
         gc.enable()
     return times
@@ -95,25 +116,17 @@ def _fresh(arguments: list[str], cache: str) -> Fresh:
 
 @dataclass
 class Row:
-    """What was measured of a contender. `times`: seconds a call, one for each round."""
+    """What was measured of a contender."""
 
     contender: str
     error: float
-    times: list[float]
+    times: Times
     start: Start | None = None
 
     @property
     def steady(self) -> float:
-        """The median of the rounds."""
-        return median(self.times)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        """A half of the rounds lay between these."""
-        if len(self.times) < 2:
-            return self.steady, self.steady
-        low, _, high = quantiles(self.times, n=4, method="inclusive")
-        return low, high
+        """Seconds a call: the median of the rounds."""
+        return self.times.quartiles[1]
 
 
 @dataclass

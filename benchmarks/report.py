@@ -9,9 +9,10 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.measure import Fresh, Row, Start, Table, installed
+from benchmarks.measure import Fresh, Row, Start, Table, Times, installed
 
 PEER = "Numba loop"
 """Whom the last column compares with."""
@@ -43,7 +44,13 @@ def facts(note: str) -> list[str]:
         ", ".join(versions),
         f"{_cpu()}, vectors of {cpu.vector_bytes()} bytes, {platform.system()} {platform.machine()}; one thread each",
         note,
+        f"load of the machine at the start: {_load()}",
     ]
+
+
+def _load() -> str:
+    """How many processes wanted to run in the last minute."""
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "not known"
 
 
 def _cpu() -> str:
@@ -74,7 +81,8 @@ def table_text(table: Table) -> str:
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("", lambda row: row.contender),
         ("steady, ms", lambda row: _ms(row.steady)),
-        ("quartiles", lambda row: "–".join(map(_ms, row.quartiles))),
+        ("quartiles", lambda row: f"{_ms(row.times.quartiles[0])}–{_ms(row.times.quartiles[2])}"),
+        ("passed, ms", lambda row: _ms(median(row.times.passed))),
         ("GFLOP/s", lambda row: f"{table.flops / row.steady / 1e9:.0f}" if table.flops else ""),
         ("of the limit", lambda row: f"{table.limit / row.steady:.2f}"),
         (f"× {PEER}", lambda row: f"{peer.steady / row.steady:.2f}" if peer else ""),
@@ -129,9 +137,9 @@ def load(path: str) -> Report:
 def _table(data: dict[str, Any]) -> Table:
     rows = []
     for row in data.pop("rows"):
-        start = row.pop("start")
+        start, times = row.pop("start"), Times(**row.pop("times"))
         fresh = start and Start(*(Fresh(**start[name]) for name in ("cold", "warm")))
-        rows.append(Row(**row, start=fresh))
+        rows.append(Row(**row, times=times, start=fresh))
     return Table(**data, rows=rows)
 
 
