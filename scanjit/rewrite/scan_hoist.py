@@ -8,6 +8,7 @@ from __future__ import annotations
 from scanjit.ir import Node, replace, walk
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import is_small_constant
 
 VIEWS = ("dimshuffle", "broadcast_to", "slice", "expect")
 
@@ -33,13 +34,13 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
 
 
 def _invariant(loop: Loop) -> set[Node]:
-    """The nodes of the body that are computed from constants of the loop."""
-    found = set(loop.consts.values())
+    """The nodes of the body that are the same in every step, without those that cost nothing."""
     varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
-    for node in walk(loop.outputs):
-        if node not in varying and any(arg in found for arg in node.args):
-            found.add(node)
-    return found
+    return {node for node in walk(loop.outputs) if node not in varying and not _is_free(node)}
+
+
+def _is_free(node: Node) -> bool:
+    return is_small_constant(node) or node.op.name in ("iota", "size")
 
 
 def frontier(loop: Loop, chosen: set[Node]) -> list[Node]:

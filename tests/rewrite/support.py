@@ -100,15 +100,16 @@ def checked(outputs: Sequence[Node], sizes: Mapping[str, int] | None = None) -> 
     return result.outputs, result.notes
 
 
-def passed(name: str, outputs: Sequence[Node]) -> tuple[list[Node], list[Note]]:
-    """The outputs after one pass, which must not change their values."""
+def passed(names: str, outputs: Sequence[Node]) -> tuple[list[Node], list[str]]:
+    """The outputs after some passes, which must not change their values; and what the notes say."""
     notes: list[Note] = []
-    function = dict(pipeline.PIPELINE)[name]
-    new = function(list(outputs), notes)
-    pipeline.verify(outputs, new, name)
+    new = list(outputs)
+    for name in names.split():
+        before, new = new, dict(pipeline.PIPELINE)[name](new, notes)
+        pipeline.verify(before, new, name)
     for changed in ({}, {"T": 1}, {"T": 0}):
         same(outputs, new, values(outputs, changed))
-    return new, notes
+    return new, [note.text for note in notes]
 
 
 def simplified(node: Node) -> Node:

@@ -1,0 +1,143 @@
+"""Local algebra of elements: the form of what comes out, and the same values as NumPy, NaN and inf included."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from scanjit.ir import OPS, Node, constant
+from scanjit.ops.elementwise import cast
+from scanjit.ops.shape import broadcast_to, full
+from tests.rewrite.support import count, fn, same, simplified, symbol
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.nan, np.inf, -np.inf, 1e-310])
+
+
+def x(dtype: str = "float64") -> Node:
+    return symbol("x", "n", dtype=dtype)
+
+
+def env(*nodes: Node) -> dict[Node, np.ndarray]:
+    """Special values, in all pairs."""
+    left, right = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
+    return {node: (left if i == 0 else right).astype(node.dtype) for i, node in enumerate(nodes)}
+
+
+Case = tuple[Callable[[Node, Node], Node], Callable[[Node, Node], Node]]
+CASES: dict[str, Case] = {
+    "x + 0": (lambda x, y: x + 0.0, lambda x, y: x),
+    "0 + x": (lambda x, y: 0.0 + x, lambda x, y: x),
+    "x - 0": (lambda x, y: x - 0.0, lambda x, y: x),
+    "0 - x": (lambda x, y: 0.0 - x, lambda x, y: -x),
+    "x * 1": (lambda x, y: x * 1.0, lambda x, y: x),
+    "1 * x": (lambda x, y: 1.0 * x, lambda x, y: x),
+    "x * -1": (lambda x, y: x * -1.0, lambda x, y: -x),
+    "x / 1": (lambda x, y: x / 1.0, lambda x, y: x),
+    "x / 4": (lambda x, y: x / 4.0, lambda x, y: x * 0.25),
+    "--x": (lambda x, y: fn("neg", -x), lambda x, y: x),
+    "x + -y": (lambda x, y: x + (-y), lambda x, y: x - y),
+    "-x + y": (lambda x, y: (-x) + y, lambda x, y: y - x),
+    "x - -y": (lambda x, y: x - (-y), lambda x, y: x + y),
+    "-x * -y": (lambda x, y: (-x) * (-y), lambda x, y: x * y),
+    "-x * y": (lambda x, y: (-x) * y, lambda x, y: -(x * y)),
+    "-x * 3": (lambda x, y: (-x) * 3.0, lambda x, y: x * -3.0),
+    "-(x * 3)": (lambda x, y: -(x * 3.0), lambda x, y: x * -3.0),
+    "-x / -y": (lambda x, y: (-x) / (-y), lambda x, y: x / y),
+    "x ** 1": (lambda x, y: x**1.0, lambda x, y: x),
+    "x ** 2": (lambda x, y: x**2.0, lambda x, y: x * x),
+    "x ** -1": (lambda x, y: x**-1.0, lambda x, y: 1.0 / x),
+    "x ** 0": (lambda x, y: x**0.0, lambda x, y: full(1.0, x.type.shape, x.dtype)),
+    "abs(abs(x))": (lambda x, y: abs(abs(x)), lambda x, y: abs(x)),
+    "max(x, x)": (lambda x, y: fn("maximum", x, x), lambda x, y: x),
+    "where(c, x, x)": (lambda x, y: fn("where", x > y, x, x), lambda x, y: x),
+    "where(true, x, y)": (lambda x, y: fn("where", constant(True), x, y), lambda x, y: x),
+    "where(false, x, y)": (lambda x, y: fn("where", constant(False), x, y), lambda x, y: y),
+    "where(~c, x, y)": (lambda x, y: fn("where", ~(x > y), x, y), lambda x, y: fn("where", x > y, y, x)),
+    "x + (2 * 3)": (lambda x, y: x + fn("mul", constant(2.0, x.dtype), constant(3.0, x.dtype)), lambda x, y: x + 6.0),
+    "x + broadcast(0)": (lambda x, y: x + full(0.0, x.type.shape, x.dtype), lambda x, y: x),
+    "x + broadcast(2)": (lambda x, y: x + full(2.0, x.type.shape, x.dtype), lambda x, y: x + 2.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_equations(name: str, dtype: str) -> None:
+    before, after = CASES[name]
+    a, b = symbol("x", "n", dtype=dtype), symbol("y", "n", dtype=dtype)
+    node = before(a, b)
+    new = simplified(node)
+    assert new is simplified(after(a, b)), f"{new!r}"
+    assert len(count([new])) <= len(count([node]))
+    same([node], [new], env(a, b), exact=True)
+
+
+KEPT: dict[str, Callable[[Node], Node]] = {
+    "x * 0": lambda x: x * 0.0,
+    "x - x": lambda x: x - x,
+    "x / x": lambda x: x / x,
+    "(x + 1) + 2": lambda x: (x + 1.0) + 2.0,
+    "x == x": lambda x: fn("equal", x, x),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_nan_and_rounding_forbid(name: str) -> None:
+    node = KEPT[name](x())
+    assert simplified(node) is node
+
+
+def test_integers_times_zero() -> None:
+    i = symbol("i", "n", dtype="int64")
+    assert count([simplified(i * 0)])["mul"] == 0
+    assert simplified(i + 0) is i
+
+
+def test_square_root_is_what_numpy_makes_of_a_power() -> None:
+    a = x()
+    assert simplified(a**0.5) is fn("sqrt", a)
+
+
+def test_constants_are_folded_where_the_result_is_small() -> None:
+    small = fn("tanh", constant(np.arange(6.0)))
+    new = simplified(small)
+    assert new.op.name == "constant"
+    same([small], [new], {}, exact=True)
+    large = fn("tanh", constant(np.arange(6000.0)))
+    assert simplified(large) is large
+
+
+def test_an_error_is_not_folded_away() -> None:
+    node = OPS["gather"](constant(np.arange(3.0)), constant(np.int64(7)), axis=0)
+    assert simplified(node) is node
+
+
+def test_an_array_of_one_value_is_a_broadcast() -> None:
+    assert simplified(constant(np.zeros((3, 4)))) is full(0.0, (3, 4))
+    signed = constant(np.array([0.0, -0.0]))
+    assert simplified(signed) is signed
+
+
+def test_casts() -> None:
+    a = symbol("a", "n", dtype="float32")
+    assert simplified(cast(cast(a, "float64"), "float32")) is a
+    b = symbol("b", "n")
+    rounded = cast(cast(b, "float32"), "float64")
+    assert simplified(rounded) is rounded
+    i = symbol("i", "n", dtype="int8")
+    assert simplified(cast(cast(i, "int32"), "float32")) is cast(i, "float32")
+    wide = symbol("w", "n", dtype="int64")
+    kept = cast(cast(wide, "float64"), "float32")  # rounds twice
+    assert simplified(kept) is kept
+
+
+def test_elementwise_ops_broadcast_by_themselves() -> None:
+    a, b = symbol("a", 4), symbol("b", "B", 4)
+    assert simplified(broadcast_to(a, b.type.shape) + b) is a + b
+    both = fn("tanh", broadcast_to(a, b.type.shape))
+    assert simplified(both) is broadcast_to(fn("tanh", a), b.type.shape)
+
+
+def test_gradient_markers_have_done_their_work() -> None:
+    a = x()
+    if "stop_gradient" in OPS:
+        assert simplified(fn("stop_gradient", fn("stop_gradient", a))) is a

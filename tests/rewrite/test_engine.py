@@ -1,0 +1,135 @@
+"""The engine: rules to a fixpoint, bodies too; the verifier."""
+
+import numpy as np
+import pytest
+
+from scanjit import errors
+from scanjit.ir import OPS, Graph, Node, walk
+from scanjit.loops import scan
+from scanjit.rewrite import RULES, Note, Rewriter, Rules, pipeline, run
+from scanjit.rewrite.verify import verify
+from tests.rewrite.support import body, count, fn, scans, symbol
+
+
+def test_rules_are_applied_until_none_does() -> None:
+    x = symbol("x", 3)
+    (out,) = Rewriter(RULES)([(((x + 0.0) * 1.0) - 0.0) / 1.0 + 0.0])
+    assert out is x
+
+
+def test_what_a_rule_returns_is_rewritten_too() -> None:
+    table = Rules()
+
+    @table.rule("neg")
+    def neg(node: Node) -> Node:
+        return fn("abs", fn("tanh", node.operands[0]))
+
+    @table.rule("tanh")
+    def tanh(node: Node) -> Node:
+        return fn("exp", node.operands[0])
+
+    x = symbol("x", 3)
+    rewriter = Rewriter(table)
+    (out,) = rewriter([-x])
+    assert out is fn("abs", fn("exp", x))
+    assert rewriter.counts == {"neg": 1, "tanh": 1}
+
+
+def test_rules_that_go_in_circles_are_found() -> None:
+    table = Rules()
+    table.rule("tanh")(lambda node: fn("exp", node.operands[0]))
+    table.rule("exp")(lambda node: fn("tanh", node.operands[0]))
+    with pytest.raises(errors.InternalError, match="itself"):
+        Rewriter(table)([fn("tanh", symbol("x"))])
+
+
+def test_rules_that_never_end_are_found() -> None:
+    table = Rules()
+    table.rule("tanh")(lambda node: fn("tanh", fn("exp", node.operands[0])))
+    with pytest.raises(errors.InternalError, match="end"):
+        Rewriter(table, limit=50)([fn("tanh", symbol("x"))])
+
+
+def test_each_rule_states_its_equation() -> None:
+    assert len(RULES.rules) > 30
+    for rule in RULES.rules:
+        assert rule.function.__doc__, f"{rule.name} has no equation"
+
+
+def test_bodies_are_rewritten_and_shared() -> None:
+    x = symbol("x", "T", 3)
+    outs = [scan(lambda r: fn("tanh", r * 1.0 + 0.0), [x]) for _ in range(2)]
+    (a, b) = Rewriter(RULES)(outs)
+    assert a is b
+    assert body(a.args[0]) == {"bound": 1, "tanh": 1}
+
+
+def test_deep_graphs_do_not_recurse() -> None:
+    x = symbol("x")
+    out = x
+    for _ in range(3000):
+        out = fn("tanh", out + 0.0)
+    (new,) = Rewriter(RULES)([out])
+    assert len(walk([new])) == 3001
+
+
+def test_a_node_made_by_a_rule_belongs_to_the_line_of_the_node_before() -> None:
+    x = symbol("x", 3)
+    node = x - (-x)
+    (new,) = Rewriter(RULES)([node])
+    assert new.op.name == "add" and new.where == node.where
+
+
+def test_the_verifier_names_the_pass_that_changes_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = symbol("x", 3)
+    monkeypatch.setattr(pipeline, "PIPELINE", (("wrong", lambda outputs, notes: [outputs[0] + symbol("y", 2, 3)]),))
+    with pytest.raises(errors.InternalError, match="wrong changed the type"):
+        run([x])
+
+
+def test_the_verifier_infers_every_node_again() -> None:
+    x = symbol("x", 3)
+    broken = Node.__new__(Node)
+    for name in Node.__slots__:
+        if name != "__weakref__":
+            setattr(broken, name, getattr(fn("tanh", x), name))
+    broken.type = x.type.with_dtype("float32")
+    with pytest.raises(errors.InternalError):
+        verify([broken], [broken], "a pass")
+
+
+def test_the_verifier_enters_bodies() -> None:
+    x = symbol("x", "T", 3)
+    out = scan(lambda r: fn("tanh", r), [x])
+    verify([out], [out], "a pass")
+    inner = symbol("r", 3)
+    graph = Graph.of([inner], [fn("tanh", inner)])
+    graph.outputs[0].type = graph.outputs[0].type.with_dtype("float32")
+    try:
+        with pytest.raises(errors.InternalError):
+            verify([out], [out], "a pass")
+    finally:
+        graph.outputs[0].type = graph.outputs[0].type.with_dtype("float64")
+
+
+def test_notes_say_what_and_where() -> None:
+    x, h = symbol("x", "T", 3), symbol("h", 3)
+    out = scan(lambda r, h: fn("tanh", r * 0.5 + h), [x], [h])
+    notes = run([out]).notes
+    assert all(isinstance(note, Note) and note.text and note.pass_name in dict(pipeline.PIPELINE) for note in notes)
+    assert str(Note("prune", "model.py:3", "a result was dropped")) == "prune: a result was dropped (model.py:3)"
+
+
+def test_running_twice_changes_nothing() -> None:
+    x, h, w = symbol("x", "T", "B", 4), symbol("h", "B", 4), symbol("w", 4, 4)
+    from tests.rewrite.support import mm
+
+    out = scan(lambda r, h: fn("tanh", mm(r, w) + mm(h, w)), [x], [h])
+    once = run([out]).outputs
+    again = run(once)
+    assert again.outputs[0] is once[0]
+    assert count(once)["contract"] == 1 and len(scans(once)) == 1
+
+
+def test_the_reductions_are_known() -> None:
+    assert np.all([name in OPS for name in ("sum", "max", "contract", "gather", "concatenate")])

@@ -1,0 +1,356 @@
+"""What leaves a loop: before it, after it, sums over time, what never changes; and slices pushed to their sources."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanjit import types
+from scanjit.ir import OPS, PART, Graph, Node, constant, new_input, walk
+from scanjit.loops import scan, until
+from scanjit.ops.linalg import contract
+from scanjit.ops.scan import scan_node
+from scanjit.ops.shape import CONCATENATE, SET_SLICE, full, window
+from tests.rewrite.support import body, count, cut, fn, mm, passed, scans, shape, symbol, total, view
+
+B, T = types.size("B"), types.size("T")
+
+
+def x(name: str = "x") -> Node:
+    return symbol(name, "T", "B", 4)
+
+
+def h(name: str = "h") -> Node:
+    return symbol(name, "B", 4)
+
+
+def w(name: str = "w") -> Node:
+    return symbol(name, 4, 4)
+
+
+def one(outputs: Any) -> Node:
+    (loop,) = scans(outputs)
+    return loop
+
+
+# ---- what never changes ----------------------------------------------------------------------------------------------
+
+
+def with_constants(step: Callable[..., Node], *consts: Node) -> Node:
+    """`carry' = step(row, carry, *consts)`: what the step makes of constants is in the body, as in a gradient's."""
+    row, carry, *inner = (new_input(n.type) for n in (h(), h(), *consts))
+    body_ = Graph.of([carry, row, *inner], [(new := step(row, carry, *inner)), new])
+    return PART(scan_node(body_, [h()], [x()], consts, T), index=1)
+
+
+def test_what_does_not_change_is_made_before_the_loop() -> None:
+    out = with_constants(lambda r, p, v, a: fn("tanh", mm(p, fn("exp", v)) * fn("sigmoid", a) + r), w(), symbol("a", 4))
+    new, notes = passed("hoist", [out])
+    assert body(one(new))["exp"] == body(one(new))["sigmoid"] == 0 and count(new)["exp"] == 1
+    assert notes == ["does not change from step to step, and is made before the loop: exp, sigmoid"]
+
+
+def test_views_of_constants_stay_next_to_their_use() -> None:
+    def step(r: Node, p: Node, v: Node) -> Node:
+        return fn("tanh", mm(p, cut(fn("exp", v), 0, 4)) + mm(p, cut(v, 4, 8)) + r)
+
+    new, _ = passed("hoist", [with_constants(step, symbol("v", 4, 8))])
+    assert body(one(new))["slice"] == 2 and count(new)["slice"] == 0 and count(new)["exp"] == 1
+
+
+def test_large_constants_are_operands_and_nothing_is_computed_from_constants_in_a_loop() -> None:
+    k = constant(np.random.default_rng(0).normal(size=(1000, 4)))
+    out = scan(lambda r, p: fn("tanh", r + p + total(fn("exp", k), 0) + cut(k, 0, 1, 0)), [x()], [h()])
+    new, _ = passed("hoist prune", [out])
+    assert shape(one(new))[2] == 2 and body(one(new))["exp"] == body(one(new))["constant"] == 0
+
+
+def test_out_of_two_loops() -> None:
+    v = w()
+
+    def outer(rows: Node, p: Node) -> Node:
+        ys = scan(lambda r, q: fn("tanh", mm(q, fn("exp", v)) + r), [rows], [p])
+        return fn("tanh", total(ys, 0))
+
+    out = scan(outer, [symbol("x", "T", 3, "B", 4)], [h()])
+    new, _ = passed("hoist", [out])
+    assert count(new)["exp"] == 1
+
+
+# ---- before the loop -------------------------------------------------------------------------------------------------
+
+
+def test_products_with_a_row_leave_with_what_is_added_to_them() -> None:
+    v, r_, b = w(), w("r"), symbol("b", 4)
+    out = scan(lambda r, p: fn("tanh", (mm(r, v) + b) + mm(p, r_)), [x()], [h()])
+    new, _ = passed("hoist_pre", [out])
+    assert body(one(new))["contract"] == 1 and body(one(new))["add"] == 1
+    assert count(new)["contract"] == count(new)["add"] == 1
+
+
+def test_sums_are_not_reassociated() -> None:
+    v, r_, b = w(), w("r"), symbol("b", 4)
+    out = scan(lambda r, p: fn("tanh", mm(r, v) + mm(p, r_) + b), [x()], [h()])
+    new, _ = passed("hoist_pre", [out])
+    assert body(one(new))["add"] == 2
+
+
+def test_elementwise_work_on_tensors_stays() -> None:
+    out = scan(lambda r, p: fn("tanh", fn("exp", r) + p), [x()], [h()])
+    new, notes = passed("hoist_pre", [out])
+    assert body(one(new))["exp"] == 1 and not notes
+
+
+def test_scalars_leave() -> None:
+    a = symbol("a")
+    out = scan(lambda r, p: a * fn("exp", r) + 0.5 * p, [symbol("s", "T")], [symbol("h")])
+    new, _ = passed("hoist_pre", [out])
+    assert body(one(new))["exp"] == 0 and body(one(new))["mul"] == 1
+
+
+def test_a_slice_of_a_product_stays_with_its_use() -> None:
+    """One product of matrices, one sequence; not a product for each slice."""
+    v = symbol("v", 4, 8)
+
+    def step(r: Node, p: Node) -> Node:
+        z = mm(r, v)
+        return fn("tanh", cut(z, 0, 4) * p + cut(z, 4, 8))
+
+    new, _ = passed("hoist_pre", [scan(step, [x()], [h()])])
+    assert shape(one(new))[1] == 1 and body(one(new))["slice"] == 2
+
+
+def test_gathers_leave() -> None:
+    table, indices = symbol("e", 7, 4), symbol("i", "T", "B", dtype="int64")
+    positive = fn("abs", indices)
+    out = scan(lambda i, p: fn("tanh", OPS["gather"](table, i, axis=0) + p), [positive], [h()])
+    new, _ = passed("hoist_pre", [out])
+    assert body(one(new))["gather"] == 0
+
+
+def test_what_may_fail_does_not_leave_a_loop_that_may_end_early() -> None:
+    table, indices = symbol("e", 7, 4), fn("abs", symbol("i", "T", "B", dtype="int64"))
+
+    def step(i: Node, p: Node) -> Any:
+        p = fn("tanh", OPS["gather"](table, i, axis=0) + mm(p, w()))
+        return [p], until(total(p) > 1.0)
+
+    new, _ = passed("simplify hoist_pre", [scan(step, [indices], [h()])])
+    assert body(one(new))["gather"] == 1
+
+
+def test_products_of_rows_made_by_elementwise_ops_stay() -> None:
+    """Over all of time their operands would have to be stored."""
+    a = symbol("a", "T", "B", 4, 3)
+
+    def step(r: Node, s: Node, p: Node) -> Node:
+        return fn("tanh", contract(r, fn("exp", s), (0, 1), (0, 1, 2), (0, 2)) + p)
+
+    out = scan(step, [x(), a], [symbol("h", "B", 3)])
+    new, _ = passed("hoist_pre", [out])
+    assert body(one(new))["contract"] == 1
+
+
+def test_a_map_is_no_loop() -> None:
+    v = w()
+    out = scan(lambda r: fn("tanh", mm(r, v)), [x()])
+    new, _ = passed("hoist_pre", [out])
+    assert not scans(new)
+
+
+def test_an_inner_loop_over_rows_leaves_the_outer_one() -> None:
+    def outer(rows: Node, p: Node) -> Node:
+        ys = scan(lambda r, q: fn("tanh", q + r), [rows], [full(0.0, (B, 4))])
+        return fn("tanh", total(ys, 0) + p)
+
+    new, _ = passed("simplify prune hoist_pre", [scan(outer, [symbol("x", "T", 3, "B", 4)], [h()])])
+    assert all(body(loop)["scan"] == 0 for loop in scans(new))
+
+
+# ---- after the loop --------------------------------------------------------------------------------------------------
+
+
+def test_products_that_feed_no_carry_leave() -> None:
+    v, o = w(), w("o")
+    hs, ys = scan(lambda r, p: (q := fn("tanh", mm(p, v) + r), fn("tanh", mm(q, o))), [x()], [h(), None])
+    new, notes = passed("hoist_post", [hs, ys])
+    assert shape(one(new))[3] == 1 and body(one(new))["contract"] == 1
+    assert count(new)["contract"] == count(new)["tanh"] == 1
+    assert notes == ["feeds no carry, and is done over all of time after the loop: contract"]
+
+
+def test_reductions_leave_where_their_operand_is_stored_anyway() -> None:
+    v = w()
+    _, ys = both = scan(lambda r, p: (q := fn("tanh", mm(p, v) + r), total((q - r) * q, 1)), [x()], [h(), None])
+    new, _ = passed("prune hoist_post", [ys])
+    assert body(one(new))["sum"] == 1, "to leave, it would have to store q for every step"
+    new, _ = passed("prune hoist_post", both)
+    assert body(one(new))["sum"] == 0 and shape(one(new))[3] == 1
+
+
+def test_elementwise_work_on_tensors_stays_in_the_loop() -> None:
+    ys = scan(lambda r, p: (q := fn("tanh", p + r), fn("exp", q)), [x()], [h(), None])
+    new, notes = passed("hoist_post", ys)
+    assert body(one(new))["exp"] == 1 and not notes
+
+
+def test_scalars_that_feed_no_carry_leave() -> None:
+    ys = scan(lambda r, p: (q := 0.5 * p + r, fn("log", q * q) / q), [symbol("s", "T")], [symbol("h"), None])
+    new, _ = passed("hoist_post", ys)
+    assert body(one(new))["log"] == body(one(new))["div"] == 0 and shape(one(new))[3] == 1
+
+
+def test_what_feeds_a_carry_stays() -> None:
+    v = w()
+    ys = scan(lambda r, p: (fn("tanh", (q := mm(p, v)) + r), q), [x()], [h(), None])
+    new, notes = passed("hoist_post", ys)
+    assert body(one(new))["contract"] == 1 and not notes
+
+
+def test_the_rows_after_the_end_of_a_loop_do_not_count() -> None:
+    v = w()
+
+    def step(r: Node, p: Node) -> Any:
+        q = fn("tanh", mm(p, v) + r)
+        return [q, mm(q, v)], until(total(q) > 0.0)
+
+    hs, ys = scan(step, [x()], [h(), None])
+    new, _ = passed("simplify hoist_post", [hs, ys, total(ys)])
+    assert body(one(new))["contract"] == 1
+
+
+# ---- sums over time --------------------------------------------------------------------------------------------------
+
+Term = Callable[[Node, Node, Node], Node]
+
+
+def summed(term: Term, init: Node) -> tuple[list[Node], Node]:
+    """The final value of `acc' = acc + term(row, carry, new carry)`, after fission; and the loop."""
+    v = w()
+
+    def step(r: Node, p: Node, acc: Node) -> Any:
+        q = fn("tanh", mm(p, v) + r)
+        return q, acc + term(r, p, q)
+
+    hs, accs = scan(step, [x()], [h(), init])
+    last = accs.args[0]
+    new, _ = passed("simplify prune hoist_post simplify", [hs, PART(last, index=1)])
+    return new, one(new)
+
+
+MATRIX = full(0.0, (4, 4))
+LEAVING: dict[str, tuple[Term, Node, dict[str, int]]] = {
+    "a product": (lambda r, p, q: contract(p, q, (0, 1), (0, 2), (1, 2)), MATRIX, {"contract": 1, "sum": 0}),
+    "a sum over rows": (lambda r, p, q: total(q, 0), full(0.0, (4,)), {"sum": 1}),
+    "a transposed product": (
+        lambda r, p, q: view(contract(p, q, (0, 1), (0, 2), (2, 1)), 1, 0),
+        MATRIX,
+        {"contract": 1, "sum": 0},
+    ),
+    "a product in a window": (
+        lambda r, p, q: SET_SLICE(full(0.0, (4, 8)), contract(p, q, (0, 1), (0, 2), (1, 2)), start=(0, 2), step=(1, 1)),
+        full(0.0, (4, 8)),
+        {"contract": 1, "sum": 0, "set_slice": 1},
+    ),
+    "two products": (
+        lambda r, p, q: contract(p, q, (0, 1), (0, 2), (1, 2)) - contract(r, q, (0, 1), (0, 2), (1, 2)) * 0.5,
+        MATRIX,
+        {"contract": 2, "sum": 0},
+    ),
+    "products side by side": (
+        lambda r, p, q: CONCATENATE(*(contract(a, q, (0, 1), (0, 2), (1, 2)) for a in (p, r)), axis=0),
+        full(0.0, (8, 4)),
+        {"contract": 2, "sum": 0, "concatenate": 1},
+    ),
+    "an outer product": (lambda r, p, q: view(p, 0, 1, None) * view(q, 0, None, 1), full(0.0, (B, 4, 4)), {}),
+    "a scalar": (lambda r, p, q: total(p * q), constant(0.0), {"sum": 1}),
+    "rows alone": (lambda r, p, q: fn("exp", r), full(0.0, (B, 4)), {"exp": 1, "sum": 1}),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_sums_leave(name: str) -> None:
+    term, init, wanted = LEAVING[name]
+    new, loop = summed(term, init)
+    assert shape(loop)[0] == 1
+    found = count(new)
+    assert {op: found[op] for op in wanted} == wanted
+
+
+STAYING: dict[str, tuple[Term, Node]] = {
+    "elementwise": (lambda r, p, q: p * q, full(0.0, (B, 4))),
+    "a product that reduces": (lambda r, p, q: contract(fn("exp", p), q * r, (0, 1), (0, 1), (0,)), full(0.0, (B,))),
+}
+
+
+@pytest.mark.parametrize("name", STAYING)
+def test_sums_stay(name: str) -> None:
+    _, loop = summed(*STAYING[name])
+    assert shape(loop)[0] == 2
+
+
+def test_the_initial_value_is_added() -> None:
+    new, _ = summed(lambda r, p, q: contract(p, q, (0, 1), (0, 2), (1, 2)), symbol("m", 4, 4))
+    assert new[1].op.name == "add"
+
+
+def test_a_sum_that_is_read_is_no_sum() -> None:
+    def step(r: Node, p: Node, acc: Node) -> Any:
+        return fn("tanh", p + r + acc), acc + total(p, 0)
+
+    outs = scan(step, [x()], [h(), symbol("m", 4)])
+    new, _ = passed("hoist_post", outs)
+    assert shape(one(new))[0] == 2
+
+
+# ---- slices ----------------------------------------------------------------------------------------------------------
+
+
+def test_slices_of_a_product_are_products_with_slices() -> None:
+    a, v = h(), symbol("v", 4, 6)
+    z = mm(a, v)
+    new, notes = passed("push_slices", [cut(z, 0, 2), fn("exp", cut(z, 2, 6))])
+    assert count(new)["contract"] == 2 and all(n.operands[1].op.name == "slice" for n in _all(new, "contract"))
+    assert notes == ["a product is used in 2 slices: each is a product of its own"]
+
+
+def test_slices_go_through_elementwise_ops_and_views() -> None:
+    a, b = h(), symbol("b", 4)
+    z = view(fn("tanh", a * 2.0 + b), 1, 0)
+    new, _ = passed("push_slices", [cut(z, 0, 2, 0), cut(z, 2, 4, 0)])
+    assert count(new)["tanh"] == 2
+    assert all(n.operands[0].op.name == "input" for n in _all(new, "slice"))
+
+
+def test_slices_that_overlap_are_left() -> None:
+    z = fn("tanh", h())
+    outs = [cut(z, 0, 3), cut(z, 2, 4)]
+    new, _ = passed("push_slices", outs)
+    assert all(a is b for a, b in zip(new, outs, strict=True))
+
+
+def test_what_is_also_used_whole_is_left() -> None:
+    z = fn("tanh", h())
+    outs = [cut(z, 0, 2), z * 2.0]
+    new, _ = passed("push_slices", outs)
+    assert count(new)["tanh"] == 1
+
+
+def test_slices_of_rows_of_time() -> None:
+    y = fn("tanh", mm(x(), w()))
+    new, _ = passed("push_slices simplify", [window(y, 0, 0, 0)])
+    assert _all(new, "contract")[0].type.shape[0] == 0
+
+
+def test_gates_of_a_symbolic_size() -> None:
+    size = types.size("H")
+    a, v = symbol("a", "B", "H"), symbol("v", "H", "H")
+    wide = SET_SLICE(full(0.0, (size, 3 * size)), v, start=(0, size), step=(1, 1))
+    z = fn("tanh", mm(a, wide))
+    new, _ = passed("push_slices", [cut(z, k * size, (k + 1) * size) for k in range(3)])
+    assert count(new)["contract"] == 3
+
+
+def _all(nodes: list[Node], name: str) -> list[Node]:
+    return [node for node in walk(nodes) if node.op.name == name]

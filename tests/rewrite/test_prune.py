@@ -1,0 +1,239 @@
+"""Pruning, merging and last rows of loops."""
+
+import numpy as np
+import pytest
+
+from scanjit import types
+from scanjit.autodiff import grad
+from scanjit.ir import PART, Node, constant
+from scanjit.loops import scan, until
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import broadcast_to, full
+from scanjit.rewrite import Note, pipeline
+from tests.rewrite.support import body, count, cut, fn, mm, passed, same, scans, shape, symbol, total, values, view
+
+B, T = types.size("B"), types.size("T")
+
+
+def x(name: str = "x") -> Node:
+    return symbol(name, "T", "B", 4)
+
+
+def h(name: str = "h") -> Node:
+    return symbol(name, "B", 4)
+
+
+def final(ys: Node) -> Node:
+    """The last row."""
+    return view(cut(ys, T - 1, T, 0), *range(1, ys.ndim))
+
+
+def test_results_that_nobody_uses_are_dropped() -> None:
+    a, _ = scan(lambda r, h: (fn("tanh", r + h), fn("exp", r)), [x()], [h(), None])
+    (out,), notes = passed("prune", [a])
+    (loop,) = scans([out])
+    assert shape(loop) == (1, 1, 0, 1) and body(loop)["exp"] == 0
+    assert notes == ["1 results that nothing uses were dropped"]
+
+
+def test_dead_carries_are_dropped_with_what_only_they_need() -> None:
+    """d needs c, c needs d: nothing else does."""
+    w = symbol("w", 4, 4)
+    a, _, _ = scan(lambda r, h, c, d: (fn("tanh", r + h), mm(d, w), c + r), [x()], [h(), h("c"), h("d")])
+    (out,), _ = passed("prune", [a])
+    (loop,) = scans([out])
+    assert shape(loop) == (1, 1, 0, 1) and count([out])["input"] == 2
+
+
+def test_loops_before_one_that_needs_less_need_less() -> None:
+    a, b = scan(lambda r, h: (fn("tanh", r + h), r * h), [x()], [h(), None])
+    c, _ = scan(lambda p, q, h: (fn("tanh", p + h), q * h), [a, b], [h("g"), None])
+    (out,), _ = passed("prune", [c])
+    assert [shape(loop)[3] for loop in scans([out])] == [1, 1]
+
+
+def test_operands_given_twice_are_given_once() -> None:
+    s, w = x(), symbol("w", 4)
+    out = scan(lambda p, q, h, v, u: fn("tanh", p * v + q * u + h), [s, s], [h()], [w, w])
+    (out,), _ = passed("prune", [out])
+    assert shape(scans([out])[0]) == (1, 1, 1, 1)
+
+
+def test_equal_carries_are_one() -> None:
+    i = h()
+    a, b = scan(lambda r, p, q: (fn("tanh", r + p), fn("tanh", r + q)), [x()], [i, i])
+    (p, q), notes = passed("prune", [a, b])
+    (loop,) = scans([p, q])
+    assert shape(loop) == (1, 1, 0, 1) and p is q
+    assert "two carries are always equal: they are one" in notes
+
+
+def test_carries_that_only_begin_the_same_are_two() -> None:
+    zero = full(0.0, (B, 4))
+    a, b = scan(lambda r, p, q: (fn("tanh", r + p), fn("tanh", r - q)), [x()], [zero, zero])
+    new, _ = passed("prune", [a, b])
+    assert shape(scans(new)[0])[0] == 2
+
+
+def test_carries_that_never_change_are_constants() -> None:
+    a, b = scan(lambda r, p, q: (fn("tanh", r + p * q), q), [x()], [h(), h("q")])
+    new, notes = passed("prune", [a, b])
+    (loop,) = scans(new)
+    assert shape(loop) == (1, 1, 1, 1)
+    assert new[1].op.name == "broadcast_to"  # the same in every step
+    assert "a carry never changes: it is a constant" in notes
+
+
+def test_a_result_that_is_a_sequence_is_that_sequence() -> None:
+    s = x()
+    a, b = scan(lambda r, p: (fn("tanh", r + p), r), [s], [h(), None])
+    (_, out), _ = passed("prune", [a, b])
+    assert out is s
+
+
+def test_sequences_that_are_broadcast_over_time_are_constants() -> None:
+    row, one = symbol("v", 4), symbol("u", 1, "B", 4)
+    s = [x(), broadcast_to(row, (T, B, 4)), broadcast_to(one, (T, B, 4))]
+    out = scan(lambda r, p, q, h: fn("tanh", r + p + q + h), s, [h()])
+    (out,), notes = passed("prune", [out])
+    assert shape(scans([out])[0]) == (1, 1, 2, 1)
+    assert "a sequence is the same in every step: it is a constant" in notes
+
+
+def test_sequences_broadcast_along_another_axis_are_broadcast_inside() -> None:
+    narrow = symbol("v", "T", 1, 4)
+    out = scan(lambda p, h: fn("tanh", p + h), [broadcast_to(narrow, (T, B, 4))], [h()])
+    (out,), _ = passed("prune", [out])
+    assert count([out])["broadcast_to"] == 0
+
+
+def test_small_constants_and_views_are_made_inside() -> None:
+    w = symbol("w", 4, 4)
+    out = scan(lambda p, h, k, v: fn("tanh", mm(h, v) + p * k), [x()], [h()], [constant(np.arange(4.0)), view(w, 1, 0)])
+    (out,), _ = passed("prune", [out])
+    (loop,) = scans([out])
+    assert shape(loop) == (1, 1, 1, 1) and loop.operands[-1] is w
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_loops_of_no_step_or_one(steps: int) -> None:
+    a, b = scan(lambda r, p: (fn("tanh", r + p), r * p), [symbol("x", steps, "B", 4)], [h(), None])
+    new, notes = passed("prune", [a, b])
+    assert not scans(new) and notes
+
+
+def test_one_step_with_a_condition_is_left() -> None:
+    a = scan(lambda r, p: (r + p, until(constant(True))), [symbol("x", 1, "B", 4)], [h()])
+    new, _ = passed("simplify prune", [a])
+    assert len(scans(new)) == 1
+
+
+# ---- merging ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_with_more_results_does_for_both() -> None:
+    s, i = x(), h()
+    a = scan(lambda r, p: fn("tanh", r + p), [s], [i])
+    b, c = scan(lambda r, p: (fn("tanh", r + p), p), [s], [i, None])
+    new, notes = passed("merge prune", [a, b, c])
+    (loop,) = scans(new)
+    assert shape(loop) == (1, 1, 0, 2) and new[0] is new[1]
+    assert notes == ["two loops compute the same carries: they are one"]
+
+
+def test_one_of_the_loops_may_have_carries_and_operands_of_its_own() -> None:
+    s, i = x(), h()
+    a = scan(lambda r, p: fn("tanh", r + p), [s], [i])
+    b, c = scan(lambda r, z, p, q: (fn("tanh", r + p), p * z + q), [s, x("z")], [i, h("q")])
+    new, _ = passed("merge", [a, b, c])
+    assert [shape(loop)[:2] for loop in scans(new)] == [(2, 2)]
+
+
+def test_chains_of_loops_are_merged() -> None:
+    s, i = x(), h()
+    a = scan(lambda r, p: fn("tanh", r + p), [s], [i])
+    outs = []
+    for k in range(3):
+        b, c = scan(lambda r, p, k=k: (fn("tanh", r - p), p * float(k + 2)), [a], [i, None])
+        outs += [b, c]
+    new, _ = passed("merge", [a, *outs])
+    assert len(scans(new)) == 2
+
+
+def test_loops_that_differ_are_not_merged() -> None:
+    s, i = x(), h()
+    outs = [
+        scan(lambda r, p: fn("tanh", r + p), [s], [i]),
+        scan(lambda r, p: fn("tanh", r - p), [s], [i]),
+        scan(lambda r, p: fn("tanh", r + p), [x("z")], [i]),
+        scan(lambda r, p: fn("tanh", r + p), [s], [h("j")]),
+    ]
+    new, notes = passed("merge", outs)
+    assert len(scans(new)) == 4 and not notes
+
+
+def test_a_loop_over_the_results_of_another_is_not_merged_with_it() -> None:
+    s, i = x(), h()
+    a, b = scan(lambda r, p: (fn("tanh", p), r), [s], [i, None])
+    c, d = scan(lambda r, p: (fn("tanh", p), r * 2.0), [b], [i, None])
+    new, _ = passed("merge", [a, b, c, d])
+    assert len(scans(new)) == 2
+
+
+def test_loops_that_end_by_a_condition() -> None:
+    s, i = x(), h()
+
+    def step(more: bool):
+        def made(r: Node, p: Node):
+            p = fn("tanh", r + p)
+            return ([p, p * 2.0] if more else [p]), until(total(p) > 0.5)
+
+        return made
+
+    a = scan(step(False), [s], [i])
+    b, c = scan(step(True), [s], [i, None])
+    new, _ = passed("merge", [a, b, c])
+    assert len(scans(new)) == 1
+
+
+# ---- last rows -------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_row_is_the_final_carry() -> None:
+    ys = scan(lambda r, p: fn("tanh", r + p), [x()], [h()])
+    outs = [final(ys)]
+    result, _ = _passed_if_rows("simplify last_rows prune", outs)
+    (loop,) = scans(result)
+    assert shape(loop)[3] == 0 and count(result)["slice"] == 0
+
+
+def test_in_a_reverse_loop_it_is_the_first_one() -> None:
+    ys = scan(lambda r, p: fn("tanh", r + p), [x()], [h()])
+    node = ys.args[0]
+    back = SCAN(*node.operands, **{**node.params, "reverse": True})
+    first = view(cut(PART(back, index=1), 0, 1, 0), 1, 2)
+    result, _ = _passed_if_rows("simplify last_rows prune", [first])
+    assert shape(scans(result)[0])[3] == 0
+
+
+def _passed_if_rows(names: str, outs: list[Node]) -> tuple[list[Node], list[str]]:
+    """As `passed`, for what needs a row."""
+    notes: list[Note] = []
+    new = list(outs)
+    for name in names.split():
+        new = dict(pipeline.PIPELINE)[name](new, notes)
+    for changed in ({}, {"T": 1}):
+        same(outs, new, values(outs, changed))
+    return new, [note.text for note in notes]
+
+
+def test_the_gradient_of_the_last_row_begins_with_it() -> None:
+    s, i, w = x(), h(), symbol("w", 4, 4)
+    ys = scan(lambda r, p: fn("tanh", r + mm(p, w)), [s], [i])
+    cost = total(final(ys))
+    outs = [cost, *grad(cost, [s, i, w])]
+    new, notes = _passed_if_rows("simplify merge last_rows prune", outs)
+    _, backward = scans(new)
+    assert count(new)["set_slice"] == 0
+    assert "a sequence that is zero but for one row was added to an initial value" in notes
+    assert shape(backward)[1] == 2  # the carry before the step, and x
