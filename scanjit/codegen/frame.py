@@ -171,6 +171,7 @@ class Frame:
             found |= self._dependence[part]
         if isinstance(value, Load | Fetch):
             found |= set(value.access.strides)
+            found |= set(value.over) if isinstance(value, Fetch) else set()
         elif isinstance(value, Position):
             found |= set(value.strides)
         elif isinstance(value, Reduce):

@@ -42,11 +42,12 @@ class ReductionWriter(ValueWriter):
         width = self.tile.lanes if self.tile.horizontal else 0
         points = [Point(p.row, p.vector, width or p.width) for p in self.points_of(lane)]
         totals = {(r, p): self._start(r, p) for p in points for r in group}
-        for loop in value.loops[:-1]:
-            name = self.fresh("k")
-            self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
-        self._last_loop(value.loops[-1], group, points, totals)
-        self.pop(depth)
+        if all(loop.size != 0 for loop in value.loops):
+            for loop in value.loops[:-1]:
+                name = self.fresh("k")
+                self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
+            self._last_loop(value.loops[-1], group, points, totals)
+            self.pop(depth)
         self.lane = lane
         for (r, p), names in totals.items():
             self._end(r, p, names)

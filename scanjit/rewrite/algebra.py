@@ -120,7 +120,7 @@ def div(node: Node) -> Node | None:
     if divisor is not None and is_float(node) and np.isfinite(divisor) and divisor != 0:
         mantissa, exponent = np.frexp(divisor)
         if abs(mantissa) == 0.5 and abs(exponent) < 100:
-            return make("mul", a, constant(np.asarray(1 / divisor, node.dtype)))
+            return stretch(make("mul", a, constant(np.asarray(1 / divisor, node.dtype))), node)
     return None
 
 

@@ -145,7 +145,8 @@ class Builder:
         whole = (*at[:axis], *[FIXED] * len(indices), *at[axis + ndim :])
         access = place(ref, whole)
         self.origins[access] = x, False
-        return Fetch(node.dtype, access, tuple(found), self.code(node))
+        over = tuple(dict.fromkeys(loop for _, terms in middle for loop, _ in terms))
+        return Fetch(node.dtype, access, tuple(found), self.code(node), over)
 
     def _reduction(self, node: Node, at: IndexMap) -> Value:
         (x,) = node.operands
@@ -267,7 +268,8 @@ def _rebuilt(
         return Apply(value.dtype, value.op, tuple(map(get, value.args)), value.params)
     if isinstance(value, Fetch):
         indices = tuple(Index(get(i.value), i.stride, i.size) for i in value.indices)
-        return Fetch(value.dtype, access(value.access), indices, value.code)
+        over = tuple(dict.fromkeys(map(loops, value.over)))
+        return Fetch(value.dtype, access(value.access), indices, value.code, over)
     if isinstance(value, Position):
         moved = access(Access(POSITIONS, value.offset, value.strides))
         return Position(value.dtype, moved.offset, moved.strides)

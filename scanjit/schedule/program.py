@@ -147,11 +147,13 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Fetch(Value):
-    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`."""
+    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`. There are indices at
+    every point of the loops `over`, and none where one of these is empty."""
 
     access: Access
     indices: tuple[Index, ...]
     code: int
+    over: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,12 +83,19 @@ def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
-    return _reduced(ops.MAX, as_tensor(x), axis, keepdims)
+    return _extreme(ops.MAX, as_tensor(x), axis, keepdims)
 
 
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
-    return _reduced(ops.MIN, as_tensor(x), axis, keepdims)
+    return _extreme(ops.MIN, as_tensor(x), axis, keepdims)
+
+
+def _extreme(op: ops.Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
+    """The largest or smallest; bools are compared as integers."""
+    if x.dtype.kind == "b":
+        return cast(_reduced(op, cast(x, "int8"), axis, keepdims), "bool")
+    return _reduced(op, x, axis, keepdims)
 
 
 amax, amin = max, min
