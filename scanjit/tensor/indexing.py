@@ -39,9 +39,8 @@ def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
         return k
     if not_negative(-1 - k):
         return k + n
-    if isinstance(k - n, int) and k - n >= (
-        -2 if step > 0 else -1
-    ):  # where it is negative, it is a bound like 0 anyway
+    least = -2 if step > 0 else -1
+    if isinstance(k - n, int) and k - n >= least:  # where this is negative, it is a bound like 0 anyway
         return k
     return k + n * minimum(maximum(0 - k, 0), 1)
 

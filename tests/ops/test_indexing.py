@@ -240,14 +240,14 @@ def test_set_finds_what_was_indexed() -> None:
 
     def one_by_one(z: Node) -> tuple[Node, ...]:
         rows = z[1:]
-        a, b = z[1:, None], rows[None]  # the same values: b is made as another node
+        a, b = z[1:, None], rows[:, None]  # the same values: b is made as another node
         c = rows[...]
         return a.set(9), b.set(9), c.set(9), a, b, z[...].set(1)
 
     first, second, third, a, b, whole = run(one_by_one, z.reshape(3, 2))
     assert first.shape == (3, 2) and second.shape == third.shape == (2, 2)
     assert (first[1:] == 9).all() and first[0, 1] == 1 and (second == 9).all()
-    assert a.shape == (2, 1, 2) and b.shape == (1, 2, 2)
+    assert a.shape == (2, 1, 2) and b.shape == (2, 1, 2)
     same(whole, np.ones((3, 2)))
 
 
