@@ -99,15 +99,16 @@ class Frame:
         """The innermost open scope."""
         return self.scopes[-1]
 
-    def push(self, header: str | None, loop: Loop, counter: str) -> None:
-        """Open the body of a loop."""
+    def push(self, header: str | None, loop: Loop | None = None, counter: str = "") -> None:
+        """Open a scope; the body of a loop, if one is given."""
         inner = Scope(header)
         self.scope.open(inner)
         self.scopes.append(inner)
         self.memos.append({})
         self.masks.append(self.masks[-1])
-        self.level[loop] = len(self.scopes) - 1
-        self.index[loop, 0] = counter
+        if loop is not None:
+            self.level[loop] = len(self.scopes) - 1
+            self.index[loop, 0] = counter
 
     def pop(self, depth: int) -> None:
         """Close scopes until `depth` are open."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scanjit.codegen.frame import Point
@@ -9,6 +11,20 @@ from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64, ValueWriter
 from scanjit.ops import Reduction
 from scanjit.schedule.program import Apply, Loop, Reduce, Value, walk_values
+from scanjit.types import Dimension
+
+CHUNK = 256
+"""How many elements (or vectors) are summed before the sum is added to the total."""
+
+
+@dataclass
+class Together:
+    """Reductions that share their innermost loop: at each point, the variables that hold their results so far."""
+
+    loop: Loop
+    reductions: list[Reduce]
+    points: list[Point]
+    totals: dict[tuple[Reduce, Point], list[str]]
 
 
 class ReductionWriter(ValueWriter):
@@ -42,11 +58,12 @@ class ReductionWriter(ValueWriter):
         width = self.tile.lanes if self.tile.horizontal else 0
         points = [Point(p.row, p.vector, width or p.width) for p in self.points_of(lane)]
         totals = {(r, p): self._start(r, p) for p in points for r in group}
+        together = Together(value.loops[-1], group, points, totals)
         if all(loop.size != 0 for loop in value.loops):
             for loop in value.loops[:-1]:
                 name = self.fresh("k")
                 self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
-            self._last_loop(value.loops[-1], group, points, totals)
+            self._last_loop(together)
             self.pop(depth)
         self.lane = lane
         for (r, p), names in totals.items():
@@ -72,58 +89,55 @@ class ReductionWriter(ValueWriter):
         already = self.recall(len(self.scopes) - 1, ("reduced", other, self.points()[0]))
         return already is None
 
-    def _last_loop(
-        self, loop: Loop, group: list[Reduce], points: list[Point], totals: dict[tuple[Reduce, Point], list[str]]
-    ) -> None:
+    def _last_loop(self, together: Together) -> None:
         """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
         lanes = self.tile.lanes if self.tile.horizontal else 1
-        size = loop.size
-        if lanes == 1:
-            self._steps(loop, "0", self.size(size), 1, group, points, totals)
-            return
+        size = together.loop.size
         full = size // lanes * lanes
         if full != 0:
-            self._steps(loop, "0", self.size(full), lanes, group, points, totals)
-        if not (isinstance(size, int) and size == full):
-            depth = len(self.scopes)
-            start = self.size(full)
-            name = self.fresh("k")
-            self.push(f"for {name} in range({start}, {self.size(size)}, {lanes}):", loop, name)
-            mask = self.fresh("mask")
-            self.scope.add(f"{mask} = head_x{lanes}({self.size(size)} - {name})")
-            self.masks[-1] = [mask]
-            self._accumulate(loop, group, points, totals)
-            self.pop(depth)
+            self._chunks(together, full, lanes)
+        if lanes > 1 and not (isinstance(size, int) and size == full):
+            self._loop(together, self.size(full), self.size(size), lanes, masked=True)
 
-    def _steps(
-        self,
-        loop: Loop,
-        start: str,
-        stop: str,
-        step: int,
-        group: list[Reduce],
-        points: list[Point],
-        totals: dict[tuple[Reduce, Point], list[str]],
-    ) -> None:
-        depth, name = len(self.scopes), self.fresh("k")
-        bounds = stop if step == 1 else f"{start}, {stop}, {step}"
-        self.push(f"for {name} in range({bounds}):", loop, name)
-        outer = self.masks[-1]
-        if self.tile.horizontal:
-            self.masks[-1] = None
-        self._accumulate(loop, group, points, totals)
-        self.masks[-1] = outer
+    def _chunks(self, together: Together, stop: Dimension, step: int) -> None:
+        """The loop over whole vectors. A long sum of floats is made of sums of chunks, so that its rounding error grows
+        with the length of a chunk and the number of chunks, not with their product."""
+        sums = [r for r in together.reductions if r.op.name == "sum" and r.dtype.kind == "f"]
+        stretch = CHUNK * step
+        if not sums or self.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
+            self._loop(together, "0", self.size(stop), step)
+            return
+        depth, start = len(self.scopes), self.fresh("chunk")
+        self.push(f"for {start} in range(0, {self.size(stop)}, {stretch}):")
+        parts = dict(together.totals)
+        parts |= {(r, point): self._start(r, point) for point in together.points for r in sums}
+        end = f"min({start} + {stretch}, {self.size(stop)})"
+        self._loop(Together(together.loop, together.reductions, together.points, parts), start, end, step)
+        for point in together.points:
+            for reduction in sums:
+                (total,), (part,) = together.totals[reduction, point], parts[reduction, point]
+                self.scope.add(f"{total} = {total} + {part}")
         self.pop(depth)
 
-    def _accumulate(
-        self, loop: Loop, group: list[Reduce], points: list[Point], totals: dict[tuple[Reduce, Point], list[str]]
-    ) -> None:
-        for point in points:
-            mask = self.mask(point) if self.tile.horizontal else None
-            for reduction in group:
-                names = totals[reduction, point]
-                for name, text in zip(names, self._combined(reduction, loop, point, names), strict=True):
-                    self.scope.add(f"{name} = {text}" if mask is None else f"{name} = select({mask}, {text}, {name})")
+    def _loop(self, together: Together, start: str, stop: str, step: int, masked: bool = False) -> None:
+        """One loop over elements or vectors."""
+        depth, name, loop = len(self.scopes), self.fresh("k"), together.loop
+        bounds = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
+        self.push(f"for {name} in range({bounds}):", loop, name)
+        if masked:
+            mask = self.fresh("mask")
+            self.scope.add(f"{mask} = head_x{step}({self.size(loop.size)} - {name})")
+            self.masks[-1] = [mask]
+        elif self.tile.horizontal:
+            self.masks[-1] = None
+        for point in together.points:
+            mask_now = self.mask(point) if self.tile.horizontal else None
+            for reduction in together.reductions:
+                names = together.totals[reduction, point]
+                for total, text in zip(names, self._combined(reduction, loop, point, names), strict=True):
+                    text = text if mask_now is None else f"select({mask_now}, {text}, {total})"
+                    self.scope.add(f"{total} = {text}")
+        self.pop(depth)
 
     # ---- one reduction ----------------------------------------------------------------------------------------------
 
