@@ -112,7 +112,15 @@ def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
     for axis, dim in enumerate(x.shape, start=len(shape) - x.ndim):
         if dim != 1:
             types.equate(dim, shape[axis], f"dimension {axis} of a broadcast")
+    _require_sizes(shape)
     return x.with_shape(shape)
+
+
+def _require_sizes(shape: Sequence[Dimension]) -> None:
+    """Sizes that are computed values must not be negative; sizes of tensors never are."""
+    for dim in shape:
+        if any(atom.kind == "value" for atom in types.atoms(dim)):
+            types.require(0, dim, "a size must not be negative: {right}", errors.ShapeError)
 
 
 def _broadcast_batch(
@@ -214,7 +222,7 @@ def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimens
         types.require(some * (last + 1), some * size, _OUTSIDE.format(start, axis, size))
 
 
-_OUTSIDE = "index {} is out of bounds for axis {} with size {}: {{left}} exceeds {{right}}"
+_OUTSIDE = "index {} is out of bounds for axis {} with size {}: {{left}} entries are needed, there are {{right}}"
 
 
 def _apart(dim: Dimension) -> tuple[Dimension, Dimension]:
@@ -419,9 +427,15 @@ CONCATENATE = Op(
 
 # ---- iota ------------------------------------------------------------------------------------------------------------
 
+
+def _iota_infer(*, length: Dimension) -> Type:
+    _require_sizes((length,))
+    return Type(np.dtype("int64"), (length,))
+
+
 IOTA = Op(
     "iota",
-    infer=lambda *, length: Type(np.dtype("int64"), (length,)),
+    infer=_iota_infer,
     reference=lambda *, length: np.arange(length),
     samples=lambda rng, dtype: [((), {"length": n}) for n in (0, 1, 5)],
     dtypes=("int64",),

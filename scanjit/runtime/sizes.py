@@ -171,7 +171,7 @@ def conditions(outputs: Iterable[Node]) -> list[Check]:
 
 
 def _of_node(node: Node) -> list[Check]:
-    if not node.operands and "body" not in node.params:
+    if not node.operands and node.op.name != "iota" and "body" not in node.params:
         return []
     checks = inferred(node)[1]
     body = node.params.get("body")

@@ -124,7 +124,7 @@ def _items(key: Any, ndim: int) -> list[Any]:
     if taken > ndim:
         raise errors.OutOfBoundsError(f"too many indices: the tensor has {ndim} axes, {taken} were indexed")
     at = dots[0] if dots else len(known)
-    filled = [slice(None)] * (ndim - taken) or [Ellipsis] * len(
+    filled: list[Any] = [slice(None)] * (ndim - taken) or [Ellipsis] * len(
         dots
     )  # even where it stands for nothing, it keeps apart
     return [*known[:at], *filled, *known[at + 1 :]]

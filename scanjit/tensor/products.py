@@ -10,7 +10,7 @@ from scanjit.ir import Node, apply
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import contract
 from scanjit.ops.reduce import SUM
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, window
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import ravel
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
@@ -223,8 +223,10 @@ def _distinct(x: Node, names: Sequence[str]) -> tuple[Node, list[str]]:
         while names.count(name) > 1:
             i = names.index(name)
             j = names.index(name, i + 1)
-            types.equate(x.type.shape[i], x.type.shape[j], f"the sizes of axes named {name!r}")
-            x = diagonal(window(x, j, 0, x.type.shape[i]), 0, i, j)
+            shape = list(x.type.shape)
+            shape[j] = types.equate(shape[j], shape[i], f"the sizes of axes named {name!r}")
+            shape[i] = shape[j]
+            x = diagonal(broadcast_to(x, shape), 0, i, j)
             names = [n for k, n in enumerate(names) if k not in (i, j)] + [name]
     return x, names
 

@@ -343,7 +343,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
         if counts.shape != (1,):
             from scanjit.tensor.indexing import take
 
-            types.equate(n, len(counts), "the number of entries and of repeats")
+            x = broadcast_to(x, (*x.type.shape[:axis], len(counts), *x.type.shape[axis + 1 :]))  # as many, or an error
             return take(x, np.repeat(np.arange(len(counts)), counts), axis)
         repeats = counts[0]
     (count,) = dimensions(repeats)

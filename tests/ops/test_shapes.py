@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,20 @@ def test_one_hot() -> None:
     agrees(lambda x: sj.one_hot(x, 3, "float32"), lambda x: expected, labels)
     with pytest.raises(errors.DtypeError, match="takes integers"):
         sj.one_hot(sj.vector(), 3)
+
+
+def test_sizes_are_checked_at_run_time() -> None:
+    for fn in (sj.zeros, sj.arange, lambda n: sj.one_hot(sj.constant([0]), n), lambda n: sj.tile(sj.constant([0]), n)):
+        with (
+            pytest.raises(errors.ScanjitError, match="must not be negative: -1")
+            if fn is not sj.arange
+            else nullcontext()
+        ):
+            run(fn, np.array(-1))
+    with pytest.raises(errors.ShapeError, match="must be equal"):
+        run(lambda x: sj.repeat(x, [1, 2], axis=0), np.zeros(3), symbolic=True)
+    with pytest.raises(errors.ShapeError, match="must be equal"):
+        run(lambda x: sj.einsum("ii->i", x), np.zeros((2, 3)), symbolic=True)
 
 
 def test_errors_of_creation() -> None:
