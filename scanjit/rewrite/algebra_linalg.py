@@ -6,7 +6,7 @@ here; single elements keep NumPy's order of operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,11 +120,12 @@ def is_linear_sum(node: Node) -> bool:
 # ---- sums and contractions -------------------------------------------------------------------------------------------
 
 
-@rules.rule("sum")
-def sum_of_contract(node: Node) -> Node | None:
-    """sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj;  sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj"""
+@rules.rule("sum", counts=True)
+def sum_of_contract(node: Node, used: Callable[[Node], int]) -> Node | None:
+    """sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj;  sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj;
+    if nothing else needs the product"""
     (product,), axes = node.operands, node.params["axes"]
-    if product.op is not CONTRACT or product.dtype == np.bool_:
+    if product.op is not CONTRACT or product.dtype == np.bool_ or used(product) > 1:
         return None
     (a, b), left, right, out = _operands(product)
     summed = {out[axis] for axis in axes}
@@ -146,11 +147,11 @@ def _sum_alone(x: Node, labels: tuple[int, ...], alone: set[int]) -> tuple[Node,
     return make("sum", x, axes=axes), tuple(label for label in labels if label not in alone)
 
 
-@rules.rule("sum")
-def sum_of_product(node: Node) -> Node | None:
+@rules.rule("sum", counts=True)
+def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_k a[i, k, None] * b[None, k, j] -> sum_k a_ik b_kj: a product of matrices that is written with broadcasts"""
     (product,), axes = node.operands, node.params["axes"]
-    if product.op.name != "mul" or product.dtype.kind not in "fi":
+    if product.op.name != "mul" or product.dtype.kind not in "fi" or used(product) > 1:
         return None
     (a, left), (b, right) = (_spread(x, product.type.shape) for x in product.operands)
     mine, others = set(left) - set(right), set(right) - set(left)

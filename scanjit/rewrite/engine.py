@@ -29,16 +29,20 @@ class Note:
         return f"{self.pass_name}: {self.text}" + (f" ({self.where})" if self.where else "")
 
 
-Function = Callable[[Node], Node | None]
+Function = Callable[..., Node | None]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of local algebra: `function(node)` gives an equal node, or None where the rule does not apply."""
+    """A rule of local algebra: `function(node)` gives an equal node, or None where the rule does not apply.
+
+    With `counts`, it is `function(node, used)`, where `used(operand)` says how many nodes use an operand.
+    """
 
     name: str
     ops: tuple[str, ...]
     function: Function
+    counts: bool = False
 
 
 class Rules:
@@ -49,11 +53,11 @@ class Rules:
         self._by_op: dict[str, list[Rule]] = {}
         self._always: list[Rule] = []
 
-    def rule(self, *ops: str) -> Callable[[Function], Function]:
+    def rule(self, *ops: str, counts: bool = False) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops (none given: of any op)."""
 
         def add(function: Function) -> Function:
-            self._add(Rule(function.__name__.strip("_"), ops, function))
+            self._add(Rule(function.__name__.strip("_"), ops, function, counts))
             return function
 
         return add
@@ -72,11 +76,11 @@ class Rules:
             both._add(rule)
         return both
 
-    def apply(self, node: Node) -> tuple[Rule, Node] | None:
+    def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
         """The first rule that changes the node, and what it makes of it."""
         with errors.located(node.where):
             for rule in (*self._by_op.get(node.op.name, ()), *self._always):
-                new = rule.function(node)
+                new = rule.function(node, used) if rule.counts else rule.function(node)
                 if new is not None and new is not node:
                     return rule, new
         return None
@@ -94,12 +98,19 @@ class Rewriter:
         self._final: dict[Node, Node] = {}
         self._next: dict[Node, Node] = {}
         self._bodies: dict[Graph, Graph] = {}
+        self._before: dict[Node, int] = {}  # how often nodes of the given graphs are used
+        self._used: dict[Node, int] = {}  # the same of what they have become
 
     def __call__(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs in their final form."""
+        self._before |= {node: len(set(users)) for node, users in uses(outputs).items()}
         for output in outputs:
             self._finish(output)
         return [self._final[output] for output in outputs]
+
+    def used(self, node: Node) -> int:
+        """How many nodes use a final node; 1 for what a rule has made."""
+        return self._used.get(node, 1)
 
     def _finish(self, root: Node) -> None:
         final, following = self._final, self._next
@@ -116,16 +127,21 @@ class Rewriter:
                     continue
                 step = self._step(node)
                 if step is node:
-                    final[node] = node
+                    self._settle(node, node)
                     continue
                 following[node] = step
             step = following[node]
             if step in final:
-                final[node] = final[step]
+                self._settle(node, final[step])
             elif step in following:
                 raise errors.InternalError("the rules turn a node into itself", got=f"{node!r}, {step!r}")
             else:
                 stack.append(step)
+
+    def _settle(self, node: Node, final: Node) -> None:
+        self._final[node] = final
+        if node in self._before:
+            self._used[final] = self._used.get(final, 0) + self._before[node]
 
     def _step(self, node: Node) -> Node:
         """The node after one step: final arguments, then a final body, then one rule."""
@@ -137,7 +153,7 @@ class Rewriter:
             if body is not node.params["body"]:
                 with errors.located(node.where):
                     return SCAN(*node.operands, **{**node.params, "body": body})
-        applied = self.rules.apply(node)
+        applied = self.rules.apply(node, self.used)
         if applied is None:
             return node
         rule, new = applied

@@ -200,7 +200,8 @@ class _Choice:
         return cost <= _FEW and not not_larger(size([node]), size(rows))
 
     def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
-        """Keep `f(x, y)` instead of `x` and `y`, where nothing else needs them and it is no larger."""
+        """Keep `x + y` instead of `x` and `y`, where nothing else needs them and it is no larger; for products and
+        the like. What the output of a function is, its derivative is made of: that is kept itself."""
         while True:
             users: dict[Node, list[Node]] = {}
             for node in self.order:
@@ -211,7 +212,7 @@ class _Choice:
                 (
                     uses[0]
                     for node in chosen
-                    if self.image[node] not in self.ys
+                    if self.image[node] not in self.ys and not _is_function(node)
                     if (uses := users.get(node, [])) and all(u is uses[0] for u in uses) and node not in self.outputs
                     if uses[0] in self.cheap and isinstance(uses[0].op, Elementwise)
                     if same_shape(uses[0].type.shape, node.type.shape) and uses[0].dtype.kind == "f"
@@ -241,10 +242,14 @@ class _Choice:
                 stack.extend(node.args)
 
 
+def _is_function(node: Node) -> bool:
+    return isinstance(node.op, Elementwise) and node.op.cost >= COSTLY
+
+
 def is_costly(node: Node) -> bool:
     """Whether a value is rather stored than computed again."""
     if isinstance(node.op, Elementwise):
-        return node.op.cost >= COSTLY
+        return _is_function(node)
     if node.op is PART:
         return node.args[0].op is SCAN
     return node.op.name not in VIEWS and node.op.name not in _MOVES

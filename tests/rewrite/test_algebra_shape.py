@@ -237,6 +237,13 @@ def test_products_and_sums(name: str) -> None:
         same([before], [new], values([before], sizes))
 
 
+def test_a_product_that_is_used_whole_is_not_made_twice() -> None:
+    p = tensors()
+    z = mm(p["a"], p["w"])
+    out = total(z, 2) + total(fn("tanh", z), 2)
+    assert count([simplified(out)])["contract"] == 1
+
+
 def test_an_index_out_of_bounds_is_still_one() -> None:
     a = symbol("a", 3)
     node = OPS["gather"](a, IOTA(length=5), axis=0)
