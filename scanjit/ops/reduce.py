@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Graph, Node, Op, new_input, parts
+from scanjit.ir import Graph, Node, Op, free_variables, new_input, parts
 from scanjit.ops.elementwise import FLOATS, INTS, cast, sample, where
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import DIMSHUFFLE, RESHAPE, broadcast_to, full
@@ -119,8 +119,10 @@ def _products_before(x: Node, reverse: bool) -> Node:
     """The products of the rows before each row (or, in reverse, after it)."""
     one = full(1, x.type.shape[1:], x.dtype)
     product, row = new_input(one.type), new_input(one.type)
-    body = Graph.of([product, row], [product * row, product])
-    return parts(scan_node(body, [one], [x], [], x.type.shape[0], reverse=reverse))[1]
+    results = [product * row, product]
+    sizes = free_variables(results, [product, row])  # what computed sizes are computed from
+    body = Graph.of([product, row, *sizes], results)
+    return parts(scan_node(body, [one], [x], sizes, x.type.shape[0], reverse=reverse))[1]
 
 
 PROD = Reduction(

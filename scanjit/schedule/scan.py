@@ -11,6 +11,7 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
+from scanjit.ops.shape import full
 from scanjit.schedule import build
 from scanjit.schedule.program import (
     Access,
@@ -25,7 +26,7 @@ from scanjit.schedule.program import (
     Value,
     counter,
 )
-from scanjit.schedule.region import Block, Region
+from scanjit.schedule.region import Block, Item, Region
 from scanjit.schedule.statements import statements
 from scanjit.types import Dimension
 
@@ -102,8 +103,10 @@ def schedule_scan(region: Region, node: Node) -> None:
     plan = _plan(region, node, layout, body)
     inits, xs, consts = layout.split(node.operands)
     first = len(region.items)
+    cleared = _cleared(region, plan) if layout.until else {}
     for i, init in enumerate(inits):
-        region.copy(init, plan.first(i))
+        buffer = plan.carries[i].store.buffer
+        region.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
     needs = [item for operand in (*xs, *consts) for item in region.items_of(operand)]
     places = {bound: region.place_of(op) for bound, op in zip(_consts(plan), consts, strict=True)}
     sequences = [region.place_of(x) for x in xs]
@@ -124,6 +127,18 @@ def schedule_scan(region: Region, node: Node) -> None:
     block = Block(made, {item: False for item in needs}, plan, nest, _name(node))
     region.items.append(block)
     _place_parts(region, plan, block, loop)
+
+
+def _cleared(region: Region, plan: Plan) -> dict[Buffer, Item]:
+    """Set what is stacked to zero: what is computed of all rows at once reads those of steps that did not run too, and
+    the indices among them must lie inside."""
+    made: dict[Buffer, Item] = {}
+    for place in [*plan.ys, *(carry.store for carry in plan.carries if carry.trajectory)]:
+        buffer = place.buffer
+        if buffer not in made:
+            region.copy(full(0, buffer.shape, buffer.dtype), Ref.whole(buffer))
+            made[buffer] = region.items[-1]
+    return made
 
 
 def _body(node: Node) -> Body:
