@@ -28,7 +28,7 @@ def log(p: Any) -> sj.Node:
     if kind == "div" and operands[0].op.name == "exp":
         return operands[0].operands[0] - sj.log(operands[1])
     if kind == "reshape":
-        return sj.reshape(log(operands[0]), *node.shape)
+        return sj.reshape(log(operands[0]), node.shape)
     return sj.log(node)
 
 
@@ -36,7 +36,7 @@ def log1m(p: Any) -> sj.Node:
     """`log(1 - p)`; of a sigmoid it is computed from what that was applied to."""
     node = sj.as_tensor(p)
     if node.op.name == "reshape":
-        return sj.reshape(log1m(node.operands[0]), *node.shape)
+        return sj.reshape(log1m(node.operands[0]), node.shape)
     return sj.log_sigmoid(-node.operands[0]) if node.op.name == "sigmoid" else sj.log(1 - node)
 
 

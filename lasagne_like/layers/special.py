@@ -8,7 +8,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, floatX, int_types
+from lasagne_like.utils import Shape, floatX, int_types, is_expression
 
 __all__ = ["BiasLayer", "ExpressionLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
@@ -122,7 +122,7 @@ def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") 
     Parameters
     ----------
     layer : Layer or tuple
-    offset, scale : arrays
+    offset, scale : arrays or shared variables
         Of the shape of the input without `shared_axes`.
     shared_axes : "auto", int or tuple of ints
         See `BiasLayer`.
@@ -141,9 +141,10 @@ def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") 
     >>> layer.get_params(trainable=True)
     []
     """
+    offset, scale = (value if is_expression(value) else floatX(value) for value in (offset, scale))
     shifted = BiasLayer(layer, -offset, shared_axes)
     shifted.params[shifted.b].remove("trainable")
-    scaled = ScaleLayer(shifted, floatX(1.0) / scale, shared_axes)
+    scaled = ScaleLayer(shifted, 1 / scale, shared_axes)
     scaled.params[scaled.scales].remove("trainable")
     return scaled
 

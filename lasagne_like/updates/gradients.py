@@ -60,9 +60,9 @@ def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple
 
 def number(value: Any, dtype: Any) -> Any:
     """A hyperparameter that does not change the dtype of what it meets: Python's numbers never do."""
-    if isinstance(value, int | float):
-        return value
-    return float(value) if isinstance(value, np.generic) else sj.cast(sj.as_tensor(value), dtype)
+    if isinstance(value, int | float | np.generic):  # NumPy's float64 is a float that does
+        return float(value)
+    return sj.cast(sj.as_tensor(value), dtype)
 
 
 def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:

@@ -1,20 +1,11 @@
 """Initializers against the statistics and bounds that their formulas promise."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like import init
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> Iterator[None]:
-    lasagne.random.set_rng(np.random.default_rng(1))
-    yield
-    lasagne.random.set_rng(np.random)
 
 
 def test_normal_and_uniform_have_the_moments_asked_for() -> None:

@@ -1,0 +1,123 @@
+"""`Bidirectional`: two recurrent layers, one for each direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.cells import Cell
+from lasagne_like.cells.structure import flatten, transform
+from lasagne_like.layers.base import MergeLayer
+from lasagne_like.layers.rnn import RNNLayer
+
+__all__ = ["Bidirectional"]
+
+_MERGES: dict[str, Any] = {
+    "concat": lambda a, b: sj.concatenate([a, b], axis=-1),
+    "sum": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "ave": lambda a, b: (a + b) / 2,
+}
+
+
+class Bidirectional(MergeLayer):
+    """A recurrent layer in both directions: a given one, and one like it, with its own parameters, that goes back.
+
+    Parameters
+    ----------
+    cell_or_layer : RNNLayer (LSTMLayer, GRULayer, ...), Cell or list of Cells
+        The one direction. For a cell `incoming` says what to read, and further arguments go to `RNNLayer`.
+    merge : "concat", "sum", "mul", "ave" or None
+        What becomes of the two outputs: put side by side (along the last axis), added, multiplied, averaged, or given as
+        a pair.
+    incoming : Layer or tuple, optional
+        For a cell.
+    backward : RNNLayer, optional
+        The other direction, if it is not to be like the first.
+    name : str, optional
+    **kwargs
+        For `RNNLayer`, with a cell.
+
+    Attributes
+    ----------
+    forward_layer, backward_layer : the two layers.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> l_in = lasagne.layers.InputLayer((None, None, 4))
+    >>> both = lasagne.layers.Bidirectional(lasagne.layers.LSTMLayer(l_in, 5), merge="concat")
+    >>> both.output_shape
+    (None, None, 10)
+    >>> lasagne.layers.Bidirectional(lasagne.cells.GRU(5), "sum", incoming=l_in).output_shape
+    (None, None, 5)
+    """
+
+    def __init__(
+        self,
+        cell_or_layer: Any,
+        merge: str | None = "concat",
+        incoming: Any = None,
+        backward: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if merge is not None and merge not in _MERGES:
+            raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
+        if isinstance(cell_or_layer, Cell | list | tuple):
+            if incoming is None:
+                raise ValueError(f"Bidirectional with a cell needs to know what it reads: give incoming, got {cell_or_layer!r}")
+            if name is not None:
+                kwargs["name"] = f"{name}.forward"
+            cell_or_layer = RNNLayer(incoming, cell_or_layer, **kwargs)
+        elif incoming is not None or kwargs:
+            raise ValueError(f"{cell_or_layer!r} is a layer: it has its input and its options ({sorted(kwargs)}) already")
+        for layer in (cell_or_layer, *([] if backward is None else [backward])):
+            if not isinstance(layer, RNNLayer):
+                raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer!r}")
+        self.merge = merge
+        self.forward_layer: RNNLayer = cell_or_layer
+        self.backward_layer: RNNLayer = cell_or_layer.reversed() if backward is None else backward
+        if self.forward_layer.backwards == self.backward_layer.backwards:
+            raise ValueError(
+                f"both layers go the same way: backwards={self.forward_layer.backwards} in {self.forward_layer!r} and "
+                f"{self.backward_layer!r}"
+            )
+        self.input_layers = [self.forward_layer, self.backward_layer]
+        self.input_shapes = [layer.output_shape for layer in (self.forward_layer, self.backward_layer)]
+        self._begin(name)
+        self._check_shapes()
+
+    @property
+    def return_state(self) -> bool:
+        """Whether the output is a pair: the outputs merged, and the states of both directions."""
+        return self.forward_layer.return_state
+
+    def _check_shapes(self) -> None:
+        forward, backward = (self._outputs(shape) for shape in self.input_shapes)
+        cut = -1 if self.merge == "concat" else None
+        for a, b in zip(flatten(forward), flatten(backward), strict=True):
+            if self.merge is not None and a[:cut] != b[:cut]:
+                raise ValueError(f"the outputs of the two directions cannot be merged by {self.merge!r}: {a} and {b}")
+
+    def _outputs(self, value: Any) -> Any:
+        return value[0] if self.return_state else value
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output; a structure of shapes if the output is one."""
+        return self.get_output_shape_for(self.input_shapes)
+
+    def get_output_shape_for(self, input_shapes: Any) -> Any:
+        def merged(a: Any, b: Any) -> Any:
+            return (*a[:-1], a[-1] + b[-1]) if self.merge == "concat" else a
+
+        return self._combined(input_shapes, merged)
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
+        return self._combined(inputs, _MERGES.get(self.merge or ""))
+
+    def _combined(self, both: Any, merged: Any) -> Any:
+        forward, backward = map(self._outputs, both)
+        output = (forward, backward) if self.merge is None else transform(merged, forward, backward)
+        return (output, tuple(value[1] for value in both)) if self.return_state else output

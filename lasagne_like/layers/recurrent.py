@@ -1,0 +1,396 @@
+"""Lasagne's recurrent layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells import GRU, LSTM, Cell, Gate
+from lasagne_like.layers import helper
+from lasagne_like.layers.base import Layer
+from lasagne_like.layers.dense import DenseLayer
+from lasagne_like.layers.input import InputLayer
+from lasagne_like.layers.rnn import RNNLayer
+
+__all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
+
+_COMMON = """
+    hid_init : initializer, array, shared variable, expression or Layer
+        The initial state: a parameter of shape {state}, or an expression or layer that gives (batch, ...).
+    backwards : bool
+        Go from the last step to the first. The output is in the order of time all the same.
+    learn_init : bool
+        Whether initial states that are parameters are trained.{peepholes}
+    gradient_steps : int
+        Back-propagate through the last so many steps only; -1: all.
+    grad_clipping : float
+        Gradients that reach the pre-activations of a step are cut to +- this value; 0 leaves them alone.
+    unroll_scan : bool
+        No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
+    precompute_input : bool
+        Whether the products with the input are written before the loop. The results are the same.
+    mask_input : Layer or tuple, optional
+        Gives (batch, time), with zeros at the steps to skip: state and output stay as they were.
+    only_return_final : bool
+        Give the output of the last step only (the first one for `backwards`).
+    **kwargs
+        Further arguments of `RNNLayer`, and `name`.
+"""
+
+
+def _documented(cls: type) -> type:
+    peepholes = "\n    peepholes : bool\n        Whether the gates see the memory cells." if cls.__name__ == "LSTMLayer" else ""
+    state = "(1, ...)" if cls.__name__ == "CustomRecurrentLayer" else "(1, num_units)"
+    cls.__doc__ = (cls.__doc__ or "").replace("    COMMON\n", _COMMON.format(peepholes=peepholes, state=state).lstrip("\n"))
+    return cls
+
+
+class _FromLayers(Cell):
+    """The cell of `CustomRecurrentLayer`: layers that are applied to one step."""
+
+    flattens_input = False
+
+    def __init__(self, input_to_hidden: Any, hidden_to_hidden: Any, nonlinearity: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.input_to_hidden, self.hidden_to_hidden, self.nonlinearity = input_to_hidden, hidden_to_hidden, nonlinearity
+        self.state_shape = tuple(hidden_to_hidden.output_shape[1:])
+        self._kwargs: dict[str, Any] = {}
+
+    def begin(self, batch: Any, **kwargs: Any) -> Cell:
+        other = _FromLayers(
+            self.input_to_hidden, self.hidden_to_hidden, self.nonlinearity, grad_clipping=self.grad_clipping, name=self.name
+        )
+        other.input_shape, other._kwargs = self.input_shape, kwargs
+        return other
+
+    def precompute(self, x: Any) -> Any:
+        leading = x.shape[: x.ndim - len(self.input_shape)]
+        rows = x.reshape((math.prod(leading), *x.shape[len(leading) :])) if len(leading) > 1 else x
+        z = helper.get_output(self.input_to_hidden, rows, **self._kwargs)
+        return z.reshape((*leading, *z.shape[1:])) if len(leading) > 1 else z
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        h = self.nonlinearity(self.clipped(z + helper.get_output(self.hidden_to_hidden, state, **self._kwargs)))
+        return h, h
+
+
+@_documented
+class CustomRecurrentLayer(RNNLayer):
+    """A recurrent layer made of layers: `h = nonlinearity(input_to_hidden(x) + hidden_to_hidden(h_))`.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, ...).
+    input_to_hidden : Layer
+        The last of a chain that begins with an InputLayer for one step, (batch, ...). Its batch should be None: with
+        `precompute_input` it sees batch * time rows at once.
+    hidden_to_hidden : Layer
+        The last of a chain that begins with an InputLayer of the shape of its own output.
+    nonlinearity : callable or None
+    COMMON
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import CustomRecurrentLayer, DenseLayer, InputLayer
+    >>> l_in_hid = DenseLayer(InputLayer((None, 4)), num_units=5, nonlinearity=None)
+    >>> l_hid_hid = DenseLayer(InputLayer((None, 5)), num_units=5, nonlinearity=None, b=None)
+    >>> layer = CustomRecurrentLayer(InputLayer((None, None, 4)), l_in_hid, l_hid_hid)
+    >>> layer.output_shape, [p.name for p in layer.get_params()]
+    ((None, None, 5), ['hid_init', 'W', 'b', 'W'])
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        input_to_hidden: Any,
+        hidden_to_hidden: Any,
+        nonlinearity: Any = nonlinearities.rectify,
+        hid_init: Any = init.Constant(0.0),
+        backwards: bool = False,
+        learn_init: bool = False,
+        gradient_steps: int = -1,
+        grad_clipping: float = 0,
+        unroll_scan: bool = False,
+        precompute_input: bool = True,
+        mask_input: Any = None,
+        only_return_final: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
+        self.grad_clipping = grad_clipping
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        shape = incoming if isinstance(incoming, tuple) else incoming.output_shape
+        _check_connections(shape, input_to_hidden, hidden_to_hidden, precompute_input)
+        super().__init__(
+            incoming,
+            _FromLayers(input_to_hidden, hidden_to_hidden, self.nonlinearity, grad_clipping=grad_clipping),
+            hid_init,
+            learn_init,
+            backwards,
+            gradient_steps,
+            unroll_scan,
+            precompute_input,
+            mask_input,
+            only_return_final,
+            **kwargs,
+        )
+        self.hid_init = self.initial[""]
+
+    def get_params(self, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
+        """The parameters: the initial state, then those of `input_to_hidden` and of `hidden_to_hidden`."""
+        inner = [self.input_to_hidden, self.hidden_to_hidden]
+        own = super().get_params(unwrap_shared=unwrap_shared, **tags)
+        return own + helper.get_all_params(inner, unwrap_shared=unwrap_shared, **tags)
+
+    def reversed(self) -> Any:
+        raise ValueError(
+            f"{self!r} is made of layers, which cannot be copied: make a second layer with backwards=True, and give both "
+            "to Bidirectional"
+        )
+
+
+def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> None:
+    """Errors for layers that do not fit together, which name the shapes of both."""
+    a, b, c = i2h.output_shape, h2h.output_shape, _first_shape(h2h)
+
+    def fits(m: Any, n: Any) -> bool:
+        return len(m) == len(n) and all(p is None or q is None or p == q for p, q in zip(m, n, strict=True))
+
+    if any(size is None for size in b[1:]):
+        raise ValueError(f"hidden_to_hidden must give features of fixed sizes, its output has shape {b}")
+    if not fits(a[1:], b[1:]):
+        raise ValueError(
+            f"input_to_hidden and hidden_to_hidden must give the same shape after the batch: got input_to_hidden "
+            f"{a} and hidden_to_hidden {b}"
+        )
+    if c is not None and not fits(c[1:], b[1:]):
+        raise ValueError(f"hidden_to_hidden must give the shape that it takes: it takes {c} and gives {b}")
+    starts = _first_shape(i2h)
+    if starts is not None and len(shape) >= 3 and not fits(starts[1:], shape[2:]):
+        raise ValueError(
+            f"input_to_hidden must take one step of the input: it takes {starts}, a step of {shape} has the shape "
+            f"{(shape[0], *shape[2:])}"
+        )
+    rows = None if None in shape[:2] or not precompute else math.prod(shape[:2])
+    if precompute and a[0] is not None and rows is not None and a[0] != rows:
+        raise ValueError(
+            f"with precompute_input, input_to_hidden takes batch * time = {rows} rows at once, but its output has shape "
+            f"{a}: make it for any batch (None)"
+        )
+    if not precompute and not fits(a[:1], b[:1]):
+        raise ValueError(
+            f"input_to_hidden and hidden_to_hidden must have the same batch size, or None: got {a} and {b}"
+        )
+
+
+def _first_shape(layer: Layer) -> Any:
+    """The shape that a chain of layers takes, if it has one beginning."""
+    starts = [start for start in helper.get_all_layers(layer) if isinstance(start, InputLayer)]
+    return starts[0].shape if len(starts) == 1 else None
+
+
+@_documented
+class RecurrentLayer(CustomRecurrentLayer):
+    """A dense recurrent layer: `h = nonlinearity(x @ W_in_to_hid + h_ @ W_hid_to_hid + b)`.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, features...); features are flattened.
+    num_units : int
+    W_in_to_hid, W_hid_to_hid : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_units) and (num_units, num_units).
+    b : initializer, array, shared variable, expression or None
+        Of shape (num_units,); None for no bias.
+    nonlinearity : callable or None
+    COMMON
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import InputLayer, RecurrentLayer
+    >>> layer = RecurrentLayer(InputLayer((None, None, 4)), num_units=5, only_return_final=True, name="rnn")
+    >>> layer.output_shape, [p.name for p in layer.get_params(trainable=True)]
+    ((None, 5), ['rnn.input_to_hidden.W', 'rnn.input_to_hidden.b', 'rnn.hidden_to_hidden.W'])
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        W_in_to_hid: Any = init.Uniform(),
+        W_hid_to_hid: Any = init.Uniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.rectify,
+        hid_init: Any = init.Constant(0.0),
+        backwards: bool = False,
+        learn_init: bool = False,
+        gradient_steps: int = -1,
+        grad_clipping: float = 0,
+        unroll_scan: bool = False,
+        precompute_input: bool = True,
+        mask_input: Any = None,
+        only_return_final: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        shape = incoming if isinstance(incoming, tuple) else incoming.output_shape
+        if len(shape) < 3 or any(size is None for size in shape[2:]):
+            raise ValueError(
+                f"RecurrentLayer needs an input of shape (batch, time, features...), with features of fixed sizes, got {shape}"
+            )
+        prefix = f"{kwargs['name']}." if kwargs.get("name") else ""
+        l_in, l_hid = InputLayer((None, *shape[2:])), InputLayer((None, num_units))
+        self.num_units = num_units
+        super().__init__(
+            incoming,
+            DenseLayer(l_in, num_units, W_in_to_hid, b, None, name=f"{prefix}input_to_hidden"),
+            DenseLayer(l_hid, num_units, W_hid_to_hid, None, None, name=f"{prefix}hidden_to_hidden"),
+            nonlinearity,
+            hid_init,
+            backwards,
+            learn_init,
+            gradient_steps,
+            grad_clipping,
+            unroll_scan,
+            precompute_input,
+            mask_input,
+            only_return_final,
+            **kwargs,
+        )
+        self.W_in_to_hid, self.b = self.input_to_hidden.W, self.input_to_hidden.b
+        self.W_hid_to_hid = self.hidden_to_hidden.W
+
+    reversed = RNNLayer.reversed
+
+
+def _expose(layer: RNNLayer) -> None:
+    """Make the parameters of the gates attributes of the layer, as they are in Lasagne."""
+    for name, value in vars(layer.cell).items():
+        if name.startswith(("W_", "b_", "nonlinearity_")):
+            setattr(layer, name, value)
+
+
+@_documented
+class LSTMLayer(RNNLayer):
+    """A layer of long short-term memory: see `lasagne_like.cells.LSTM` for the equations.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, features...); features are flattened.
+    num_units : int
+    ingate, forgetgate, cell, outgate : Gate
+    nonlinearity : callable or None
+        Of the memory, on its way to the output.
+    cell_init : initializer, array, shared variable, expression or Layer
+        The initial memory, as `hid_init`.
+    COMMON
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import InputLayer, LSTMLayer
+    >>> layer = LSTMLayer(InputLayer((None, None, 4)), num_units=5)
+    >>> layer.output_shape, layer.W_in_to_forgetgate.shape, len(layer.get_params())
+    ((None, None, 5), (4, 5), 17)
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        ingate: Gate = Gate(),
+        forgetgate: Gate = Gate(),
+        cell: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
+        outgate: Gate = Gate(),
+        nonlinearity: Any = nonlinearities.tanh,
+        cell_init: Any = init.Constant(0.0),
+        hid_init: Any = init.Constant(0.0),
+        backwards: bool = False,
+        learn_init: bool = False,
+        peepholes: bool = True,
+        gradient_steps: int = -1,
+        grad_clipping: float = 0,
+        unroll_scan: bool = False,
+        precompute_input: bool = True,
+        mask_input: Any = None,
+        only_return_final: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        inner = LSTM(
+            num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=grad_clipping
+        )
+        super().__init__(
+            incoming,
+            inner,
+            {"cell": cell_init, "hid": hid_init},
+            learn_init,
+            backwards,
+            gradient_steps,
+            unroll_scan,
+            precompute_input,
+            mask_input,
+            only_return_final,
+            **kwargs,
+        )
+        self.num_units, self.peepholes, self.grad_clipping = num_units, peepholes, grad_clipping
+        self.nonlinearity = inner.nonlinearity
+        self.cell_init, self.hid_init = self.initial["cell"], self.initial["hid"]
+        _expose(self)
+
+
+@_documented
+class GRULayer(RNNLayer):
+    """A layer of gated recurrent units: see `lasagne_like.cells.GRU` for the equations.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, features...); features are flattened.
+    num_units : int
+    resetgate, updategate, hidden_update : Gate
+    COMMON
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import GRULayer, InputLayer
+    >>> layer = GRULayer(InputLayer((None, None, 4)), num_units=5, name="gru")
+    >>> [p.name for p in layer.get_params(regularizable=False)]
+    ['gru.b_updategate', 'gru.b_resetgate', 'gru.b_hidden_update', 'gru.hid_init']
+    """
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        resetgate: Gate = Gate(W_cell=None),
+        updategate: Gate = Gate(W_cell=None),
+        hidden_update: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
+        hid_init: Any = init.Constant(0.0),
+        backwards: bool = False,
+        learn_init: bool = False,
+        gradient_steps: int = -1,
+        grad_clipping: float = 0,
+        unroll_scan: bool = False,
+        precompute_input: bool = True,
+        mask_input: Any = None,
+        only_return_final: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            incoming,
+            GRU(num_units, resetgate, updategate, hidden_update, grad_clipping=grad_clipping),
+            hid_init,
+            learn_init,
+            backwards,
+            gradient_steps,
+            unroll_scan,
+            precompute_input,
+            mask_input,
+            only_return_final,
+            **kwargs,
+        )
+        self.num_units, self.grad_clipping = num_units, grad_clipping
+        self.nonlinearity_hid = hidden_update.nonlinearity
+        self.hid_init = self.initial[""]
+        _expose(self)

@@ -1,0 +1,494 @@
+"""`RNNLayer`: any cell, looped over time."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init, utils
+from lasagne_like.cells import Cell, StackedCells, unfold
+from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
+from lasagne_like.layers.base import Layer, MergeLayer
+
+__all__ = ["RNNLayer", "SelectLayer"]
+
+
+class RNNLayer(MergeLayer):
+    """A recurrent layer over any cell.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple, or a list, dict, ... of Layers
+        What the cell reads: (batch, time, features...). Several features are flattened to one axis, unless the cell says
+        otherwise. A structure of layers is for cells whose input has this structure.
+    cell : Cell or list of Cells
+        A list is a stack: each cell reads what the one before it gives.
+    initial_state : optional
+        The state before the first step. By default what the cell says (usually zeros). Or, for each tensor of the state
+        (in its structure; one for a state of one tensor): None for zeros; an initializer, array or shared variable of
+        shape (1, ...) that becomes a parameter; an expression of shape (batch, ...); or a Layer that gives that. One
+        Layer may also give the whole state: `SelectLayer(encoder, 1)`, say.
+    learn_init : bool
+        Whether the parameters of the initial state are trained. If none are given, they are made and start at 0.
+    backwards : bool
+        Go from the last step to the first. The output is in the order of time all the same.
+    gradient_steps : int
+        Back-propagate through the last so many steps only; -1: all.
+    unroll_scan : bool
+        No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
+    precompute_input : bool
+        Whether the part of the step that needs no state is written before the loop. The numbers are the same to rounding,
+        and the compiled code is, too: the compiler moves it there anyway.
+    mask_input : Layer or tuple, optional
+        Gives (batch, time), with zeros at the steps to skip, anywhere: the state stays as it was, the output too. Its
+        batch may be 1, for all sequences.
+    only_return_final : bool
+        Give the output of the last step only (the first one for `backwards`).
+    seq_lengths : Layer, tuple, array or expression, optional
+        Of shape (batch,): how many steps of each sequence count. What is behind them is as if masked.
+    zero_output_for_mask : bool
+        The output is 0 at masked steps.
+    return_state : bool
+        Give a pair: the output and the state after the last step. `SelectLayer` takes such outputs apart.
+    stateful : bool
+        Begin where the call before ended: the state is kept in shared variables, which a function has to update with
+        `get_updates(layer)`. `reset_states` begins anew.
+    time_major : bool
+        Input, mask and output have time as their first axis, and the batch as the second.
+    checkpoint : None, "sqrt", "all" or int
+        See `scanjit.scan`.
+    **kwargs
+        `name`; it comes before the names of the parameters.
+
+    Attributes
+    ----------
+    cell : the cell; a list became a `StackedCells`.
+    initial : the parameters or expressions of the initial state, by the name of the tensor in the state.
+    state_shape : the shape of the state (of one sequence), a structure.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or options exclude each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> import lasagne_like as lasagne
+    >>> from lasagne_like.cells import GRU, LSTM
+    >>> l_in = lasagne.layers.InputLayer((None, None, 3))
+    >>> l_rnn = lasagne.layers.RNNLayer(l_in, [LSTM(4), GRU(5)], only_return_final=True)
+    >>> l_rnn.output_shape
+    (None, 5)
+    >>> f = sj.function([l_in.input_var], lasagne.layers.get_output(l_rnn), mode="reference")
+    >>> f(np.ones((2, 7, 3))).shape, f(np.ones((1, 4, 3))).shape
+    ((2, 5), (1, 5))
+    """
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> RNNLayer:
+        self = super().__new__(cls)
+        self._arguments = (args, kwargs)
+        return self
+
+    def __init__(
+        self,
+        incoming: Any,
+        cell: Any,
+        initial_state: Any = None,
+        learn_init: bool = False,
+        backwards: bool = False,
+        gradient_steps: int = -1,
+        unroll_scan: bool = False,
+        precompute_input: bool = True,
+        mask_input: Any = None,
+        only_return_final: bool = False,
+        seq_lengths: Any = None,
+        zero_output_for_mask: bool = False,
+        return_state: bool = False,
+        stateful: bool = False,
+        time_major: bool = False,
+        checkpoint: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.incoming_structure = incoming if not isinstance(incoming, Layer) and not is_shape(incoming) else (None,)
+        incomings = flatten(incoming)
+        self._num_inputs = len(incomings)
+        self._mask_at = self._add(incomings, mask_input)
+        fixed = isinstance(seq_lengths, np.ndarray | list) or utils.is_expression(seq_lengths)
+        self._lengths = sj.as_tensor(seq_lengths) if fixed else None
+        self._lengths_at = self._add(incomings, None if fixed else seq_lengths)
+        self._layers_of_state = [leaf for leaf in _specs(initial_state) if isinstance(leaf, Layer)]
+        self._state_at = len(incomings)
+        super().__init__([*incomings, *self._layers_of_state], **kwargs)
+        self.cell = StackedCells(cell) if isinstance(cell, list | tuple) else cell
+        if not isinstance(self.cell, Cell):
+            raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
+        self.learn_init, self.backwards, self.gradient_steps = learn_init, backwards, gradient_steps
+        self.unroll_scan, self.precompute_input, self.only_return_final = unroll_scan, precompute_input, only_return_final
+        self.zero_output_for_mask, self.return_state, self.stateful = zero_output_for_mask, return_state, stateful
+        self.time_major, self.checkpoint = time_major, checkpoint
+        self._check_inputs()
+        if self.cell.name is None and self.cell.input_shape is None:
+            self.cell.name = self.name
+        self.cell.build(self._cell_input_shape())
+        self.params.update(self.cell.params)
+        self._begin_state(initial_state)
+
+    @staticmethod
+    def _add(incomings: list[Any], layer: Any) -> int | None:
+        """Where an optional input is among the inputs."""
+        if layer is None:
+            return None
+        incomings.append(layer)
+        return len(incomings) - 1
+
+    # ---- checks ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _time(self) -> int:
+        """Which axis of the input is time; the other one of the first two is the batch."""
+        return 0 if self.time_major else 1
+
+    def _check_inputs(self) -> None:
+        axes = "(time, batch" if self.time_major else "(batch, time"
+        for shape in self.input_shapes[: self._num_inputs]:
+            if len(shape) < 3:
+                raise ValueError(
+                    f"{self!r} needs an input of shape {axes}, features...), got {shape}: {len(shape)} dimensions"
+                )
+        first = self.input_shapes[0]
+        for shape in self.input_shapes[1 : self._num_inputs]:
+            if not _fits(first[:2], shape[:2]):
+                raise ValueError(f"the inputs of {self!r} differ in batch or time: {first} and {shape}")
+        if self._mask_at is not None:
+            mask = self.input_shapes[self._mask_at]
+            batch = mask[1 - self._time] if len(mask) == 2 else None
+            wanted = (first[0], first[1])
+            if len(mask) == 2 and batch == 1:  # it is stretched over the batch
+                wanted = (1, first[1]) if self._time == 1 else (first[0], 1)
+            if len(mask) != 2 or not _fits(wanted, mask):
+                raise ValueError(
+                    f"the mask of {self!r} has shape {mask}, but must have the shape {axes}) of the input "
+                    f"{first}: {first[:2]}"
+                )
+        if self._lengths_at is not None or self._lengths is not None:
+            given = self._lengths.shape if self._lengths is not None else self.input_shapes[self._lengths_at or 0]
+            lengths = tuple(size if isinstance(size, int) else None for size in given)
+            if len(lengths) != 1 or not _fits(lengths, (first[1 - self._time],)):
+                raise ValueError(
+                    f"seq_lengths of {self!r} has shape {lengths}, but must hold one number for each sequence of the "
+                    f"input {first}: ({first[1 - self._time]},)"
+                )
+        if self.unroll_scan and self.gradient_steps != -1:
+            raise ValueError(
+                f"unroll_scan back-propagates through all steps: gradient_steps must be -1, got {self.gradient_steps}"
+            )
+        if self.unroll_scan and first[self._time] is None:
+            raise ValueError(
+                f"unroll_scan needs a length that is known, but the input of {self!r} has shape {first}: give the size "
+                f"of axis {self._time} instead of None"
+            )
+
+    def _cell_input_shape(self) -> Any:
+        shapes = [shape[2:] for shape in self.input_shapes[: self._num_inputs]]
+        for shape, whole in zip(shapes, self.input_shapes, strict=False):
+            if any(size is None for size in shape):
+                raise ValueError(f"{self!r} needs features of fixed sizes, got an input of shape {whole}")
+        if self.cell.flattens_input:
+            shapes = [(math.prod(size for size in shape if size is not None),) for shape in shapes]
+        return self._structured(shapes)
+
+    def _structured(self, leaves: list[Any]) -> Any:
+        """What belongs to the inputs, in their structure."""
+        return leaves[0] if self.incoming_structure == (None,) else unflatten(self.incoming_structure, leaves)
+
+    # ---- the state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state_shape(self) -> Any:
+        """The shape of the state of one sequence."""
+        return self.cell.state_shape
+
+    def _begin_state(self, given: Any) -> None:
+        shapes, names = flatten(self.state_shape), paths(self.state_shape)
+        self.initial: dict[str, Any] = dict.fromkeys(names)
+        self._whole_state = isinstance(given, Layer) and not is_shape(given.output_shape)
+        if isinstance(given, Layer) and self._whole_state:
+            found = [shape[1:] for shape in matched(self.state_shape, given.output_shape, f"initial state {given!r}")]
+            for name, own, shape in zip(names, shapes, found, strict=True):
+                if own != shape:
+                    raise ValueError(
+                        f"the initial state {name or 'of'} {self!r} comes from {given!r} with shape (batch, *{shape}), "
+                        f"should be (batch, *{own})"
+                    )
+        else:
+            specs = [None] * len(shapes) if given is None else _matched_specs(self.state_shape, given)
+            for name, shape, spec in zip(names, shapes, specs, strict=True):
+                self.initial[name] = self._initial(name, shape, spec)
+        self._kept = [self._shared_state(name, shape) for name, shape in zip(names, shapes, strict=True)] if self.stateful else []
+
+    def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
+        """A layer or expression for one tensor of the initial state; a parameter is made. None for what the cell says."""
+        label = f"{name or 'hid'}_init"
+        if spec is None:
+            if not self.learn_init:
+                return None
+            spec = init.Constant(0.0)
+        if isinstance(spec, Layer):
+            found = spec.output_shape
+            batch = self.input_shapes[0][1 - self._time]
+            if len(found) != len(shape) + 1 or not _fits(found, (batch, *shape)):
+                raise ValueError(
+                    f"{label} of {self!r} comes from {spec!r} with shape {found}, should be {(batch, *shape)}"
+                )
+            return spec
+        if isinstance(spec, sj.Node) and not isinstance(spec, sj.SharedVariable) and spec.ndim == len(shape) + 1:
+            if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
+                found = tuple(size if isinstance(size, int) else None for size in spec.shape)
+                if not _fits(found[1:], shape):
+                    raise ValueError(f"{label} of {self!r} has shape {found}, should be {('batch', *shape)}")
+                return spec
+        return self.add_param(spec, (1, *shape), name=label, trainable=self.learn_init, regularizable=False)
+
+    def _shared_state(self, name: str, shape: tuple[int, ...]) -> sj.SharedVariable:
+        """The shared variable that keeps a part of the state from call to call."""
+        label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
+        batch = self.input_shapes[0][1 - self._time]
+        return sj.shared(np.zeros((batch or 1, *shape), sj.config.floatX), label, shape=(batch, *shape))
+
+    def init_state(self, batch: Any, inputs: Any = None) -> Any:
+        """The state before the first step.
+
+        Parameters
+        ----------
+        batch : int or integer scalar
+        inputs : list of expressions, optional
+            What the layers give that the state comes from; needed if there are any.
+        """
+        given = list(inputs or [])
+        if len(given) != len(self._layers_of_state):
+            raise ValueError(f"the initial state of {self!r} comes from layers: {self._layers_of_state}")
+        default = self.cell.init_state(batch)
+        if self._whole_state:
+            leaves = matched(self.state_shape, given[0], "initial state")
+        else:
+            own = zip(self.initial.values(), flatten(default), strict=True)
+            leaves = [
+                leaf if spec is None else given.pop(0) if isinstance(spec, Layer) else spec for spec, leaf in own
+            ]
+        shapes = flatten(self.state_shape)
+        stretched = [sj.broadcast_to(leaf, (batch, *shape)) for leaf, shape in zip(leaves, shapes, strict=True)]
+        return unflatten(self.state_shape, stretched)
+
+    def reset_states(self, batch_size: int | None = None) -> None:
+        """Let the next call of a stateful layer begin anew, from the initial state.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            The number of sequences from now on, where the layer does not fix it. As it was if not given.
+        """
+        if not self.stateful:
+            raise ValueError(f"{self!r} keeps no state: make it with stateful=True")
+        fixed = self.input_shapes[0][1 - self._time]
+        if fixed is not None and batch_size not in (None, fixed):
+            raise ValueError(f"{self!r} was made for batches of {fixed} sequences, it cannot take {batch_size}")
+        for variable, value in zip(self._kept, self._initial_values(batch_size), strict=True):
+            variable.set_value(value)
+
+    def _initial_values(self, batch_size: int | None) -> list[np.ndarray]:
+        batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
+        count = sj.lscalar("batch")
+        return list(sj.function([count], flatten(self.init_state(count)), mode="reference")(batch))
+
+    # ---- shape and output --------------------------------------------------------------------------------------------
+
+    def get_output_shape_for(self, input_shapes: Any) -> Any:
+        leading = tuple(input_shapes[0][:2])
+        batch = (leading[1 - self._time],)
+        if self.only_return_final:
+            leading = batch
+        shape = transform(lambda features: (*leading, *features), self.cell.output_shape)
+        if not self.return_state:
+            return shape
+        return shape, transform(lambda features: (*batch, *features), self.state_shape)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output; a structure of shapes if the output is one."""
+        return self.get_output_shape_for(self.input_shapes)
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
+        """The output for a list of inputs: what the cell reads, the mask, the lengths, then what the state comes from."""
+        x = self._structured([self._time_first(leaf) for leaf in inputs[: self._num_inputs]])
+        length, batch = flatten(x)[0].shape[:2]
+        if self.stateful:
+            shapes = flatten(self.state_shape)
+            kept = [sj.broadcast_to(v, (batch, *shape)) for v, shape in zip(self._kept, shapes, strict=True)]
+            state = unflatten(self.state_shape, kept)
+        else:
+            state = self.init_state(batch, inputs[self._state_at :])
+        outputs, final = unfold(
+            self.cell,
+            x,
+            state,
+            self._mask(inputs, length),
+            backwards=self.backwards,
+            gradient_steps=self.gradient_steps,
+            unroll=self.unroll_scan,
+            n_steps=self.input_shapes[0][self._time] if self.unroll_scan else None,
+            precompute=self.precompute_input,
+            zero_output_for_mask=self.zero_output_for_mask,
+            checkpoint=self.checkpoint,
+            **kwargs,
+        )
+        if self.stateful:
+            self.updates.update(zip(self._kept, flatten(final), strict=True))
+        return self._given_out(outputs, final)
+
+    def _given_out(self, outputs: Any, final: Any) -> Any:
+        """What was asked for of outputs (time first) and the last state."""
+        if self.only_return_final:
+            last = 0 if self.backwards else -1
+            outputs = transform(lambda rows: rows[last], outputs)
+        elif not self.time_major:
+            outputs = transform(lambda rows: sj.swapaxes(rows, 0, 1), outputs)
+        return (outputs, final) if self.return_state else outputs
+
+    def _time_first(self, x: Any) -> Any:
+        x = sj.as_tensor(x)
+        if self.cell.flattens_input and x.ndim > 3:
+            x = sj.flatten(x, 3)
+        return x if self.time_major else sj.swapaxes(x, 0, 1)
+
+    def _mask(self, inputs: Any, length: Any) -> Any:
+        """Which steps count, (time, batch): from the mask, the lengths, or both."""
+        mask = None
+        if self._mask_at is not None:
+            mask = sj.as_tensor(inputs[self._mask_at])
+            mask = mask if self.time_major else mask.dimshuffle(1, 0)
+        lengths = self._lengths if self._lengths_at is None else inputs[self._lengths_at]
+        if lengths is None:
+            return mask
+        inside = sj.arange(length)[:, None] < lengths[None, :]
+        return inside if mask is None else sj.logical_and(inside, sj.not_equal(mask, 0))
+
+    # ---- copies ------------------------------------------------------------------------------------------------------
+
+    def reversed(self) -> Any:
+        """A layer made with the same arguments, with parameters of its own, that goes the other way.
+
+        Parameters that were given as shared variables or expressions stay shared.
+        """
+        args, kwargs = self._arguments
+        signature = inspect.signature(type(self).__init__)
+        bound = signature.bind(self, *args, **kwargs)
+        extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+        own = {key: value for key, value in bound.arguments.items() if key != extra}
+        own |= bound.arguments.get(extra or "", {})
+        own.pop("self")
+        own["backwards"] = not self.backwards
+        if own.get("name") is not None:
+            own["name"] = f"{own['name']}_backwards"
+        return type(self)(**{key: _cloned(value) for key, value in own.items()})
+
+
+class SelectLayer(Layer):
+    """A part of the output of a layer that gives several tensors.
+
+    Parameters
+    ----------
+    incoming : Layer
+    *path : ints and strings
+        Positions in tuples and lists, keys of dicts, names of fields.
+    name : str, optional
+
+    Examples
+    --------
+    An encoder, and a decoder that begins where it ended:
+
+    >>> import lasagne_like as lasagne
+    >>> encoder = lasagne.layers.RNNLayer((None, None, 3), lasagne.cells.LSTM(5), return_state=True)
+    >>> lasagne.layers.SelectLayer(encoder, 1, "cell").output_shape
+    (None, 5)
+    >>> state = lasagne.layers.SelectLayer(encoder, 1)
+    >>> decoder = lasagne.layers.RNNLayer((None, None, 2), lasagne.cells.LSTM(5), initial_state=state)
+    """
+
+    def __init__(self, incoming: Layer, *path: int | str, name: str | None = None) -> None:
+        self.input_layer, self.input_shape, self.path = incoming, incoming.output_shape, path
+        self._begin(name)
+        self.get_output_shape_for(self.input_shape)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the part; a structure of shapes if the part is one."""
+        return self.get_output_shape_for(self.input_shape)
+
+    def _selected(self, value: Any) -> Any:
+        for i, key in enumerate(self.path):
+            try:
+                value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
+            except (AttributeError, KeyError, IndexError, TypeError) as error:
+                raise ValueError(
+                    f"{self!r}: there is no {key!r} at {'.'.join(map(str, self.path[:i])) or 'the top'} of the output "
+                    f"of {self.input_layer!r}, which has the shape {self.input_shape}"
+                ) from error
+        return value
+
+    def get_output_shape_for(self, input_shape: Any) -> Any:
+        return self._selected(input_shape)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return self._selected(input)
+
+
+def _cloned(value: Any) -> Any:
+    """A copy of an argument that has parameters of its own."""
+    if isinstance(value, Cell):
+        return value.clone()
+    if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
+        return type(value)(map(_cloned, value))
+    return value
+
+
+def _fits(a: Any, b: Any) -> bool:
+    """Whether two shapes may be the same."""
+    return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
+
+
+def _specs(value: Any) -> list[Any]:
+    """The specifications of the tensors of an initial state."""
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in _specs(item)]
+    if isinstance(value, tuple | list):
+        return [leaf for item in value for leaf in _specs(item)]
+    return [value]
+
+
+def _matched_specs(shapes: Any, given: Any) -> list[Any]:
+    """The specification for each tensor of a state, in its order."""
+    if is_shape(shapes):
+        return [given]
+    names = list(shapes) if isinstance(shapes, dict) else list(getattr(shapes, "_fields", range(len(shapes))))
+    children = list(shapes.values()) if isinstance(shapes, dict) else list(shapes)
+    if given is None:
+        parts = [None] * len(names)
+    elif isinstance(given, dict) and set(given) <= set(names):
+        parts = [given.get(name) for name in names]
+    elif isinstance(given, tuple | list) and len(given) == len(names):
+        parts = list(given)
+    else:
+        raise ValueError(
+            f"the initial state must have the parts {', '.join(map(str, names))} of the state {shapes}, got {given!r}"
+        )
+    return [spec for child, part in zip(children, parts, strict=True) for spec in _matched_specs(child, part)]

@@ -1,0 +1,206 @@
+"""What is asked of networks: order of layers, outputs with substitutions, shapes, parameters and their values."""
+
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lasagne_like as lasagne
+import scanjit as sj
+from lasagne_like.layers import (
+    ConcatLayer,
+    DenseLayer,
+    ElemwiseSumLayer,
+    ExpressionLayer,
+    InputLayer,
+    Layer,
+    count_params,
+    get_all_layers,
+    get_all_param_values,
+    get_all_params,
+    get_output,
+    get_output_shape,
+    get_updates,
+    set_all_param_values,
+)
+
+
+def add(layer: Any, number: float, name: str | None = None) -> Layer:
+    return ExpressionLayer(layer, lambda x: x + number, name=name)
+
+
+def test_layers_come_after_what_feeds_them() -> None:
+    a = InputLayer((None, 2))
+    b, c = add(a, 1), add(a, 2)
+    d = ElemwiseSumLayer([c, b])
+    assert get_all_layers(d) == [a, c, b, d]
+    assert get_all_layers([b, d]) == [a, b, c, d]
+    assert get_all_layers([d, b, d]) == [a, c, b, d]
+    assert get_all_layers(d, treat_as_input=[c]) == [c, a, b, d]
+    assert get_all_layers(d, treat_as_input=[b, c]) == [c, b, d]
+    assert get_all_layers(a) == [a]
+    assert get_all_layers([]) == []
+    floating = add((None, 2), 1)
+    assert get_all_layers(floating) == [floating]
+
+
+def test_a_layer_used_early_and_late_comes_once_and_first() -> None:
+    a = InputLayer((None, 2))
+    b = add(a, 1)
+    c = add(b, 1)
+    d = ElemwiseSumLayer([a, c, b])
+    assert get_all_layers(d) == [a, b, c, d]
+    assert get_all_layers([d, a]) == [a, b, c, d]
+
+
+def test_deep_networks_need_no_recursion() -> None:
+    layer: Layer = InputLayer((None, 2))
+    for _ in range(3000):
+        layer = add(layer, 1)
+    assert len(get_all_layers(layer)) == 3001
+    assert get_output(layer).ndim == 2
+
+
+def test_output_with_and_without_substitution(run: Callable[..., Any]) -> None:
+    a = InputLayer((None, 2), name="a")
+    b, c = add(a, 1), add(a, 10)
+    d = ElemwiseSumLayer([b, c])
+    ones = np.ones((1, 2))
+    assert run(get_output(d), {a.input_var: ones}).tolist() == [[13, 13]]
+    x = sj.matrix("x")
+    assert run(get_output(d, 2 * x), {x: ones}).tolist() == [[15, 15]]
+    assert run(get_output(d, ones)).tolist() == [[13, 13]]
+    assert run(get_output(d, {a: x}), {x: ones}).tolist() == [[13, 13]]
+    assert run(get_output(d, {b: x, c: 5 * ones}), {x: ones}).tolist() == [[6, 6]]
+    assert run(get_output(d, {b: x}), {x: ones, a.input_var: ones}).tolist() == [[12, 12]]
+    assert run(get_output(d, {a: x, b: 0 * ones}), {x: ones}).tolist() == [[11, 11]]
+    assert [v.tolist() for v in run(get_output([d, b, a], ones))] == [[[13, 13]], [[2, 2]], [[1, 1]]]
+    assert get_output(a) is a.input_var
+    assert get_output(d, {d: x}) is x
+
+
+def test_substituted_layers_above_the_output_do_no_harm() -> None:
+    a = InputLayer((None, 2))
+    b = add(a, 1)
+    assert get_output(a, {b: sj.matrix()}) is a.input_var
+
+
+def test_a_shared_variable_as_input(run: Callable[..., Any]) -> None:
+    a = InputLayer((None, 2))
+    data = sj.shared(np.ones((3, 2)))
+    assert run(get_output(add(a, 1), data)).tolist() == [[2, 2]] * 3
+
+
+def test_errors_of_inputs() -> None:
+    a, b = InputLayer((None, 2), name="a"), InputLayer((None, 2), name="b")
+    both = ConcatLayer([a, b])
+    with pytest.raises(ValueError, match=r"2 input layers.*'a'.*'b'"):
+        get_output(both, sj.matrix())
+    with pytest.raises(TypeError, match="int"):
+        get_output(both, {1: sj.matrix()})
+    with pytest.raises(TypeError, match="constant"):
+        get_output(add(a, 1), "data")
+    floating = add((None, 2), 1, name="floating")
+    with pytest.raises(ValueError, match="'floating'"):
+        get_output(add(floating, 1))
+    with pytest.raises(ValueError, match="2 input layers"):
+        get_output_shape(both, (3, 2))
+    assert get_output(add(floating, 1), {floating: sj.matrix()}).ndim == 2
+
+
+def test_keyword_arguments_reach_every_layer() -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Spy(Layer):
+        def get_output_for(self, input: Any, factor: float = 1, **kwargs: Any) -> Any:
+            seen.append({"factor": factor, **kwargs})
+            return input * factor
+
+    layer = Spy(Spy(InputLayer((None, 2))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        get_output(layer, deterministic=True, factor=3)
+    assert seen == [{"factor": 3, "deterministic": True}] * 2
+
+
+def test_unknown_keyword_arguments_are_warned_of() -> None:
+    layer = add(InputLayer((None, 2)), 1)
+    with pytest.warns(UserWarning, match=r"unused kwargs:\n\tdetermnistic \(perhaps you meant deterministic\)"):
+        get_output(layer, determnistic=True)
+    with pytest.warns(UserWarning, match="entirely_different$"):
+        get_output(layer, entirely_different=True)
+    layer.get_output_kwargs.append("entirely_different")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        get_output(layer, entirely_different=True)
+
+
+def test_warnings_name_the_line_of_the_caller() -> None:
+    with pytest.warns(UserWarning) as record:
+        get_output(add(InputLayer((None, 2)), 1), unknown=True)
+    assert record[0].filename == __file__
+
+
+def test_output_shapes() -> None:
+    a = InputLayer((None, 20))
+    b = DenseLayer(a, 5)
+    c = ConcatLayer([b, a])
+    assert get_output_shape(c) == (None, 25)
+    assert get_output_shape([c, b]) == [(None, 25), (None, 5)]
+    assert get_output_shape(c, (7, 20)) == (7, 25)
+    assert get_output_shape([c, a], {a: (7, 20)}) == [(7, 25), (7, 20)]
+    assert get_output_shape(c, {b: (7, 6)}) == (7, 26)
+    assert get_output_shape(c, {}) == (None, 25)
+
+
+def network() -> DenseLayer:
+    hidden = DenseLayer(InputLayer((None, 3)), 4, name="hidden")
+    return DenseLayer(hidden, 2, b=None, name="out")
+
+
+def test_parameters_of_networks() -> None:
+    net = network()
+    assert [p.name for p in get_all_params(net)] == ["hidden.W", "hidden.b", "out.W"]
+    assert [p.name for p in get_all_params([net, net.input_layer])] == ["hidden.W", "hidden.b", "out.W"]
+    assert [p.name for p in get_all_params(net, regularizable=False)] == ["hidden.b"]
+    assert count_params(net) == 3 * 4 + 4 + 8
+    assert count_params(net, regularizable=True) == 20
+
+
+def test_values_of_parameters() -> None:
+    net = network()
+    values = get_all_param_values(net)
+    set_all_param_values(net, [v + 1 for v in values])
+    for before, after in zip(values, get_all_param_values(net), strict=True):
+        np.testing.assert_array_equal(before + 1, after)
+    set_all_param_values(net, [np.zeros(4)], regularizable=False)
+    assert not net.input_layer.b.get_value().any()  # type: ignore[union-attr]
+    restored = pickle.loads(pickle.dumps(get_all_param_values(net)))
+    set_all_param_values(net, restored)
+
+
+def test_errors_of_values_show_both_shapes_and_change_nothing() -> None:
+    net = network()
+    values = get_all_param_values(net)
+    with pytest.raises(ValueError, match=r"2 values to set 3 parameters.*hidden.W \(3, 4\).*shapes \(3, 4\), \(4,\)"):
+        set_all_param_values(net, values[:2])
+    with pytest.raises(ValueError, match=r"parameter 2 \(out.W\) has shape \(4, 2\).*shape \(2, 4\)"):
+        set_all_param_values(net, [values[0] + 1, values[1], values[2].T])
+    np.testing.assert_array_equal(get_all_param_values(net)[0], values[0])
+
+
+def test_updates_are_those_of_the_last_output_that_had_any() -> None:
+    first = lasagne.layers.BatchNormLayer(InputLayer((None, 2)), name="first")
+    second = lasagne.layers.BatchNormLayer(first, name="second")
+    assert get_updates(second) == {}
+    get_output(second)
+    assert [v.name for v in get_updates(second)] == ["first.mean", "first.inv_std", "second.mean", "second.inv_std"]
+    assert len(get_updates(first)) == 2
+    before = dict(get_updates(second))
+    get_output(second, deterministic=True)
+    assert all(get_updates(second)[key] is value for key, value in before.items())
+    get_output(second, sj.matrix())
+    assert not any(get_updates(second)[key] is value for key, value in before.items())

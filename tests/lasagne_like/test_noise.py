@@ -1,0 +1,86 @@
+"""Dropout and noise: what they do to many numbers, and which of them share a decision."""
+
+import numpy as np
+import pytest
+
+import lasagne_like as lasagne
+import scanjit as sj
+from lasagne_like.layers import (
+    DropoutLayer,
+    GaussianNoiseLayer,
+    InputLayer,
+    dropout_channels,
+    dropout_locations,
+    get_output,
+)
+
+random = pytest.mark.skipif(not hasattr(sj, "random"), reason="the engine draws no random numbers yet")
+
+
+def sampled(layer: lasagne.layers.Layer, value: np.ndarray) -> np.ndarray:
+    return sj.function([], get_output(layer, value), mode="reference")()
+
+
+def test_deterministic_output_is_the_input() -> None:
+    l_in = InputLayer((None, 20))
+    assert get_output(DropoutLayer(l_in), deterministic=True) is l_in.input_var
+    assert get_output(GaussianNoiseLayer(l_in), deterministic=True) is l_in.input_var
+    assert get_output(DropoutLayer(l_in, p=0)) is l_in.input_var
+    assert get_output(GaussianNoiseLayer(l_in, sigma=0.0)) is l_in.input_var
+
+
+@random
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rescale", [True, False])
+def test_dropout(rescale: bool, dtype: str) -> None:
+    result = sampled(DropoutLayer(InputLayer((None, 500)), p=0.3, rescale=rescale), np.ones((100, 500), dtype))
+    assert result.dtype == dtype
+    assert abs((result == 0).mean() - 0.3) < 0.01
+    np.testing.assert_allclose(np.unique(result), [0, 1 / 0.7 if rescale else 1], rtol=1e-6)
+
+
+@random
+def test_masks_are_shared_along_axes() -> None:
+    ones = np.ones((50, 20, 30))
+    result = sampled(DropoutLayer(InputLayer((None, None, 30)), shared_axes=(1,)), ones)
+    assert (result == result[:, :1]).all() and 0.4 < (result[:, 0] == 0).mean() < 0.6
+    result = sampled(DropoutLayer(InputLayer((None, None, 30)), shared_axes=(0, -1)), ones)
+    assert (result == result[:1, :, :1]).all()
+    result = sampled(dropout_channels(InputLayer((None, 20, 30)), p=0.4), ones)
+    assert (result == result[:, :, :1]).all() and 0.3 < (result == 0).mean() < 0.5
+    result = sampled(dropout_locations(InputLayer((None, 20, 30)), 0.4), ones)
+    assert (result == result[:, :1]).all() and 0.3 < (result == 0).mean() < 0.5
+
+
+@random
+def test_probability_may_be_a_variable() -> None:
+    p = sj.shared(0.1, "p")
+    layer = DropoutLayer(InputLayer((None, 100)), p=p)
+    f = sj.function([], get_output(layer, np.ones((200, 100))), mode="reference")
+    assert abs((f() == 0).mean() - 0.1) < 0.02
+    p.set_value(0.8)
+    assert abs((f() == 0).mean() - 0.8) < 0.02
+
+
+@random
+def test_gaussian_noise() -> None:
+    result = sampled(GaussianNoiseLayer(InputLayer((None, 500)), sigma=0.5), np.full((100, 500), 3.0, "float32"))
+    assert result.dtype == np.float32
+    assert abs(result.mean() - 3) < 0.01 and abs(result.std() - 0.5) < 0.01
+
+
+@random
+def test_layers_that_share_dropout_share_its_mask() -> None:
+    dropped = DropoutLayer(InputLayer((None, 50)))
+    a, b = (lasagne.layers.ExpressionLayer(dropped, lambda x, k=k: x * k) for k in (1, 2))
+    first, second = sj.function([], get_output([a, b], np.ones((4, 50))), mode="reference")()
+    np.testing.assert_array_equal(2 * first, second)
+
+
+@random
+def test_the_seed_of_the_package_makes_masks_reproducible() -> None:
+    results = []
+    for _ in range(2):
+        lasagne.random.set_rng(np.random.default_rng(5))
+        results.append(sampled(DropoutLayer(InputLayer((None, 50))), np.ones((4, 50))))
+    np.testing.assert_array_equal(*results)
