@@ -141,7 +141,7 @@ def test_lowerings_are_expressions_over_the_operands() -> None:
             for dtype in map(np.dtype, op.dtypes):
                 for arrays, params in cases(op, str(dtype))[:1]:
                     text = op.text([a.dtype for a in arrays], **params)
-                    compile(text.format(*"abc", T="f32x8"), op.name, "eval")
+                    compile(text.format(*"abcdefgh", T="f32x8"), op.name, "eval")
         elif isinstance(op, Reduction):
             compile(op.combine.format("a", "b"), op.name, "eval")
 
