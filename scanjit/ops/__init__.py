@@ -1,8 +1,20 @@
 """The op table. Each op is defined whole, in one place: see `scanjit.ir.Op` for what that takes."""
 
-from scanjit.ops import elementwise, expect, index, linalg, reduce, scan, shape
+from scanjit.ops import elementwise, expect, index, linalg, random, reduce, scan, shape
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.reduce import Reduction
 from scanjit.ops.shape import View
 
-__all__ = ["Elementwise", "Reduction", "View", "elementwise", "expect", "index", "linalg", "reduce", "scan", "shape"]
+__all__ = [
+    "Elementwise",
+    "Reduction",
+    "View",
+    "elementwise",
+    "expect",
+    "index",
+    "linalg",
+    "random",
+    "reduce",
+    "scan",
+    "shape",
+]

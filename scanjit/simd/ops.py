@@ -210,6 +210,8 @@ def _table_op(name: str) -> Op:
         _need(len(args) == function.arity, f"takes {function.arity} operands, got {len(args)}")
         common = _common(args)
         _need(common.kind.family in function.families, f"not defined for {common.kind.name} vectors")
+        if function.result in KINDS:
+            return signature(simd_type(KINDS[function.result], common.lanes), *args)
         result = {"same": common, "mask": mask_type(common.lanes), "one": simd_type(common.kind, 1)}[function.result]
         return signature(result, *args)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import arith, math_erf, math_exp, math_log, math_pow, math_rest, math_trig
+from . import arith, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
 from .lanes import Lanes, fma, rint, sqrt
 
 
@@ -21,7 +21,8 @@ class Function(NamedTuple):
     families : str
         Allowed element families, of ``"f"``, ``"i"``, ``"u"``, ``"b"``.
     result : str
-        ``"same"`` type, a ``"mask"`` of as many lanes, or the same kind with ``"one"`` lane.
+        ``"same"`` type, a ``"mask"`` of as many lanes, the same kind with ``"one"`` lane, or another kind's name with
+        as many lanes.
     inline : bool
         True for a handful of instructions, which need no function of their own.
     """
@@ -98,6 +99,12 @@ FUNCTIONS: dict[str, Function] = {
     "arccos": Function(math_rest.from_libm("acos")),
     "arctan": Function(math_rest.from_libm("atan")),
     "arctan2": Function(math_rest.from_libm("atan2"), 2),
+    "random_bits": Function(math_random.random_bits, 3, "i"),
+    "random_uniform_f32": Function(math_random.random_uniform_f32, 3, "i", "f32"),
+    "random_uniform_f64": Function(math_random.random_uniform_f64, 3, "i", "f64"),
+    "random_normal_f32": Function(math_random.random_normal_f32, 3, "i", "f32"),
+    "random_normal_f64": Function(math_random.random_normal_f64, 3, "i", "f64"),
+    "random_shuffle": Function(math_random.random_shuffle, 4, "i"),
     "reduce_add": Function(arith.tree(lambda a, b: a + b), 1, "fiu", "one", True),
     "reduce_mul": Function(arith.tree(lambda a, b: a * b), 1, "fiu", "one", True),
     "reduce_min": Function(arith.tree(arith.minimum), 1, "fiu", "one", True),

@@ -1,0 +1,119 @@
+"""Random numbers of counters: what `scanjit.ops.random` defines, over vectors of int64.
+
+Words of 32 bits are the lower halves of lanes of 64; what their upper halves hold does not matter, and is masked where
+a word is multiplied: that is one instruction where the CPU multiplies 32 by 32 bits, and the mask is then none.
+No fma: its single rounding would give other numbers than the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ops.random import (
+    INCREMENTS,
+    LN2,
+    LOG_TAIL,
+    MANTISSA,
+    MULTIPLIERS,
+    ROUNDS,
+    SHUFFLES,
+    SINE,
+    SQRT_HALF,
+)
+
+from .kinds import KINDS, Kind
+from .lanes import Lanes, bits, select, sqrt
+
+WORD = 0xFFFFFFFF
+I32, F32, F64 = KINDS["i32"], KINDS["f32"], KINDS["f64"]
+Words = tuple[Lanes, Lanes, Lanes, Lanes]
+
+
+def philox(key: Lanes, block: Lanes, index: Lanes) -> Words:
+    """The four words of a key and a counter, whose halves are the index and the block; upper halves are not clear."""
+    c0, c1, c2, c3 = index, index >> 32, block, block >> 32
+    k0, k1 = key, key >> 32
+    for _ in range(ROUNDS):
+        p0, p1 = (c0 & WORD) * MULTIPLIERS[0], (c2 & WORD) * MULTIPLIERS[1]
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1, (p0 >> 32) ^ c3 ^ k1, p0
+        k0, k1 = k0 + INCREMENTS[0], k1 + INCREMENTS[1]
+    return c0, c1, c2, c3
+
+
+def random_bits(key: Lanes, block: Lanes, index: Lanes) -> Lanes:
+    """64 bits: the first two words."""
+    low, high, _, _ = philox(key, block, index)
+    return (low & WORD) | (high << 32)
+
+
+def _upper(word: Lanes, dropped: int, kind: Kind) -> Lanes:
+    """A word without its lowest bits, as floats. Through int32, for which every CPU has the conversion."""
+    return ((word & WORD) >> dropped).cast(I32).cast(kind)
+
+
+def _unit(w0: Lanes, w1: Lanes) -> Lanes:
+    """53 bits as a float64, at least 0 and below 1; every step is exact."""
+    return (_upper(w1, 5, F64) * 2.0**26 + _upper(w0, 6, F64)) * 2.0**-53
+
+
+def random_uniform_f32(key: Lanes, block: Lanes, index: Lanes) -> Lanes:
+    """24 bits as a float32, at least 0 and below 1."""
+    return _upper(philox(key, block, index)[0], 8, F32) * 2.0**-24
+
+
+def random_uniform_f64(key: Lanes, block: Lanes, index: Lanes) -> Lanes:
+    """53 bits as a float64, at least 0 and below 1."""
+    return _unit(*philox(key, block, index)[:2])
+
+
+def random_normal_f32(key: Lanes, block: Lanes, index: Lanes) -> Lanes:
+    """A standard normal float32."""
+    w0, w1, _, _ = philox(key, block, index)
+    return _normal((_upper(w0, 1, F32) + 0.5) * 2.0**-31, w1.cast(I32).cast(F32) * 2.0**-32)
+
+
+def random_normal_f64(key: Lanes, block: Lanes, index: Lanes) -> Lanes:
+    """A standard normal float64."""
+    w0, w1, w2, w3 = philox(key, block, index)
+    angle = w3.cast(I32).cast(F64) * 2.0**-32 + _upper(w2, 11, F64) * 2.0**-53
+    return _normal(1.0 - _unit(w0, w1), angle)
+
+
+def _normal(length: Lanes, angle: Lanes) -> Lanes:
+    return sqrt(_log(length) * -2.0) * (angle * _horner(angle * angle, SINE[length.kind.dtype.name]))
+
+
+def _horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    result = x.splat(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + coefficient
+    return result
+
+
+def _log(x: Lanes) -> Lanes:
+    name = x.kind.dtype.name
+    whole = bits(x)
+    power = (whole - SQRT_HALF[name]) >> MANTISSA[name]
+    f = (whole - (power << MANTISSA[name])).bitcast(x.kind) - 1.0
+    s = f / (f + 2.0)
+    z = s * s
+    square = f * f * 0.5
+    rest = f - (square - s * (square + z * _horner(z, LOG_TAIL[name])))
+    return power.cast(I32).cast(x.kind) * LN2[name] + rest
+
+
+def random_shuffle(key: Lanes, block: Lanes, index: Lanes, size: Lanes) -> Lanes:
+    """Where a permutation of 0 ... size - 1 takes an index: a loop, four rounds an iteration."""
+    one = index.splat(1)
+
+    def rounds(position: Lanes, turn: Lanes) -> tuple[Lanes, Lanes]:
+        for word in philox(key, block, (turn << 32) | WORD):
+            partner = (((word & WORD) * size) >> 32 & WORD) - position
+            partner = select(partner < 0, partner + size, partner)
+            decider = select(partner > position, partner, position) & WORD
+            moves = (philox(key, block, (turn << 32) | decider)[0] & 1) != 0
+            position = select(moves, partner, position)
+            turn = turn + one
+        return position, turn
+
+    return index.repeat((index, one), lambda _, turn: turn <= SHUFFLES, rounds)[0]
