@@ -17,6 +17,6 @@ A network, its loss, and a function that trains it:
 [(4, 8), (8,), (8, 3), (3,)]
 """
 
-from lasagne_like import init, layers, nonlinearities, objectives, random, regularization, updates, utils
+from lasagne_like import cells, init, layers, nonlinearities, objectives, random, regularization, updates, utils
 
-__all__ = ["init", "layers", "nonlinearities", "objectives", "random", "regularization", "updates", "utils"]
+__all__ = ["cells", "init", "layers", "nonlinearities", "objectives", "random", "regularization", "updates", "utils"]

@@ -1,6 +1,7 @@
 """Layers, and what is asked of networks of them."""
 
 from lasagne_like.layers.base import *  # noqa: F403
+from lasagne_like.layers.bidirectional import *  # noqa: F403
 from lasagne_like.layers.conv import *  # noqa: F403
 from lasagne_like.layers.crop import *  # noqa: F403
 from lasagne_like.layers.dense import *  # noqa: F403
@@ -10,5 +11,7 @@ from lasagne_like.layers.input import *  # noqa: F403
 from lasagne_like.layers.merge import *  # noqa: F403
 from lasagne_like.layers.noise import *  # noqa: F403
 from lasagne_like.layers.normalization import *  # noqa: F403
+from lasagne_like.layers.recurrent import *  # noqa: F403
+from lasagne_like.layers.rnn import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403

@@ -211,6 +211,6 @@ def _shape_of(incoming: Any) -> Shape:
     return incoming.output_shape
 
 
-def _check_positive(shape: Shape, layer: Layer, what: str) -> None:
-    if any(size is not None and size <= 0 for size in shape):
+def _check_positive(shape: Any, layer: Layer, what: str) -> None:
+    if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
         raise ValueError(f"cannot create {layer!r}: {what}={shape} has a size that is not positive")

@@ -28,8 +28,8 @@ class Bidirectional(MergeLayer):
     cell_or_layer : RNNLayer (LSTMLayer, GRULayer, ...), Cell or list of Cells
         The one direction. For a cell `incoming` says what to read, and further arguments go to `RNNLayer`.
     merge : "concat", "sum", "mul", "ave" or None
-        What becomes of the two outputs: put side by side (along the last axis), added, multiplied, averaged, or given as
-        a pair.
+        What becomes of the two outputs: put side by side (along the last axis), added, multiplied, averaged, or given
+        as a pair.
     incoming : Layer or tuple, optional
         For a cell.
     backward : RNNLayer, optional
@@ -66,12 +66,16 @@ class Bidirectional(MergeLayer):
             raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:
-                raise ValueError(f"Bidirectional with a cell needs to know what it reads: give incoming, got {cell_or_layer!r}")
+                raise ValueError(
+                    f"Bidirectional with a cell needs to know what it reads: give incoming, got {cell_or_layer!r}"
+                )
             if name is not None:
                 kwargs["name"] = f"{name}.forward"
             cell_or_layer = RNNLayer(incoming, cell_or_layer, **kwargs)
         elif incoming is not None or kwargs:
-            raise ValueError(f"{cell_or_layer!r} is a layer: it has its input and its options ({sorted(kwargs)}) already")
+            raise ValueError(
+                f"{cell_or_layer!r} is a layer: it has its input and its options ({sorted(kwargs)}) already"
+            )
         for layer in (cell_or_layer, *([] if backward is None else [backward])):
             if not isinstance(layer, RNNLayer):
                 raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -39,10 +40,17 @@ _COMMON = """
 """
 
 
+_PEEPHOLES = """
+    peepholes : bool
+        Whether the gates see the memory cells."""
+
+
 def _documented(cls: type) -> type:
-    peepholes = "\n    peepholes : bool\n        Whether the gates see the memory cells." if cls.__name__ == "LSTMLayer" else ""
+    """Fill in what the layers have in common."""
+    peepholes = _PEEPHOLES if cls.__name__ == "LSTMLayer" else ""
     state = "(1, ...)" if cls.__name__ == "CustomRecurrentLayer" else "(1, num_units)"
-    cls.__doc__ = (cls.__doc__ or "").replace("    COMMON\n", _COMMON.format(peepholes=peepholes, state=state).lstrip("\n"))
+    common = _COMMON.format(peepholes=peepholes, state=state).lstrip("\n")
+    cls.__doc__ = (cls.__doc__ or "").replace("    COMMON\n", common)
     return cls
 
 
@@ -58,10 +66,8 @@ class _FromLayers(Cell):
         self._kwargs: dict[str, Any] = {}
 
     def begin(self, batch: Any, **kwargs: Any) -> Cell:
-        other = _FromLayers(
-            self.input_to_hidden, self.hidden_to_hidden, self.nonlinearity, grad_clipping=self.grad_clipping, name=self.name
-        )
-        other.input_shape, other._kwargs = self.input_shape, kwargs
+        other = copy.copy(self)
+        other._kwargs = kwargs
         return other
 
     def precompute(self, x: Any) -> Any:
@@ -146,8 +152,8 @@ class CustomRecurrentLayer(RNNLayer):
 
     def reversed(self) -> Any:
         raise ValueError(
-            f"{self!r} is made of layers, which cannot be copied: make a second layer with backwards=True, and give both "
-            "to Bidirectional"
+            f"{self!r} is made of layers, which cannot be copied: make a second layer with backwards=True, and give "
+            "both to Bidirectional"
         )
 
 
@@ -176,8 +182,8 @@ def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> 
     rows = None if None in shape[:2] or not precompute else math.prod(shape[:2])
     if precompute and a[0] is not None and rows is not None and a[0] != rows:
         raise ValueError(
-            f"with precompute_input, input_to_hidden takes batch * time = {rows} rows at once, but its output has shape "
-            f"{a}: make it for any batch (None)"
+            f"with precompute_input, input_to_hidden takes batch * time = {rows} rows at once, but its output has the "
+            f"shape {a}: make it for any batch (None)"
         )
     if not precompute and not fits(a[:1], b[:1]):
         raise ValueError(
@@ -237,7 +243,8 @@ class RecurrentLayer(CustomRecurrentLayer):
         shape = incoming if isinstance(incoming, tuple) else incoming.output_shape
         if len(shape) < 3 or any(size is None for size in shape[2:]):
             raise ValueError(
-                f"RecurrentLayer needs an input of shape (batch, time, features...), with features of fixed sizes, got {shape}"
+                "RecurrentLayer needs an input of shape (batch, time, features...), with features of fixed sizes, got "
+                f"{shape}"
             )
         prefix = f"{kwargs['name']}." if kwargs.get("name") else ""
         l_in, l_hid = InputLayer((None, *shape[2:])), InputLayer((None, num_units))
@@ -317,9 +324,7 @@ class LSTMLayer(RNNLayer):
         only_return_final: bool = False,
         **kwargs: Any,
     ) -> None:
-        inner = LSTM(
-            num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=grad_clipping
-        )
+        inner = LSTM(num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=grad_clipping)
         super().__init__(
             incoming,
             inner,

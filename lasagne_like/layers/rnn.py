@@ -23,8 +23,8 @@ class RNNLayer(MergeLayer):
     Parameters
     ----------
     incoming : Layer or tuple, or a list, dict, ... of Layers
-        What the cell reads: (batch, time, features...). Several features are flattened to one axis, unless the cell says
-        otherwise. A structure of layers is for cells whose input has this structure.
+        What the cell reads: (batch, time, features...). Several features are flattened to one axis, unless the cell
+        says otherwise. A structure of layers is for cells whose input has this structure.
     cell : Cell or list of Cells
         A list is a stack: each cell reads what the one before it gives.
     initial_state : optional
@@ -41,8 +41,8 @@ class RNNLayer(MergeLayer):
     unroll_scan : bool
         No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
     precompute_input : bool
-        Whether the part of the step that needs no state is written before the loop. The numbers are the same to rounding,
-        and the compiled code is, too: the compiler moves it there anyway.
+        Whether the part of the step that needs no state is written before the loop. The numbers are the same to
+        rounding, and so is the speed: the compiler moves it there anyway.
     mask_input : Layer or tuple, optional
         Gives (batch, time), with zeros at the steps to skip, anywhere: the state stays as it was, the output too. Its
         batch may be 1, for all sequences.
@@ -131,7 +131,11 @@ class RNNLayer(MergeLayer):
         if not isinstance(self.cell, Cell):
             raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
         self.learn_init, self.backwards, self.gradient_steps = learn_init, backwards, gradient_steps
-        self.unroll_scan, self.precompute_input, self.only_return_final = unroll_scan, precompute_input, only_return_final
+        self.unroll_scan, self.precompute_input, self.only_return_final = (
+            unroll_scan,
+            precompute_input,
+            only_return_final,
+        )
         self.zero_output_for_mask, self.return_state, self.stateful = zero_output_for_mask, return_state, stateful
         self.time_major, self.checkpoint = time_major, checkpoint
         self._check_inputs()
@@ -232,10 +236,14 @@ class RNNLayer(MergeLayer):
             specs = [None] * len(shapes) if given is None else _matched_specs(self.state_shape, given)
             for name, shape, spec in zip(names, shapes, specs, strict=True):
                 self.initial[name] = self._initial(name, shape, spec)
-        self._kept = [self._shared_state(name, shape) for name, shape in zip(names, shapes, strict=True)] if self.stateful else []
+        self._kept = (
+            [self._shared_state(name, shape) for name, shape in zip(names, shapes, strict=True)]
+            if self.stateful
+            else []
+        )
 
     def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
-        """A layer or expression for one tensor of the initial state; a parameter is made. None for what the cell says."""
+        """A layer, expression or new parameter for one tensor of the initial state. None: what the cell says."""
         label = f"{name or 'hid'}_init"
         if spec is None:
             if not self.learn_init:
@@ -280,9 +288,7 @@ class RNNLayer(MergeLayer):
             leaves = matched(self.state_shape, given[0], "initial state")
         else:
             own = zip(self.initial.values(), flatten(default), strict=True)
-            leaves = [
-                leaf if spec is None else given.pop(0) if isinstance(spec, Layer) else spec for spec, leaf in own
-            ]
+            leaves = [leaf if spec is None else given.pop(0) if isinstance(spec, Layer) else spec for spec, leaf in own]
         shapes = flatten(self.state_shape)
         stretched = [sj.broadcast_to(leaf, (batch, *shape)) for leaf, shape in zip(leaves, shapes, strict=True)]
         return unflatten(self.state_shape, stretched)
@@ -326,7 +332,7 @@ class RNNLayer(MergeLayer):
         return self.get_output_shape_for(self.input_shapes)
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
-        """The output for a list of inputs: what the cell reads, the mask, the lengths, then what the state comes from."""
+        """The output for a list: what the cell reads, the mask, the lengths, what the state comes from."""
         x = self._structured([self._time_first(leaf) for leaf in inputs[: self._num_inputs]])
         length, batch = flatten(x)[0].shape[:2]
         if self.stateful:

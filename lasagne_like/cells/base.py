@@ -1,0 +1,228 @@
+"""What a cell is: one step of a recurrence, with its parameters."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import utils
+from lasagne_like.cells.structure import flatten, is_shape, transform
+
+__all__ = ["Cell"]
+
+
+class Cell:
+    """One step of a recurrence. Subclasses say what it needs (`make_params`), keeps (`state_shape`) and does (`step`).
+
+    A cell knows nothing of time, batches or masks: `lasagne_like.layers.RNNLayer` loops over it, and
+    `lasagne_like.cells.step_function` compiles it for one step a call, with the same parameters.
+
+    What a subclass defines:
+
+    - `make_params(input_shape)`, which calls `add_param`;
+    - `state_shape`: the shape of the state of one sequence, such as `(num_units,)`; or a tuple, dict, named tuple or
+      dataclass of shapes; or None;
+    - `output_shape`: the shape of the output of one step. By default that of the state, if this is one tensor;
+    - `step(x, state)`, which returns `(output, state)`; all tensors have the batch as their first axis.
+
+    Optionally it defines, in place of `step`, its two halves: `precompute(x)` for what does not depend on the state (it
+    works on any number of leading axes, so all of time can be done at once), and `recur(z, state)` for the rest. (The
+    compiler moves such products out of the loop by itself; the halves make it visible.) `init_state` may say what the
+    state is before the first step, `begin` what is done once before a loop.
+
+    Parameters
+    ----------
+    grad_clipping : float
+        Gradients that reach the pre-activations of a step are cut to +- this value; 0 leaves them alone.
+    name : str, optional
+        It comes before the names of the parameters ("name.W").
+
+    Attributes
+    ----------
+    input_shape : the shape of the input of one step, without the batch; None before `build`.
+    params : an ordered dict from each parameter to the set of its tags; those of the cells inside are among them.
+    flattens_input : whether layers flatten all features of the input into one axis. True if a subclass does not say.
+
+    Examples
+    --------
+    A new cell:
+
+    >>> import numpy as np
+    >>> import lasagne_like as lasagne
+    >>> class Leaky(lasagne.cells.Cell):
+    ...     def __init__(self, num_units, rate=0.1, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.rate, self.state_shape = rate, (num_units,)
+    ...
+    ...     def make_params(self, input_shape):
+    ...         sizes = (input_shape[0], *self.state_shape)
+    ...         self.W = self.add_param(lasagne.init.GlorotUniform(), sizes, name="W")
+    ...
+    ...     def step(self, x, h):
+    ...         h = (1 - self.rate) * h + self.rate * np.tanh(x @ self.W)
+    ...         return h, h
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), Leaky(5))
+    >>> layer.output_shape, layer.get_params()
+    ((None, None, 5), [<shared W: float64(3, 5)>])
+    """
+
+    flattens_input: bool = True
+    state_shape: Any = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Cell:
+        self = super().__new__(cls)
+        self._arguments = (args, kwargs)
+        return self
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
+        self.grad_clipping, self.name = grad_clipping, name
+        self.params: OrderedDict[sj.Node, set[str]] = OrderedDict()
+        self.input_shape: Any = None
+
+    def __repr__(self) -> str:
+        name = getattr(self, "name", None)
+        return f"<{type(self).__name__}{f' {name!r}' if name else ''}>"
+
+    # ---- parameters --------------------------------------------------------------------------------------------------
+
+    def build(self, input_shape: Any) -> Any:
+        """Make the parameters for a shape of the input of one step (without the batch). Layers call it.
+
+        Parameters
+        ----------
+        input_shape : int, tuple of ints, or a structure of tuples
+
+        Returns
+        -------
+        Cell
+            This cell itself.
+
+        Raises
+        ------
+        ValueError
+            If it was built before, for another shape; or if a size is not known.
+        """
+        shape = (input_shape,) if isinstance(input_shape, int) else input_shape
+        if self.input_shape is not None:
+            if self.input_shape != shape:
+                raise ValueError(
+                    f"{self!r} was built for inputs of shape {self.input_shape}, it cannot take {shape}: "
+                    "use another cell, such as cell.clone()"
+                )
+            return self
+        if any(size is None for leaf in flatten(shape) for size in leaf):
+            raise ValueError(f"{self!r} needs inputs whose features have fixed sizes, got {shape}")
+        self.input_shape = shape
+        self.make_params(shape)
+        return self
+
+    def make_params(self, input_shape: Any) -> None:
+        """Make the parameters, with `add_param`. Called once, by `build`."""
+
+    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
+        """Make a parameter and register it: as `lasagne_like.layers.Layer.add_param`."""
+        if name is not None and self.name is not None:
+            name = f"{self.name}.{name}"
+        param = utils.create_param(spec, shape, name)
+        tags = {"trainable": True, "regularizable": True, **tags}
+        self.params[param] = {tag for tag, value in tags.items() if value}
+        return param
+
+    def get_params(self, **tags: bool) -> list[Any]:
+        """The parameters that have (`tag=True`) or lack (`tag=False`) tags, in the order in which they were made."""
+        wanted = {tag for tag, value in tags.items() if value}
+        unwanted = set(tags) - wanted
+        return [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
+
+    def clone(self) -> Any:
+        """A cell made with the same arguments, with parameters of its own.
+
+        Parameters that were given as shared variables or expressions stay shared.
+
+        Examples
+        --------
+        >>> from lasagne_like.cells import SimpleRNN
+        >>> cell = SimpleRNN(4).build(3)
+        >>> other = cell.clone().build(3)
+        >>> other.W_hid_to_hid is cell.W_hid_to_hid
+        False
+        """
+        args, kwargs = self._arguments
+        return type(self)(*map(_cloned, args), **{key: _cloned(value) for key, value in kwargs.items()})
+
+    # ---- the recurrence ----------------------------------------------------------------------------------------------
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output of one step, without the batch."""
+        if not is_shape(self.state_shape):
+            raise NotImplementedError(f"{type(self).__name__} does not define output_shape")
+        return self.state_shape
+
+    def init_state(self, batch: Any) -> Any:
+        """The state before the first step, for so many sequences (an int or an integer scalar). By default zeros."""
+        return transform(lambda shape: sj.zeros((batch, *shape), sj.config.floatX), self.state_shape)
+
+    def begin(self, batch: Any, **kwargs: Any) -> Any:
+        """The cell to use for one pass over sequences: itself, unless something has to be drawn or fixed for the pass.
+
+        Parameters
+        ----------
+        batch : int or integer scalar
+            The number of sequences.
+        **kwargs
+            What was given to `get_output`, such as `deterministic=True`.
+        """
+        return self
+
+    def step(self, x: Any, state: Any) -> tuple[Any, Any]:
+        """One step: the output and the new state, for an input and the state before."""
+        return self.recur(self.precompute(x), state)
+
+    def precompute(self, x: Any) -> Any:
+        """The part of a step that does not depend on the state; `x` may have any number of leading axes."""
+        return x
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        """The rest of a step, for what `precompute` gave."""
+        if type(self).step is Cell.step:
+            raise NotImplementedError(f"{type(self).__name__} defines neither step(x, state) nor recur(z, state)")
+        return self.step(z, state)
+
+    def clipped(self, z: Any) -> Any:
+        """The value itself; the gradient that goes back through it is cut as `grad_clipping` says."""
+        return sj.clip_gradient(z, -self.grad_clipping, self.grad_clipping) if self.grad_clipping else z
+
+    # ---- for subclasses ----------------------------------------------------------------------------------------------
+
+    def with_cell(self, cell: Cell) -> Any:
+        """A copy of a wrapper around another cell, with the same parameters: what `begin` of wrappers needs."""
+        other = copy.copy(self)
+        other.cell = cell  # type: ignore[attr-defined]
+        return other
+
+
+def _cloned(value: Any) -> Any:
+    if isinstance(value, Cell):
+        return value.clone()
+    if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
+        return type(value)(map(_cloned, value))
+    return value
+
+
+def features_of(cell: Cell, input_shape: Any) -> int:
+    """The number of features of the input of a cell that takes one vector a step."""
+    if not is_shape(input_shape) or not input_shape:
+        raise ValueError(f"{cell!r} takes one tensor (batch, features), got an input of shape {input_shape}")
+    if len(input_shape) != 1:
+        raise ValueError(
+            f"{cell!r} takes inputs of shape (batch, features), got one of shape (batch, "
+            f"{', '.join(map(str, input_shape))}): flatten it to {math.prod(input_shape)} features"
+        )
+    return int(input_shape[0])

@@ -1,0 +1,153 @@
+"""LSTM cells whose products are convolutions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import Cell
+from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.cells.structure import is_shape
+from lasagne_like.utils import as_tuple, int_types
+
+__all__ = ["ConvLSTM1D", "ConvLSTM2D"]
+
+
+def convolved(x: Any, W: Any) -> Any:
+    """The convolution (without flipping, as networks mean it) of a batch with zeros around it: sizes stay.
+
+    Parameters
+    ----------
+    x : symbol (batch, channels, *sizes)
+    W : symbol (filters, channels, *odd sizes)
+    """
+    sizes, extents = x.shape[2:], W.shape[2:]
+    padded = sj.pad(x, [(0, 0), (0, 0), *((k // 2, k // 2) for k in extents)])
+    shifted = [
+        padded[(slice(None), slice(None), *(slice(i, i + n) for i, n in zip(offset, sizes, strict=True)))]
+        for offset in itertools.product(*map(range, extents))
+    ]
+    patches = sj.moveaxis(sj.concatenate(shifted, axis=1), 1, -1)
+    # patches hold the channels of one offset after the other
+    kernel = sj.transpose(W, (*range(2, W.ndim), 1, 0)).reshape((-1, W.shape[0]))
+    return sj.moveaxis(patches @ kernel, -1, 1)
+
+
+class _ConvLSTM(Cell):
+    """`ConvLSTM1D` and `ConvLSTM2D`."""
+
+    flattens_input = False
+    ndim = 0
+
+    def __init__(
+        self,
+        num_filters: int,
+        filter_size: int | tuple[int, ...],
+        W_in: Any = init.GlorotUniform(),
+        W_hid: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.tanh,
+        forget_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_filters, self.filter_size = num_filters, as_tuple(filter_size, self.ndim, int_types)
+        if any(size % 2 == 0 for size in self.filter_size):
+            raise ValueError(f"filters of even size {self.filter_size} have no centre: give odd sizes")
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.forget_bias = forget_bias
+        self._specs = W_in, W_hid, b
+
+    @property
+    def output_shape(self) -> Any:
+        return self.state_shape.hid
+
+    def make_params(self, input_shape: Any) -> None:
+        if not is_shape(input_shape) or len(input_shape) != self.ndim + 1:
+            raise ValueError(
+                f"{self!r} takes inputs of shape (batch, channels, {self.ndim} sizes), got (batch, ...) + {input_shape}"
+            )
+        W_in, W_hid, b = self._specs
+        n = 4 * self.num_filters
+        self.W_in = self.add_param(W_in, (n, input_shape[0], *self.filter_size), name="W_in")
+        self.W_hid = self.add_param(W_hid, (n, self.num_filters, *self.filter_size), name="W_hid")
+        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+        shape = (self.num_filters, *input_shape[1:])
+        self.state_shape = LSTMState(shape, shape)
+
+    def precompute(self, x: Any) -> Any:
+        leading = x.shape[: -(self.ndim + 1)]
+        if len(leading) > 1:  # time and batch are one axis for the convolution
+            x = x.reshape((math.prod(leading), *x.shape[len(leading) :]))
+        z = convolved(x, self.W_in)
+        if self.b is not None:
+            z = z + self.b.dimshuffle(0, *["x"] * self.ndim)
+        return z.reshape((*leading, *z.shape[1:])) if len(leading) > 1 else z
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        z = self.clipped(z + convolved(old.hid, self.W_hid))
+        n = self.num_filters
+        i, f, new, o = (z[:, k * n : (k + 1) * n] for k in range(4))
+        c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
+        h = sj.sigmoid(o) * self.nonlinearity(c)
+        return h, LSTMState(c, h)
+
+
+_PARAMETERS = """
+
+    Gates are stacked along the filters as i, f, c, o.
+
+    Parameters
+    ----------
+    num_filters : int
+    filter_size : int or tuple of ints
+        Odd; there are zeros around the input, and the sizes stay.
+    W_in, W_hid : initializer, array, shared variable or expression
+        Of shape (4 * num_filters, channels, *filter_size) and (4 * num_filters, num_filters, *filter_size).
+    b : initializer, array, shared variable, expression or None
+        Of shape (4 * num_filters,); None for none.
+    nonlinearity : callable or None
+        Of the candidate and of the output.
+    forget_bias : float
+        Added to the forget gate, on top of its bias: not a parameter.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation nowcasting", 2015.
+"""
+
+
+class ConvLSTM1D(_ConvLSTM):
+    __doc__ = (
+        "An LSTM over inputs (batch, channels, length): convolutions are its products."
+        + _PARAMETERS
+        + """
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> lasagne.layers.RNNLayer((None, None, 2, 10), lasagne.cells.ConvLSTM1D(4, 3)).output_shape
+    (None, None, 4, 10)
+    """
+    )
+    ndim = 1
+
+
+class ConvLSTM2D(_ConvLSTM):
+    __doc__ = (
+        "An LSTM over inputs (batch, channels, rows, columns): convolutions are its products."
+        + _PARAMETERS
+        + """
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> lasagne.layers.RNNLayer((None, None, 2, 8, 6), lasagne.cells.ConvLSTM2D(4, (3, 5))).output_shape
+    (None, None, 4, 8, 6)
+    """
+    )
+    ndim = 2

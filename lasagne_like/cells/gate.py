@@ -1,0 +1,52 @@
+"""`Gate`: where the parameters of a gate start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lasagne_like import init, nonlinearities
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """What a gate is made of: `nonlinearity(x @ W_in + h @ W_hid + W_cell * c + b)`.
+
+    It holds specifications, not parameters: the same gate may be given to several layers, each makes its own.
+
+    Parameters
+    ----------
+    W_in, W_hid : initializer, array, shared variable or expression
+        For the weights of the input, of shape (num_inputs, num_units), and of the last output, (num_units, num_units).
+    W_cell : initializer, array, shared variable, expression or None
+        For the peephole weights, of shape (num_units,). None for a gate that has none, also where others do.
+    b : initializer, array, shared variable, expression or None
+        For the bias, of shape (num_units,). None for no bias.
+    nonlinearity : callable or None
+        None for none.
+
+    References
+    ----------
+    Gers, Schmidhuber and Cummins, "Learning to forget: continual prediction with LSTM", 2000.
+
+    Examples
+    --------
+    An LSTM that starts with open forget gates:
+
+    >>> import lasagne_like as lasagne
+    >>> open_gate = lasagne.layers.Gate(b=lasagne.init.Constant(1.0))
+    >>> layer = lasagne.layers.LSTMLayer((None, None, 3), num_units=2, forgetgate=open_gate)
+    >>> layer.b_forgetgate.get_value()
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        W_in: Any = init.Normal(0.1),
+        W_hid: Any = init.Normal(0.1),
+        W_cell: Any = init.Normal(0.1),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.sigmoid,
+    ) -> None:
+        self.W_in, self.W_hid, self.W_cell, self.b = W_in, W_hid, W_cell, b
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity

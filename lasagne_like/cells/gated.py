@@ -1,0 +1,124 @@
+"""What cells with gates share: separate parameters for each gate, one product for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.gate import Gate
+
+__all__ = ["GatedCell", "layer_normed"]
+
+
+class GatedCell(Cell):
+    """The base of cells that compute several gates from the input, and most of them from the last output.
+
+    Each gate has parameters of its own (`W_in_to_<gate>`, `W_hid_to_<gate>`, `b_<gate>`, attributes of the cell). A
+    step multiplies by all weights of the input at once, and by all of the output: they are put side by side before the
+    loop.
+
+    Parameters
+    ----------
+    num_units : int
+        The number of units of each gate.
+    **kwargs
+        See `Cell`.
+    """
+
+    weight_norm = False
+
+    def __init__(self, num_units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_units = num_units
+        self.state_shape: Any = (num_units,)
+        self._stacked: tuple[str, ...] = ()
+
+    def add_gates(
+        self,
+        gates: Mapping[str, Gate],
+        num_inputs: int,
+        num_hidden: int | None,
+        *,
+        stacked: Sequence[str] | None = None,
+        bias: bool = True,
+    ) -> None:
+        """Make the parameters of gates.
+
+        Parameters
+        ----------
+        gates : from their names to their specifications, in the order in which parameters are made.
+        num_inputs : the number of features of the input.
+        num_hidden : of what comes back from the last step; None if nothing does.
+        stacked : the names in the order in which the products hold them; that of `gates` if not given.
+        bias : whether gates have biases.
+        """
+        for name, gate in gates.items():
+            self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}")
+            if num_hidden is not None:
+                self._add_weight(gate.W_hid, (num_hidden, self.num_units), f"hid_to_{name}")
+            own = None
+            if bias and gate.b is not None:
+                own = self.add_param(gate.b, (self.num_units,), name=f"b_{name}", regularizable=False)
+            setattr(self, f"b_{name}", own)
+            setattr(self, f"nonlinearity_{name}", gate.nonlinearity)
+        self._stacked = tuple(gates if stacked is None else stacked)
+
+    def _add_weight(self, spec: Any, shape: tuple[int, int], name: str) -> None:
+        setattr(self, f"W_{name}", self.add_param(spec, shape, name=f"W_{name}"))
+        if self.weight_norm:
+            gain = self.add_param(init.Constant(1.0), (self.num_units,), name=f"g_{name}", regularizable=False)
+            setattr(self, f"g_{name}", gain)
+
+    def _weight(self, name: str) -> Any:
+        """A weight as it is used: with `weight_norm`, each column has the length that its gain says."""
+        W = getattr(self, f"W_{name}")
+        if not self.weight_norm:
+            return W
+        return W * (getattr(self, f"g_{name}") / _lengths(W)).dimshuffle("x", 0)
+
+    def project_input(self, x: Any) -> Any:
+        """The products of the input with the weights of all gates, and the biases."""
+        z = x @ _side_by_side([self._weight(f"in_to_{name}") for name in self._stacked])
+        biases = [getattr(self, f"b_{name}") for name in self._stacked]
+        if all(b is None for b in biases):
+            return z
+        zero = sj.zeros((self.num_units,), z.dtype)
+        return z + _side_by_side([zero if b is None else b for b in biases])
+
+    def project_hidden(self, h: Any) -> Any:
+        """The products of what comes back from the last step with the weights of all gates."""
+        return h @ _side_by_side([self._weight(f"hid_to_{name}") for name in self._stacked])
+
+    def split(self, z: Any) -> list[Any]:
+        """The parts of the gates in their products."""
+        n = self.num_units
+        return [z[..., i * n : (i + 1) * n] for i in range(len(self._stacked))]
+
+    def precompute(self, x: Any) -> Any:
+        return self.project_input(x)
+
+    def make_params(self, input_shape: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not define make_params(input_shape)")
+
+    def num_inputs(self, input_shape: Any) -> int:
+        """The number of features of the input."""
+        return features_of(self, input_shape)
+
+
+def _side_by_side(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else sj.concatenate(parts, axis=-1)
+
+
+def _lengths(W: Any) -> Any:
+    """The lengths of the columns of a matrix."""
+    return sj.sqrt(sj.sum(W * W, axis=0))
+
+
+def layer_normed(z: Any, gain: Any, shift: Any, epsilon: float) -> Any:
+    """The rows of a matrix with mean 0 and variance 1, then scaled and shifted for each column."""
+    centred = z - sj.mean(z, axis=-1, keepdims=True)
+    variance = sj.mean(centred * centred, axis=-1, keepdims=True)
+    return centred / sj.sqrt(variance + epsilon) * gain + shift

@@ -1,0 +1,141 @@
+"""Gated recurrent units, and the cell with one gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.gate import Gate
+from lasagne_like.cells.gated import GatedCell
+
+__all__ = ["GRU", "UGRNN"]
+
+
+class GRU(GatedCell):
+    """The gated recurrent unit.
+
+    ::
+
+        r = sigmoid(x @ W_in_to_resetgate + h_ @ W_hid_to_resetgate + b_resetgate)
+        u = sigmoid(x @ W_in_to_updategate + h_ @ W_hid_to_updategate + b_updategate)
+        c = tanh(x @ W_in_to_hidden_update + b_hidden_update + r * (h_ @ W_hid_to_hidden_update))
+        h = (1 - u) * h_ + u * c
+
+    With `reset_after=False` the candidate has `(r * h_) @ W_hid_to_hidden_update` in place of its last term.
+
+    Parameters
+    ----------
+    num_units : int
+    resetgate, updategate, hidden_update : Gate
+    reset_after : bool
+        Whether the reset gate is applied to the product (one product a step) or to what is multiplied (two).
+    b_hid : initializer, array, shared variable, expression or None
+        A bias of that product, inside the reset gate, of shape (num_units,); for `reset_after` only. None for none.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Cho et al., "On the properties of neural machine translation: encoder-decoder approaches", 2014.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), lasagne.cells.GRU(5, reset_after=False))
+    >>> layer.output_shape
+    (None, None, 5)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        resetgate: Gate = Gate(W_cell=None),
+        updategate: Gate = Gate(W_cell=None),
+        hidden_update: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
+        reset_after: bool = True,
+        b_hid: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        if b_hid is not None and not reset_after:
+            raise ValueError("b_hid is a bias inside the reset gate: it needs reset_after=True")
+        self.reset_after, self._b_hid = reset_after, b_hid
+        self._gates = {"updategate": updategate, "resetgate": resetgate, "hidden_update": hidden_update}
+
+    def make_params(self, input_shape: Any) -> None:
+        names = ["resetgate", "updategate", "hidden_update"]
+        self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units, stacked=names)
+        self.b_hid = None
+        if self._b_hid is not None:
+            self.b_hid = self.add_param(self._b_hid, (self.num_units,), name="b_hid", regularizable=False)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        xr, xu, xc = self.split(self.clipped(z))
+        if self.reset_after:
+            hr, hu, hc = self.split(self.clipped(self.project_hidden(state)))
+            r, u = self._active(xr + hr, "resetgate"), self._active(xu + hu, "updategate")
+            c = xc + r * (hc if self.b_hid is None else hc + self.b_hid)
+        else:
+            W = [self._weight("hid_to_resetgate"), self._weight("hid_to_updategate")]
+            both = self.clipped(state @ sj.concatenate(W, axis=-1))
+            n = self.num_units
+            r, u = self._active(xr + both[:, :n], "resetgate"), self._active(xu + both[:, n:], "updategate")
+            c = xc + (r * state) @ self._weight("hid_to_hidden_update")
+        c = self._active(self.clipped(c), "hidden_update")
+        h = (1 - u) * state + u * c
+        return h, h
+
+    def _active(self, z: Any, name: str) -> Any:
+        return getattr(self, f"nonlinearity_{name}")(z)
+
+
+class UGRNN(GatedCell):
+    """One gate between the past and the present.
+
+    ::
+
+        g = sigmoid(x @ W_in_to_gate + h_ @ W_hid_to_gate + b_gate + forget_bias)
+        h = g * h_ + (1 - g) * nonlinearity(x @ W_in_to_hid + h_ @ W_hid_to_hid + b_hid)
+
+    Parameters
+    ----------
+    num_units : int
+    gate, hidden_update : Gate
+        The specifications of the parameters and the nonlinearities.
+    forget_bias : float
+        Added to the gate, on top of its bias: not a parameter.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Collins, Sohl-Dickstein and Sussillo, "Capacity and trainability in recurrent neural networks", 2017.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import UGRNN
+    >>> [p.name for p in UGRNN(5).build(3).get_params()]
+    ['W_in_to_gate', 'W_hid_to_gate', 'b_gate', 'W_in_to_hid', 'W_hid_to_hid', 'b_hid']
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        gate: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None),
+        hidden_update: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=nonlinearities.tanh),
+        forget_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        self.forget_bias = forget_bias
+        self._gates = {"gate": gate, "hid": hidden_update}
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        zg, zc = self.split(self.clipped(z + self.project_hidden(state)))
+        g = self._gates["gate"].nonlinearity(zg + self.forget_bias)
+        h = g * state + (1 - g) * self._gates["hid"].nonlinearity(zc)
+        return h, h

@@ -1,0 +1,167 @@
+"""The loop over a cell: masks, both directions, truncation, unrolling, final states. All recurrent layers use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.cells.base import Cell
+from lasagne_like.cells.structure import flatten, matched, transform, unflatten
+from lasagne_like.cells.wrappers import StackedCells
+
+__all__ = ["unfold"]
+
+
+def unfold(
+    cell: Cell,
+    x: Any,
+    state: Any = None,
+    mask: Any = None,
+    *,
+    backwards: bool = False,
+    gradient_steps: int = -1,
+    unroll: bool = False,
+    n_steps: int | None = None,
+    precompute: bool = True,
+    zero_output_for_mask: bool = False,
+    checkpoint: int | str | None = None,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """Run a cell over sequences.
+
+    Parameters
+    ----------
+    cell : Cell
+        It must have been built.
+    x : symbol of shape (time, batch, ...), or a structure of them
+    state : as `cell.init_state` gives it, optional
+        The state before the first step.
+    mask : symbol of shape (time, batch) or (time, 1), optional
+        Where it is 0, the state stays as it was, and the output too (what comes out before the first step that counts
+        is the initial state if the output is a part of the state, else 0).
+    backwards : bool
+        Go from the last step to the first. Outputs are in the order of time all the same.
+    gradient_steps : int
+        Back-propagate through the last so many steps only; -1: all.
+    unroll : bool
+        No loop: so many steps in a row as `n_steps` says, or else the shape of `x`, which must know it.
+    n_steps : int, optional
+        The length, where it is known and `x` does not know it.
+    precompute : bool
+        Whether `cell.precompute` is called for all of time before the loop, rather than in each step. The results are
+        the same, to rounding.
+    zero_output_for_mask : bool
+        The output is 0 where the mask is.
+    checkpoint : None, "sqrt", "all" or int
+        See `scanjit.scan`.
+    **kwargs
+        For `cell.begin`, such as `deterministic=True`.
+
+    Returns
+    -------
+    outputs : symbol of shape (time, batch, ...), or the structure that the cell gives
+    state : the state after the last step
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.cells import GRU, unfold
+    >>> outputs, state = unfold(GRU(5).build(3), sj.tensor(("T", "B", 3)))
+    >>> outputs.type, state.type
+    (float64(T, B, 5), float64(B, 5))
+    """
+    if cell.input_shape is None:
+        raise ValueError(f"{cell!r} has no parameters yet: call cell.build(input_shape) first")
+    first = flatten(x)[0]
+    length, batch = first.shape[:2] if n_steps is None else (n_steps, first.shape[1])
+    if mask is not None:
+        mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)
+    state = cell.init_state(batch) if state is None else state
+    options = {
+        "n_steps": length,
+        "truncate_gradient": gradient_steps,
+        "go_backwards": backwards,
+        "unroll": unroll,
+        "checkpoint": checkpoint,
+    }
+    return _unfolded(cell.begin(batch, **kwargs), x, state, mask, precompute, zero_output_for_mask, options)
+
+
+def _unfolded(
+    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The outputs and the last state of a cell whose pass has begun."""
+    if type(cell) is StackedCells:  # one loop after the other: each can do for all of time what needs no state
+        states = []
+        for one, own in zip(cell.cells, state, strict=True):
+            x, final = _unfolded(one, x, own, mask, precompute, zero, options)
+            states.append(final)
+        return x, tuple(states)
+    step = _Step(cell, x, state, mask, precompute, zero)
+    results = sj.scan(
+        step,
+        sequences=step.sequences,
+        outputs_info=[*[None] * step.num_fresh, *step.held, *flatten(state)],
+        name=cell.name or type(cell).__name__,
+        return_list=True,
+        **options,
+    )
+    return step.read(results, options["go_backwards"])
+
+
+class _Step:
+    """The step that `scan` gets: on leaves, with the mask applied; and how its results are read.
+
+    Where the mask is 0, an output stays as it was. If it is a part of the state (as is that of most cells), it is what
+    the mask made of this part; else it is carried along by itself. Which it is, a look at one step tells.
+    """
+
+    def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool) -> None:
+        self.function = cell.recur if precompute else cell.step
+        self.x, self.state, self.output = cell.precompute(x) if precompute else x, state, cell.output_shape
+        self.masked = mask is not None
+        self.sequences = [*flatten(self.x), *([mask] if self.masked else [])]
+        count = len(flatten(self.output))
+        self.held: list[Any] = []
+        """The initial values of outputs that are carried along."""
+        self.places: list[int | None] = [None] * count
+        """For each output, which part of the state it is, where that matters."""
+        self.num_fresh = count
+        if self.masked and not zero:
+            leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)
+            self.places = [next((i for i, part in enumerate(states) if part is leaf), None) for leaf in leaves]
+            outside = [leaf for leaf, place in zip(leaves, self.places, strict=True) if place is None]
+            self.held = [sj.zeros(leaf.shape, leaf.dtype) for leaf in outside]
+            self.num_fresh = 0
+
+    def _step(self, x: Any, state: Any) -> tuple[list[Any], list[Any]]:
+        """The leaves of the output and of the new state of one step."""
+        output, new = self.function(x, state)
+        return matched(self.output, output, "output of a step"), matched(self.state, new, "state that a step returns")
+
+    def __call__(self, *args: Any) -> list[Any]:
+        rows, carried = list(args[: len(self.sequences)]), args[len(self.sequences) :]
+        mask = rows.pop() if self.masked else None
+        held, old = carried[: len(self.held)], carried[len(self.held) :]
+        leaves, states = self._step(unflatten(self.x, rows), unflatten(self.state, old))
+        if mask is None:
+            return [*leaves, *states]
+        states = [_chosen(mask, now, before) for now, before in zip(states, old, strict=True)]
+        if self.num_fresh:
+            return [*(_chosen(mask, leaf, sj.zeros_like(leaf)) for leaf in leaves), *states]
+        outside = [leaf for leaf, place in zip(leaves, self.places, strict=True) if place is None]
+        return [*(_chosen(mask, now, before) for now, before in zip(outside, held, strict=True)), *states]
+
+    def read(self, results: list[Any], backwards: bool) -> tuple[Any, Any]:
+        """The outputs, in the order of time, and the last state, from the results of the scan."""
+        own = len(self.held) + self.num_fresh
+        states, remaining = results[own:], iter(results[:own])
+        outputs = [next(remaining) if place is None else states[place] for place in self.places]
+        if backwards:
+            outputs = [rows[::-1] for rows in outputs]
+        return unflatten(self.output, outputs), unflatten(self.state, [rows[-1] for rows in states])
+
+
+def _chosen(mask: Any, now: Any, before: Any) -> Any:
+    """One value where a mask of the batch holds, another one elsewhere."""
+    return sj.where(mask.dimshuffle(0, *["x"] * (now.ndim - 1)), now, before)

@@ -1,0 +1,156 @@
+"""The LSTM cell with all that has been added to it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.gate import Gate
+from lasagne_like.cells.gated import GatedCell, layer_normed
+
+__all__ = ["LSTM", "LSTMState"]
+
+
+class LSTMState(NamedTuple):
+    """The state of an LSTM: the memory cells, and what it gave last."""
+
+    cell: Any
+    hid: Any
+
+
+class LSTM(GatedCell):
+    """Long short-term memory.
+
+    ::
+
+        i = sigmoid(x @ W_in_to_ingate + h_ @ W_hid_to_ingate + W_cell_to_ingate * c_ + b_ingate)
+        f = sigmoid(x @ W_in_to_forgetgate + ... + W_cell_to_forgetgate * c_ + b_forgetgate + forget_bias)
+        c = f * c_ + i * tanh(x @ W_in_to_cell + h_ @ W_hid_to_cell + b_cell)
+        o = sigmoid(x @ W_in_to_outgate + ... + W_cell_to_outgate * c + b_outgate)
+        h = o * tanh(c)
+
+    The terms with `W_cell` are the peepholes. The nonlinearities are those of the gates, the last one `nonlinearity`.
+
+    Parameters
+    ----------
+    num_units : int
+        The number of memory cells.
+    ingate, forgetgate, cell, outgate : Gate
+    nonlinearity : callable or None
+        Of the memory, on its way to the output.
+    peepholes : bool
+        Whether gates see the memory. A gate with `W_cell=None` does not.
+    forget_bias : float
+        Added to the forget gate, on top of its bias: not a parameter.
+    coupled : bool
+        The input gate is 1 minus the forget gate; it has no parameters then.
+    cell_clip : float, optional
+        The memory is cut to +- this value.
+    num_proj : int, optional
+        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+    W_proj : initializer, array, shared variable or expression
+        Of shape (num_units, num_proj).
+    proj_clip : float, optional
+        The projection is cut to +- this value.
+    layer_norm : bool
+        The pre-activation of each gate, before peepholes and `forget_bias`, and the new memory are normalized over the
+        units, scaled and shifted (`gain_*`, `shift_*`). Biases are left out: the shifts do their work.
+    weight_norm : bool
+        Each column of a weight matrix has the length that a parameter (`g_*`) says.
+    epsilon : float
+        Added to the variances for `layer_norm`.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> cell = lasagne.cells.LSTM(5, peepholes=True, num_proj=2)
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), cell)
+    >>> layer.output_shape, cell.state_shape
+    ((None, None, 2), LSTMState(cell=(5,), hid=(2,)))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        ingate: Gate = Gate(),
+        forgetgate: Gate = Gate(),
+        cell: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
+        outgate: Gate = Gate(),
+        nonlinearity: Any = nonlinearities.tanh,
+        peepholes: bool = False,
+        *,
+        forget_bias: float = 0.0,
+        coupled: bool = False,
+        cell_clip: float | None = None,
+        num_proj: int | None = None,
+        W_proj: Any = init.GlorotUniform(),
+        proj_clip: float | None = None,
+        layer_norm: bool = False,
+        weight_norm: bool = False,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        if proj_clip is not None and num_proj is None:
+            raise ValueError(f"proj_clip={proj_clip} without num_proj: there is no projection to clip")
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
+        self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip
+        self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon
+        self._gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
+        if coupled:
+            del self._gates["ingate"]
+        self._W_proj = W_proj
+        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+
+    @property
+    def output_shape(self) -> Any:
+        return self.state_shape.hid
+
+    def make_params(self, input_shape: Any) -> None:
+        hidden = self.num_proj or self.num_units
+        self.add_gates(self._gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
+        for name in ("ingate", "forgetgate", "outgate"):
+            spec = self._gates[name].W_cell if self.peepholes and name in self._gates else None
+            own = None if spec is None else self.add_param(spec, (self.num_units,), name=f"W_cell_to_{name}")
+            setattr(self, f"W_cell_to_{name}", own)
+        self.W_proj = None
+        if self.num_proj:
+            self.W_proj = self.add_param(self._W_proj, (self.num_units, self.num_proj), name="W_proj")
+        for name in [*self._gates, "state"] if self.layer_norm else []:
+            for what, value in (("gain", 1.0), ("shift", 0.0)):
+                spec = init.Constant(value)
+                own = self.add_param(spec, (self.num_units,), name=f"{what}_{name}", regularizable=False)
+                setattr(self, f"{what}_{name}", own)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        gates = dict(zip(self._gates, self.split(self.clipped(z + self.project_hidden(old.hid))), strict=True))
+        gates = {name: self._normed(gate, name) for name, gate in gates.items()}
+        f = self._peeped(gates["forgetgate"], "forgetgate", old.cell)
+        f = self._active(f + self.forget_bias if self.forget_bias else f, "forgetgate")
+        i = 1 - f if self.coupled else self._active(self._peeped(gates["ingate"], "ingate", old.cell), "ingate")
+        c = self._normed(f * old.cell + i * self._active(gates["cell"], "cell"), "state")
+        if self.cell_clip is not None:
+            c = sj.clip(c, -self.cell_clip, self.cell_clip)
+        h = self._active(self._peeped(gates["outgate"], "outgate", c), "outgate") * self.nonlinearity(c)
+        if self.W_proj is not None:
+            h = h @ self.W_proj
+            if self.proj_clip is not None:
+                h = sj.clip(h, -self.proj_clip, self.proj_clip)
+        return h, LSTMState(c, h)
+
+    def _active(self, z: Any, name: str) -> Any:
+        return getattr(self, f"nonlinearity_{name}")(z)
+
+    def _peeped(self, z: Any, name: str, c: Any) -> Any:
+        W = getattr(self, f"W_cell_to_{name}")
+        return z if W is None else z + c * W
+
+    def _normed(self, z: Any, name: str) -> Any:
+        if not self.layer_norm:
+            return z
+        return layer_normed(z, getattr(self, f"gain_{name}"), getattr(self, f"shift_{name}"), self.epsilon)

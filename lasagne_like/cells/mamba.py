@@ -1,0 +1,194 @@
+"""Selective state spaces: the recurrence alone, and the block around it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.random import get_rng
+
+__all__ = ["S6", "Mamba", "MambaState"]
+
+
+def _log_integers(shape: tuple[int, ...]) -> np.ndarray:
+    """The logarithms of 1, 2, 3, ... in each row: decays of many speeds."""
+    return np.broadcast_to(np.log(np.arange(1.0, shape[1] + 1)), shape).astype(sj.config.floatX)
+
+
+def _time_steps(shape: tuple[int, ...]) -> np.ndarray:
+    """Biases whose softplus lies between 0.001 and 0.1, evenly in the logarithm."""
+    steps = np.exp(get_rng().uniform(np.log(0.001), np.log(0.1), shape))
+    return np.log(np.expm1(steps)).astype(sj.config.floatX)
+
+
+class S6(Cell):
+    """A state space per feature of the input, whose step size, input and output weights depend on the input.
+
+    For each feature (a row of the state, of `num_states` numbers)::
+
+        D = softplus(x @ W_in_to_delta @ W_delta + b_delta)
+        h = exp(D * A) * h_ + D * B * x,    A = -exp(A_log), B = x @ W_in_to_B
+        y = sum(C * h) + skip * x,          C = x @ W_in_to_C
+
+    Parameters
+    ----------
+    num_states : int
+    rank : int, optional
+        Of the product that gives the step sizes; a sixteenth of the number of inputs (rounded up) if not given.
+    W : initializer
+        Of the weights `W_in_to_delta` (num_inputs, rank), `W_delta` (rank, num_inputs), `W_in_to_B` and `W_in_to_C`
+        (num_inputs, num_states).
+    A_log : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_states).
+    b_delta, skip : initializer, array, shared variable or expression
+        Of shape (num_inputs,).
+    **kwargs
+        `name`: see `Cell`.
+
+    References
+    ----------
+    Gu and Dao, "Mamba: linear-time sequence modeling with selective state spaces", 2023.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import S6
+    >>> cell = S6(num_states=4).build(6)
+    >>> cell.state_shape, cell.output_shape
+    ((6, 4), (6,))
+    """
+
+    def __init__(
+        self,
+        num_states: int = 16,
+        rank: int | None = None,
+        W: Any = init.GlorotUniform(),
+        A_log: Any = _log_integers,
+        b_delta: Any = _time_steps,
+        skip: Any = init.Constant(1.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_states, self.rank, self._W = num_states, rank, W
+        self._specs = {"A_log": A_log, "b_delta": b_delta, "skip": skip}
+
+    @property
+    def output_shape(self) -> Any:
+        return self.state_shape[:1]
+
+    def make_params(self, input_shape: Any) -> None:
+        n, k = features_of(self, input_shape), self.num_states
+        rank = self.rank or -(-n // 16)
+        self.state_shape = (n, k)
+        self.W_in_to_delta = self.add_param(self._W, (n, rank), name="W_in_to_delta")
+        self.W_delta = self.add_param(self._W, (rank, n), name="W_delta")
+        self.W_in_to_B = self.add_param(self._W, (n, k), name="W_in_to_B")
+        self.W_in_to_C = self.add_param(self._W, (n, k), name="W_in_to_C")
+        shapes = {"A_log": (n, k), "b_delta": (n,), "skip": (n,)}
+        for name, spec in self._specs.items():
+            setattr(self, name, self.add_param(spec, shapes[name], name=name, regularizable=False))
+
+    A_log: Any
+    b_delta: Any
+    skip: Any
+
+    def precompute(self, x: Any) -> Any:
+        delta = sj.softplus(x @ self.W_in_to_delta @ self.W_delta + self.b_delta)
+        return x, delta, x @ self.W_in_to_B, x @ self.W_in_to_C
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, delta, B, C = z
+        decay = sj.exp(delta[:, :, None] * -sj.exp(self.A_log))
+        h = decay * state + (delta * x)[:, :, None] * B[:, None, :]
+        return sj.sum(h * C[:, None, :], axis=2) + self.skip * x, h
+
+
+class MambaState(NamedTuple):
+    """The state of a Mamba block: the last inputs of its convolution, the earliest first, and that of its `S6`."""
+
+    window: Any
+    ssm: Any
+
+
+class Mamba(Cell):
+    """The block of Mamba: a projection to two branches, a short causal convolution and `S6` in one, the other a gate.
+
+    ::
+
+        u, g = x @ W_in
+        u = silu(convolution of u over the last `width` steps + b_conv)
+        y = (S6(u) * silu(g)) @ W_out
+
+    The output has as many features as the input.
+
+    Parameters
+    ----------
+    num_states : int
+        Of each feature of `S6`.
+    expand : int
+        How many times wider than the input the branches are.
+    width : int
+        How many steps the convolution sees.
+    rank : int, optional
+        See `S6`.
+    W, W_conv : initializer
+        Of `W_in` (num_inputs, 2 * expand * num_inputs) and `W_out`; and of the filters (width, expand * num_inputs).
+    **kwargs
+        `name`: see `Cell`.
+
+    References
+    ----------
+    Gu and Dao, "Mamba: linear-time sequence modeling with selective state spaces", 2023.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import Mamba
+    >>> cell = Mamba(num_states=4).build(3)
+    >>> cell.output_shape, cell.state_shape
+    ((3,), MambaState(window=(3, 6), ssm=(6, 4)))
+    """
+
+    def __init__(
+        self,
+        num_states: int = 16,
+        expand: int = 2,
+        width: int = 4,
+        rank: int | None = None,
+        W: Any = init.GlorotUniform(),
+        W_conv: Any = init.Uniform(0.5),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if width < 2:
+            raise ValueError(f"a convolution over width={width} steps: give 2 or more, or use S6 alone")
+        self.expand, self.width, self._W, self._W_conv = expand, width, W, W_conv
+        self.ssm = S6(num_states, rank, W, name=f"{self.name}.ssm" if self.name else "ssm")
+
+    @property
+    def output_shape(self) -> Any:
+        return self.input_shape
+
+    def make_params(self, input_shape: Any) -> None:
+        n = features_of(self, input_shape)
+        wide = self.expand * n
+        self.W_in = self.add_param(self._W, (n, 2 * wide), name="W_in")
+        self.W_conv = self.add_param(self._W_conv, (self.width, wide), name="W_conv")
+        self.b_conv = self.add_param(init.Constant(0.0), (wide,), name="b_conv", regularizable=False)
+        self.ssm.build(wide)
+        self.params.update(self.ssm.params)
+        self.W_out = self.add_param(self._W, (wide, n), name="W_out")
+        self.state_shape = MambaState((self.width - 1, wide), self.ssm.state_shape)
+
+    def precompute(self, x: Any) -> Any:
+        return x @ self.W_in
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        window, ssm = state
+        wide = self.ssm.state_shape[0]
+        u, gate = z[:, :wide], z[:, wide:]
+        seen = sj.concatenate([window, u[:, None, :]], axis=1)
+        y, ssm = self.ssm.step(sj.silu(sj.sum(seen * self.W_conv, axis=1) + self.b_conv), ssm)
+        return (y * sj.silu(gate)) @ self.W_out, MambaState(seen[:, 1:], ssm)

@@ -1,0 +1,158 @@
+"""Cells whose gates see the input only: linear recurrences, one element of the state at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.gate import Gate
+from lasagne_like.cells.gated import GatedCell
+
+__all__ = ["SRU", "MinGRU", "MinLSTM"]
+
+_LINEAR = Gate(init.GlorotUniform(), nonlinearity=None)
+_SIGMOID = Gate(init.GlorotUniform())
+
+
+class MinGRU(GatedCell):
+    """A GRU without what comes back from the state.
+
+    ::
+
+        z = sigmoid(x @ W_in_to_gate + b_gate)
+        h = (1 - z) * h_ + z * (x @ W_in_to_hid + b_hid)
+
+    Parameters
+    ----------
+    num_units : int
+    gate, hidden_update : Gate
+        The specifications of `W_in` and `b`, and the nonlinearities (none for the candidate, if not given).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Feng et al., "Were RNNs all we needed?", 2024.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import MinGRU
+    >>> [p.name for p in MinGRU(5).build(3).get_params(regularizable=True)]
+    ['W_in_to_gate', 'W_in_to_hid']
+    """
+
+    def __init__(self, num_units: int, gate: Gate = _SIGMOID, hidden_update: Gate = _LINEAR, **kwargs: Any) -> None:
+        super().__init__(num_units, **kwargs)
+        self._gates = {"gate": gate, "hid": hidden_update}
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_gates(self._gates, self.num_inputs(input_shape), None)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        gate, new = self.split(self.clipped(z))
+        gate = self._gates["gate"].nonlinearity(gate)
+        h = (1 - gate) * state + gate * self._gates["hid"].nonlinearity(new)
+        return h, h
+
+
+class MinLSTM(GatedCell):
+    """An LSTM without what comes back from the state, and without a memory besides its output.
+
+    ::
+
+        f, i = sigmoid(x @ W_in_to_forgetgate + b_forgetgate), sigmoid(x @ W_in_to_ingate + b_ingate)
+        h = (f * h_ + i * (x @ W_in_to_hid + b_hid)) / (f + i)
+
+    Parameters
+    ----------
+    num_units : int
+    forgetgate, ingate, hidden_update : Gate
+        The specifications of `W_in` and `b`, and the nonlinearities (none for the candidate, if not given).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Feng et al., "Were RNNs all we needed?", 2024.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import MinLSTM
+    >>> MinLSTM(5).build(3).W_in_to_ingate.shape
+    (3, 5)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forgetgate: Gate = _SIGMOID,
+        ingate: Gate = _SIGMOID,
+        hidden_update: Gate = _LINEAR,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        self._gates = {"forgetgate": forgetgate, "ingate": ingate, "hid": hidden_update}
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_gates(self._gates, self.num_inputs(input_shape), None)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        gates = zip(self._gates.values(), self.split(self.clipped(z)), strict=True)
+        f, i, new = [gate.nonlinearity(part) for gate, part in gates]
+        h = (f * state + i * new) / (f + i)
+        return h, h
+
+
+class SRU(GatedCell):
+    """The simple recurrent unit.
+
+    ::
+
+        f = sigmoid(x @ W_in_to_forgetgate + b_forgetgate)
+        r = sigmoid(x @ W_in_to_resetgate + b_resetgate)
+        c = f * c_ + (1 - f) * (x @ W_in_to_cell)
+        h = r * nonlinearity(c) + (1 - r) * (x @ W_in_to_hid)
+
+    Parameters
+    ----------
+    num_units : int
+    cell, forgetgate, resetgate, hid : Gate
+        The specifications of `W_in` and `b`, and the nonlinearities of the gates.
+    nonlinearity : callable or None
+        Of the memory, on its way to the output.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Lei et al., "Simple recurrent units for highly parallelizable recurrence", 2018.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import SRU
+    >>> [p.name for p in SRU(5).build(3).get_params(regularizable=False)]
+    ['b_forgetgate', 'b_resetgate']
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        cell: Gate = Gate(init.GlorotUniform(), b=None, nonlinearity=None),
+        forgetgate: Gate = _SIGMOID,
+        resetgate: Gate = _SIGMOID,
+        hid: Gate = Gate(init.GlorotUniform(), b=None, nonlinearity=None),
+        nonlinearity: Any = nonlinearities.tanh,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self._gates = {"cell": cell, "forgetgate": forgetgate, "resetgate": resetgate, "hid": hid}
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_gates(self._gates, self.num_inputs(input_shape), None)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        gates = zip(self._gates.values(), self.split(self.clipped(z)), strict=True)
+        xb, f, r, xt = [gate.nonlinearity(part) for gate, part in gates]
+        c = f * state + (1 - f) * xb
+        return r * self.nonlinearity(c) + (1 - r) * xt, c

@@ -1,0 +1,196 @@
+"""Noise inside of recurrences: dropout and zoneout. With `deterministic=True` there is none."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import random
+from lasagne_like.cells.base import Cell
+from lasagne_like.cells.structure import flatten, paths, unflatten
+from lasagne_like.cells.wrappers import Wrapper
+
+__all__ = ["DropoutWrapper", "Zoneout"]
+
+
+def _rate(value: float, what: str) -> float:
+    if not 0 <= value < 1:
+        raise ValueError(f"{what} is the probability to drop a value, 0 <= p < 1; got {value!r}")
+    return float(value)
+
+
+def is_memory(path: str) -> bool:
+    """Whether a part of a state, by its path, is memory that no noise is to touch: all but the outputs, called "hid".
+
+    Examples
+    --------
+    >>> is_memory("cell"), is_memory("0.hid"), is_memory(""), is_memory("1")
+    (True, False, False, False)
+    """
+    name = path.rpartition(".")[2]
+    return bool(name) and name != "hid" and not name.isdigit()
+
+
+class _Noisy(Wrapper):
+    """A wrapper that draws numbers, from a stream of its own."""
+
+    def __init__(self, cell: Cell, seed: int | None = None, name: str | None = None) -> None:
+        super().__init__(cell, name)
+        self._seed = random.new_seed() if seed is None else seed
+
+    @cached_property
+    def _stream(self) -> Any:
+        return sj.random.Stream(self._seed)
+
+    def noisy(self, cell: Cell) -> Any:
+        """A copy around another cell that draws from the same stream."""
+        self._stream  # noqa: B018 - made now, for this cell and all its copies
+        return self.with_cell(cell)
+
+    def uniform(self, shape: Any, dtype: Any) -> Any:
+        """Numbers between 0 and 1; in a loop others in every step."""
+        return sj.cast(self._stream.uniform(shape), dtype)
+
+    def kept(self, p: float, shape: Any, dtype: Any) -> Any:
+        """What dropout multiplies by: 0 with probability p, else 1 / (1 - p)."""
+        return sj.cast(self.uniform(shape, dtype) >= p, dtype) / (1 - p)
+
+
+class DropoutWrapper(_Noisy):
+    """Dropout of the input of a cell, of the state that comes back, and of its output.
+
+    Of a state that consists of several parts only the outputs (`hid`) are touched, never memory cells. What is not
+    dropped is divided by 1 - p.
+
+    Parameters
+    ----------
+    cell : Cell
+    input, state, output : float
+        The probability to drop a value of each.
+    variational : bool
+        One mask for all steps of a sequence, rather than another one in each step.
+    seed : int, optional
+        By default drawn from `lasagne_like.random.get_rng()`.
+    name : str, optional
+
+    References
+    ----------
+    Gal and Ghahramani, "A theoretically grounded application of dropout in recurrent neural networks", 2016.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import LSTM, DropoutWrapper
+    >>> DropoutWrapper(LSTM(5), input=0.2, output=0.5).build(3).output_shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        input: float = 0.0,
+        state: float = 0.0,
+        output: float = 0.0,
+        variational: bool = False,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(cell, seed, name)
+        self.input, self.state, self.output = _rate(input, "input"), _rate(state, "state"), _rate(output, "output")
+        self.variational = variational
+        self._masks: dict[str, list[Any]] = {}
+
+    def begin(self, batch: Any, deterministic: bool = False, **kwargs: Any) -> Any:
+        inner = self.cell.begin(batch, deterministic=deterministic, **kwargs)
+        if deterministic:
+            return inner
+        other = self.noisy(inner)
+        if self.variational:
+            dtype = sj.config.floatX
+            shapes = {
+                "input": (self.input, self.input_shape),
+                "state": (self.state, self.state_shape),
+                "output": (self.output, self.output_shape),
+            }
+            other._masks = {
+                name: [self.kept(p, (batch, *shape), dtype) for shape in flatten(shape)]
+                for name, (p, shape) in shapes.items()
+                if p
+            }
+        return other
+
+    def _dropped(self, value: Any, which: str, p: float, skip: bool = False) -> Any:
+        """A structure of tensors with some of their elements dropped."""
+        if not p:
+            return value
+        leaves = flatten(value)
+        memory = [skip and is_memory(path) for path in paths(value)]
+        masks: list[Any] = self._masks.get(which) or [None] * len(leaves)
+        result = []
+        for leaf, mask, kept in zip(leaves, masks, memory, strict=True):
+            # a mask of a sequence has no axis of time: it is stretched over the leading ones
+            drawn = mask if self.variational else None if kept else self.kept(p, leaf.shape, leaf.dtype)
+            result.append(leaf if kept else leaf * drawn)
+        return unflatten(value, result)
+
+    def precompute(self, x: Any) -> Any:
+        return self.cell.precompute(self._dropped(x, "input", self.input))
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        output, state = self.cell.recur(z, state)
+        state = self._dropped(state, "state", self.state, skip=True)
+        return self._dropped(output, "output", self.output), state
+
+
+class Zoneout(_Noisy):
+    """Some units keep their state in a step, at random; with `deterministic=True` all keep a part of it.
+
+    Parameters
+    ----------
+    cell : Cell
+    hid : float
+        The probability of a unit of the output (and of a state that is one tensor) to stay as it was.
+    memory : float
+        The same for the other parts of the state, such as the memory cells of an LSTM.
+    seed : int, optional
+        By default drawn from `lasagne_like.random.get_rng()`.
+    name : str, optional
+
+    References
+    ----------
+    Krueger et al., "Zoneout: regularizing RNNs by randomly preserving hidden activations", 2017.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import LSTM, Zoneout
+    >>> Zoneout(LSTM(5), hid=0.05, memory=0.5).build(3).output_shape
+    (5,)
+    """
+
+    def __init__(
+        self, cell: Cell, hid: float = 0.0, memory: float = 0.0, seed: int | None = None, name: str | None = None
+    ) -> None:
+        super().__init__(cell, seed, name)
+        self.hid, self.memory = _rate(hid, "hid"), _rate(memory, "memory")
+        self._deterministic = False
+
+    def begin(self, batch: Any, deterministic: bool = False, **kwargs: Any) -> Any:
+        inner = self.cell.begin(batch, deterministic=deterministic, **kwargs)
+        other = self.with_cell(inner) if deterministic else self.noisy(inner)
+        other._deterministic = deterministic
+        return other
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        output, new = self.cell.recur(z, state)
+        result = []
+        for path, old, now in zip(paths(state), flatten(state), flatten(new), strict=True):
+            p = self.memory if is_memory(path) else self.hid
+            mixed = now
+            if p and self._deterministic:
+                mixed = p * old + (1 - p) * now
+            elif p:
+                mixed = sj.where(self.uniform(now.shape, now.dtype) < p, old, now)
+            # an output that is a part of the state is what was kept of it
+            output = unflatten(output, [mixed if leaf is now else leaf for leaf in flatten(output)])
+            result.append(mixed)
+        return output, unflatten(new, result)

@@ -1,0 +1,117 @@
+"""Plain recurrent cells: a dense one, and one whose units do not see each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import Cell, features_of
+
+__all__ = ["IndRNN", "SimpleRNN"]
+
+
+class SimpleRNN(Cell):
+    """A dense recurrent cell: `h = nonlinearity(x @ W_in_to_hid + h_ @ W_hid_to_hid + b)`.
+
+    Parameters
+    ----------
+    num_units : int
+    W_in_to_hid, W_hid_to_hid : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_units) and (num_units, num_units).
+    b : initializer, array, shared variable, expression or None
+        Of shape (num_units,); None for no bias.
+    nonlinearity : callable or None
+    **kwargs
+        See `Cell`.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), lasagne.cells.SimpleRNN(5))
+    >>> layer.output_shape
+    (None, None, 5)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        W_in_to_hid: Any = init.GlorotUniform(),
+        W_hid_to_hid: Any = init.Orthogonal(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.tanh,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.state_shape = num_units, (num_units,)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self._specs = W_in_to_hid, W_hid_to_hid, b
+
+    def make_params(self, input_shape: Any) -> None:
+        W_in, W_hid, b = self._specs
+        n = self.num_units
+        self.W_in_to_hid = self.add_param(W_in, (features_of(self, input_shape), n), name="W_in_to_hid")
+        self.W_hid_to_hid = self.add_param(W_hid, (n, n), name="W_hid_to_hid")
+        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+
+    def precompute(self, x: Any) -> Any:
+        z = x @ self.W_in_to_hid
+        return z if self.b is None else z + self.b
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        h = self.nonlinearity(self.clipped(z + state @ self.W_hid_to_hid))
+        return h, h
+
+
+class IndRNN(Cell):
+    """Independent units, each with one weight for its own past: `h = nonlinearity(x @ W + u * h_ + b)`.
+
+    Parameters
+    ----------
+    num_units : int
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_units).
+    u, b : initializer, array, shared variable or expression
+        Of shape (num_units,); `b` may be None.
+    nonlinearity : callable or None
+    **kwargs
+        See `Cell`.
+
+    References
+    ----------
+    Li et al., "Independently recurrent neural network (IndRNN)", 2018.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import IndRNN
+    >>> [p.name for p in IndRNN(5).build(3).get_params()]
+    ['W', 'u', 'b']
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        W: Any = init.GlorotUniform(),
+        u: Any = init.Uniform(range=(0.0, 1.0)),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.rectify,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.state_shape = num_units, (num_units,)
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self._specs = W, u, b
+
+    def make_params(self, input_shape: Any) -> None:
+        W, u, b = self._specs
+        n = self.num_units
+        self.W = self.add_param(W, (features_of(self, input_shape), n), name="W")
+        self.u = self.add_param(u, (n,), name="u", regularizable=False)
+        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+
+    def precompute(self, x: Any) -> Any:
+        z = x @ self.W
+        return z if self.b is None else z + self.b
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        h = self.nonlinearity(self.clipped(z + self.u * state))
+        return h, h

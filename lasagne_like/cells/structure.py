@@ -1,0 +1,131 @@
+"""Nested values: tuples, lists, dicts, named tuples and dataclasses of tensors, or of shapes.
+
+A shape is a plain tuple of ints and None, so a structure of shapes has leaves of its own kind: `(3,)` is one shape,
+`((3,), (4,))` a tuple of two. None is a structure without leaves: the state of a cell that has none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from scanjit import ShapeError
+
+
+def is_shape(value: Any) -> bool:
+    """Whether a value is one shape, rather than a structure of shapes.
+
+    Examples
+    --------
+    >>> is_shape((3, None)), is_shape(((3,), (4,)))
+    (True, False)
+    """
+    return type(value) is tuple and all(size is None or isinstance(size, int) for size in value)
+
+
+def flatten(value: Any) -> list[Any]:
+    """The leaves of a structure, in order.
+
+    Examples
+    --------
+    >>> flatten({"h": (3,), "c": ((4,), (5,))})
+    [(3,), (4,), (5,)]
+    """
+    return [leaf for _, leaf in _walk(value, "")]
+
+
+def paths(value: Any) -> list[str]:
+    """How each leaf of a structure is reached: names and numbers with dots between them, "" for the only leaf.
+
+    Examples
+    --------
+    >>> paths({"h": (3,), "c": ((4,), (5,))})
+    ['h', 'c.0', 'c.1']
+    """
+    return [path for path, _ in _walk(value, "")]
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    children = _children(value)
+    if children is None:
+        yield path, value
+        return
+    for name, child in children:
+        yield from _walk(child, f"{path}.{name}" if path else str(name))
+
+
+def _children(value: Any) -> list[tuple[Any, Any]] | None:
+    """The named children of a container; None for a leaf."""
+    if value is None:
+        return []
+    if is_shape(value):
+        return None
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, tuple | list):
+        return list(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return None
+
+
+def unflatten(like: Any, leaves: Sequence[Any]) -> Any:
+    """The structure of `like` with other leaves.
+
+    Examples
+    --------
+    >>> unflatten({"h": (3,), "c": ((4,), (5,))}, [1, 2, 3])
+    {'h': 1, 'c': (2, 3)}
+    """
+    remaining = iter(leaves)
+    result = _built(like, remaining)
+    if next(remaining, None) is not None:
+        raise ShapeError("more values than the structure has places", got=len(leaves), expected=len(flatten(like)))
+    return result
+
+
+def _built(like: Any, leaves: Iterator[Any]) -> Any:
+    children = _children(like)
+    if children is None:
+        return next(leaves)
+    if like is None:
+        return None
+    values = [_built(child, leaves) for _, child in children]
+    if isinstance(like, dict):
+        return dict(zip(like, values, strict=True))
+    if hasattr(like, "_fields"):
+        return type(like)(*values)
+    if isinstance(like, tuple | list):
+        return type(like)(values)
+    return type(like)(**dict(zip((name for name, _ in children), values, strict=True)))
+
+
+def transform(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """A function of leaves on structures that are alike.
+
+    Examples
+    --------
+    >>> transform(lambda shape: len(shape), {"h": (3,), "c": (4, 5)})
+    {'h': 1, 'c': 2}
+    """
+    lists = [flatten(first), *(matched(first, other, "structure") for other in others)]
+    return unflatten(first, [function(*leaves) for leaves in zip(*lists, strict=True)])
+
+
+def matched(like: Any, value: Any, what: str) -> list[Any]:
+    """The leaves of a value that must have the structure of `like`.
+
+    Raises
+    ------
+    ShapeError
+        If it has another one.
+    """
+    wanted, found = paths(like), paths(value)
+    if wanted != found:
+        raise ShapeError(
+            f"the {what} has another structure than it should",
+            got=f"{len(found)} tensors: {', '.join(path or '(one tensor)' for path in found)}",
+            expected=f"{len(wanted)} tensors: {', '.join(path or '(one tensor)' for path in wanted)}",
+        )
+    return flatten(value)

@@ -1,0 +1,206 @@
+"""Cells around cells: several on top of each other, and shortcuts around one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.structure import transform
+
+__all__ = ["HighwayWrapper", "ResidualWrapper", "StackedCells", "Wrapper"]
+
+
+class StackedCells(Cell):
+    """Cells on top of each other: the output of each is the input of the next. The state is a tuple of their states.
+
+    Parameters
+    ----------
+    cells : list of Cells
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, LSTM, StackedCells
+    >>> cell = StackedCells([LSTM(4), GRU(5)]).build(3)
+    >>> cell.state_shape, cell.output_shape
+    ((LSTMState(cell=(4,), hid=(4,)), (5,)), (5,))
+    """
+
+    def __init__(self, cells: Sequence[Cell], name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.cells = list(cells)
+        if not self.cells:
+            raise ValueError("a stack needs at least one cell")
+        for i, cell in enumerate(self.cells):
+            if not isinstance(cell, Cell):
+                raise TypeError(f"a stack is made of cells, got a {type(cell).__name__} at {i}: {cell!r}")
+            if any(cell is other for other in self.cells[:i]):
+                raise ValueError(
+                    f"{cell!r} is in the stack twice: give clones, cell.clone(), for parameters of their own"
+                )
+        self.flattens_input = self.cells[0].flattens_input
+
+    @property
+    def state_shape(self) -> Any:
+        """The shapes of the states of the cells."""
+        return tuple(cell.state_shape for cell in self.cells)
+
+    @property
+    def output_shape(self) -> Any:
+        return self.cells[-1].output_shape
+
+    def make_params(self, input_shape: Any) -> None:
+        for cell in self.cells:
+            input_shape = cell.build(input_shape).output_shape
+            self.params.update(cell.params)
+
+    def init_state(self, batch: Any) -> Any:
+        return tuple(cell.init_state(batch) for cell in self.cells)
+
+    def begin(self, batch: Any, **kwargs: Any) -> Any:
+        other = copy.copy(self)
+        other.cells = [cell.begin(batch, **kwargs) for cell in self.cells]
+        return other
+
+    def precompute(self, x: Any) -> Any:
+        return self.cells[0].precompute(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, first = self.cells[0].recur(z, state[0])
+        states = [first]
+        for cell, own in zip(self.cells[1:], state[1:], strict=True):
+            x, new = cell.step(x, own)
+            states.append(new)
+        return x, tuple(states)
+
+
+class Wrapper(Cell):
+    """A cell around another one that by default changes nothing. The base of wrappers.
+
+    Parameters
+    ----------
+    cell : Cell
+    name : str, optional
+    """
+
+    def __init__(self, cell: Cell, name: str | None = None) -> None:
+        super().__init__(name=name)
+        if not isinstance(cell, Cell):
+            raise TypeError(f"{type(self).__name__} wraps a cell, got a {type(cell).__name__}: {cell!r}")
+        self.cell = cell
+        self.flattens_input = cell.flattens_input
+
+    @property
+    def state_shape(self) -> Any:
+        """The shape of the state of the cell inside."""
+        return self.cell.state_shape
+
+    @property
+    def output_shape(self) -> Any:
+        return self.cell.output_shape
+
+    def make_params(self, input_shape: Any) -> None:
+        self.cell.build(input_shape)
+        self.params.update(self.cell.params)
+
+    def init_state(self, batch: Any) -> Any:
+        return self.cell.init_state(batch)
+
+    def begin(self, batch: Any, **kwargs: Any) -> Any:
+        return self.with_cell(self.cell.begin(batch, **kwargs))
+
+    def precompute(self, x: Any) -> Any:
+        return self.cell.precompute(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        return self.cell.recur(z, state)
+
+
+class ResidualWrapper(Wrapper):
+    """Adds the input of a cell to its output.
+
+    Parameters
+    ----------
+    cell : Cell
+        Its output has the shape of its input.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, ResidualWrapper
+    >>> ResidualWrapper(GRU(3)).build(4)
+    Traceback (most recent call last):
+        ...
+    ValueError: <ResidualWrapper> adds the input to the output of <GRU>, but the shapes differ: (4,) and (3,)
+    """
+
+    def make_params(self, input_shape: Any) -> None:
+        super().make_params(input_shape)
+        if self.cell.output_shape != input_shape:
+            raise ValueError(
+                f"{self!r} adds the input to the output of {self.cell!r}, but the shapes differ: {input_shape} and "
+                f"{self.cell.output_shape}"
+            )
+
+    def precompute(self, x: Any) -> Any:
+        return x, self.cell.precompute(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, inner = z
+        output, state = self.cell.recur(inner, state)
+        return transform(lambda a, b: a + b, output, x), state
+
+
+class HighwayWrapper(Wrapper):
+    """Mixes the input of a cell into its output: `y = C * x + (1 - C) * output` with `C = sigmoid(x @ W + b)`.
+
+    Parameters
+    ----------
+    cell : Cell
+        Its output has the shape of its input.
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_inputs).
+    b : initializer, array, shared variable or expression
+        Of shape (num_inputs,). It starts at 1: mostly the input.
+    name : str, optional
+
+    References
+    ----------
+    Srivastava, Greff and Schmidhuber, "Highway networks", 2015.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, HighwayWrapper
+    >>> [p.name for p in HighwayWrapper(GRU(3), name="highway").build(3).get_params()][-2:]
+    ['highway.W', 'highway.b']
+    """
+
+    def __init__(
+        self, cell: Cell, W: Any = init.GlorotUniform(), b: Any = init.Constant(1.0), name: str | None = None
+    ) -> None:
+        super().__init__(cell, name)
+        self._specs = W, b
+
+    def make_params(self, input_shape: Any) -> None:
+        n = features_of(self, input_shape)
+        super().make_params(input_shape)
+        if self.cell.output_shape != input_shape:
+            raise ValueError(
+                f"{self!r} mixes the input with the output of {self.cell!r}, but the shapes differ: {input_shape} and "
+                f"{self.cell.output_shape}"
+            )
+        W, b = self._specs
+        self.W = self.add_param(W, (n, n), name="W")
+        self.b = self.add_param(b, (n,), name="b", regularizable=False)
+
+    def precompute(self, x: Any) -> Any:
+        return x, sj.sigmoid(x @ self.W + self.b), self.cell.precompute(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, carry, inner = z
+        output, state = self.cell.recur(inner, state)
+        return carry * x + (1 - carry) * output, state
