@@ -5,8 +5,9 @@ Views have a normal order: slices innermost, then dimshuffles, broadcasts outerm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, IOTA, RESHAPE, SET_SLICE, broadcast_to, full
 from scanjit.rewrite.engine import Rules
@@ -28,7 +29,7 @@ from scanjit.rewrite.match import (
     window_of,
     window_set,
 )
-from scanjit.types import Dimension
+from scanjit.types import Atom, Dimension
 
 rules = Rules()
 
@@ -80,6 +81,18 @@ def broadcast(node: Node) -> Node | None:
     if x.op is DIMSHUFFLE and x.params["order"] and x.params["order"][0] is None:
         return stretch(DIMSHUFFLE(x.operands[0], order=_strip(x.params["order"])), node)
     return None
+
+
+@rules.rule("expect")
+def expect(node: Node) -> Node | None:
+    """expect(x; bounds on sizes) -> x: the conditions of a graph are checked as it was written, before it runs"""
+    values = any(atom.kind == "value" for left, right, _ in node.params["bounds"] for atom in _atoms(left, right))
+    return None if values else node.operands[0]
+
+
+def _atoms(*dims: Dimension) -> Iterator[Atom]:
+    for dim in dims:
+        yield from types.atoms(dim)
 
 
 # ---- slices ----------------------------------------------------------------------------------------------------------
@@ -445,6 +458,20 @@ def gather_of_iota(node: Node) -> Node | None:
     if start < 0 or not at_most(start + length, x.type.shape[axis]):
         return None
     return cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (start, length, 1)))
+
+
+@rules.rule("gather")
+def gather_of_a_known_entry(node: Node) -> Node | None:
+    """x[i], i a number that is certainly inside -> a slice without its axis"""
+    if len(node.operands) != 2 or node.operands[1].ndim:
+        return None
+    (x, index), axis = node.operands, node.params["axis"]
+    known = scalar(index)
+    at = index.params["dim"] if index.op.name == "size" else None if known is None else int(known)
+    if at is None or not at_most(0, at) or not at_most(at + 1, x.type.shape[axis]):
+        return None
+    entry = cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (at, 1, 1)))
+    return DIMSHUFFLE(entry, order=tuple(a for a in range(x.ndim) if a != axis))
 
 
 @rules.rule()

@@ -17,6 +17,7 @@ from scanjit.rewrite.scan_pre import hoist_pre
 from scanjit.rewrite.scan_prune import prune
 from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
+from scanjit.rewrite.scan_sink import sink
 from scanjit.rewrite.verify import verify
 from scanjit.rewrite.windows import push_slices
 
@@ -60,6 +61,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("push_slices", push_slices),  # after the fission, which moves whole products
     ("simplify", simplify),
     ("last_rows", last_rows),
+    ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
 )
 """The names and the passes `(outputs, notes) -> outputs`."""

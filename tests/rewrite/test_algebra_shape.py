@@ -100,6 +100,10 @@ CASES: dict[str, Case] = {
     "reshape back": (lambda x, y: RESHAPE(RESHAPE(x, shape=(6 * B,)), shape=(B, 6)), lambda x, y: x),
     "reshape with ones": (lambda x, y: RESHAPE(x, shape=(B, 1, 6, 1)), lambda x, y: V(x, 0, None, 1, None)),
     "transposes of both": (lambda x, y: V(x, 1, 0) * V(y, 1, 0) + 1.0, lambda x, y: V(x * y + 1.0, 1, 0)),
+    "gather of an entry": (
+        lambda x, y: OPS["gather"](x, constant(np.int64(2)), axis=1),
+        lambda x, y: V(cut(x, 2, 3), 0),
+    ),
     "gather of iota": (
         lambda x, y: OPS["gather"](x, IOTA(length=3) + 2, axis=1),
         lambda x, y: cut(x, 2, 5),

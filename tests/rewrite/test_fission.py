@@ -304,6 +304,34 @@ def test_a_sum_that_is_read_is_no_sum() -> None:
     assert shape(one(new))[0] == 2
 
 
+# ---- back into the loop ----------------------------------------------------------------------------------------------
+
+
+def test_light_sequences_are_made_in_the_loop() -> None:
+    x_, g = x(), symbol("g", 4)
+    ys = scan(lambda r, p: fn("tanh", r + p), [x_ * 2.0 + g], [h()])
+    new, notes = passed("sink", [ys])
+    assert body(one(new))["mul"] == 1 and count(new)["mul"] == 0 and shape(one(new))[1:3] == (1, 1)
+    assert notes == ["a sequence is made row by row in the loop that reads it: add, mul"]
+
+
+SEQUENCES: dict[str, Callable[[], list[Node]]] = {
+    "of a product": lambda: [mm(x(), w()) + 1.0],
+    "that cost more": lambda: [fn("tanh", x())],
+    "of two": lambda: [x("a") * x("b")],
+    "of which something else is made too": lambda: [(s := x() * 2.0), total(s)],
+    "of scalars": lambda: [total(symbol("v", 4)) * symbol("s", "T")],
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_other_sequences_stay(name: str) -> None:
+    sequence, *more = SEQUENCES[name]()
+    ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, sequence.type.shape[1:])])
+    new, notes = passed("sink", [ys, *more])
+    assert not notes and body(one(new))["mul"] == 0
+
+
 # ---- slices ----------------------------------------------------------------------------------------------------------
 
 

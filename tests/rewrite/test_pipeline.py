@@ -89,7 +89,7 @@ def test_lstm_gradient() -> None:
     forward, backward = scans(outputs)
     # stored: h; for the gradient h and c before the step, the four gates, tanh(c)
     assert shape(forward) == (2, 1, 2, 8) and body(forward)["contract"] == 4
-    # reads: c before the step, the cotangents of h, the five residuals; and R. Stores dz
+    # reads: c before the step, h for its cotangent 2 * h, the five residuals; and R. Stores dz
     assert shape(backward) == (2, 7, 1, 1)
     inside = body(backward)
     assert inside["contract"] == inside["concatenate"] == 1

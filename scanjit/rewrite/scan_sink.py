@@ -1,0 +1,115 @@
+"""The reverse of fission, where that is better: a sequence that is made by light elementwise ops for one loop alone, of
+what lies in memory anyway, is made in the loop, row by row. The cotangents `2 * h` of a sum of squares, say."""
+
+from __future__ import annotations
+
+from scanjit import errors
+from scanjit.ir import CONSTANT, LEAVES, PART, Node
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.shape import DIMSHUFFLE
+from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
+from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import same_dim
+from scanjit.rewrite.split import is_small
+
+_LIGHT = 8
+"""What all ops together may cost."""
+_ROUNDS = 4
+
+
+def sink(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass. A loop after one that was changed waits for the next round: what uses its operands is not known."""
+    outputs = in_bodies(outputs, lambda inner: sink(inner, notes))
+    for _ in range(_ROUNDS):
+        before, users = outputs, uses(outputs)
+        outputs = map_scans(outputs, lambda old, scan: _sunk(scan, users, notes) if old is scan else None)  # noqa: B023
+        if all(a is b for a, b in zip(before, outputs, strict=True)):
+            break
+    return outputs
+
+
+def _sunk(scan: Node, users: dict[Node, list[Node]], notes: list[Note]) -> dict[int, Node] | None:
+    loop = Loop.of(scan)
+    found = False
+    for operand, inner in list(loop.xs.items()):
+        cone = _Cone(operand, scan, users)
+        new = [leaf for leaf in cone.rows if leaf not in loop.xs]
+        if cone.nodes and cone.fits and len(new) <= 1:
+            found = True
+            del loop.xs[operand]
+            with errors.located(operand.where):
+                loop.substitute({inner: cone.inside(loop)})
+            names = ", ".join(sorted({node.op.name for node in cone.nodes}))
+            notes.append(Note("sink", scan.where, f"a sequence is made row by row in the loop that reads it: {names}"))
+    return loop.finish().parts() if found else None
+
+
+class _Cone:
+    """The light elementwise ops that make a sequence and that nothing else uses."""
+
+    def __init__(self, operand: Node, scan: Node, users: dict[Node, list[Node]]) -> None:
+        self.operand = operand
+        self.nodes: list[Node] = []
+        leaves: dict[Node, None] = {}
+        cost = 0
+        stack = [operand]
+        mine = {scan}
+        while stack:
+            node = stack.pop()
+            if node in mine or node in leaves:
+                continue
+            if isinstance(node.op, Elementwise) and node.op.cost < _LIGHT and set(users.get(node, ())) <= mine:
+                self.nodes.append(node)
+                mine.add(node)
+                cost += node.op.cost
+                stack.extend(node.operands)
+            else:
+                leaves[node] = None
+        self.rows = [leaf for leaf in leaves if self._is_sequence(leaf)]
+        self.fixed = [leaf for leaf in leaves if not self._is_sequence(leaf)]
+        stored = all(leaf.op in LEAVES or leaf.op is PART for leaf in self.rows)
+        narrow = all(self._is_fixed(leaf) for leaf in self.fixed)
+        self.fits = bool(self.rows) and stored and narrow and cost < _LIGHT and operand.ndim > 1 and not self._tiny()
+
+    def _tiny(self) -> bool:
+        first = self.operand
+        return is_small(first) or all(isinstance(d, int) and d <= 4 for d in first.type.shape[1:])
+
+    def _is_sequence(self, leaf: Node) -> bool:
+        """Whether a leaf has a row for each step."""
+        shape, whole = leaf.type.shape, self.operand.type.shape
+        return len(shape) == len(whole) and same_dim(shape[0], whole[0]) and not same_dim(shape[0], 1)
+
+    def _is_fixed(self, leaf: Node) -> bool:
+        """Whether a leaf is certainly the same in every step, and no more than small work to have."""
+        return leaf.ndim < self.operand.ndim or same_dim(leaf.type.shape[0], 1)
+
+    def inside(self, loop: Loop) -> Node:
+        """The row, made in the body."""
+        inner = {leaf: loop.x(leaf) for leaf in self.rows}
+        for leaf in self.fixed:
+            if leaf.op is CONSTANT and leaf.ndim == 0:
+                continue
+            if leaf.ndim == self.operand.ndim:
+                inner[leaf] = DIMSHUFFLE(loop.const(leaf), order=tuple(range(1, leaf.ndim)))
+            else:
+                inner[leaf] = loop.const(leaf)
+        return _rows(self.operand, self.nodes, inner)
+
+
+def _rows(root: Node, nodes: list[Node], inner: dict[Node, Node]) -> Node:
+    """Elementwise nodes on rows instead of sequences."""
+    cone = set(nodes)
+    done = dict(inner)
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+        elif node not in cone:
+            done[node] = node
+        elif missing := [arg for arg in node.operands if arg not in done]:
+            stack.extend(missing)
+        else:
+            done[node] = node.op(*(done[arg] for arg in node.operands), **node.params)
+    return done[root]
