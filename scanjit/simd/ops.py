@@ -395,14 +395,19 @@ def _lanes_op(name: str, base: str, lanes: int) -> Op:
             return signature(mask_type(lanes), INT)
 
         def lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
-            # compare in 8 bits, where a register holds all lanes: the count is clamped to 0..lanes first
-            kind = KINDS["i8"]
+            # Compare in 8 bits, where a register holds all lanes: the count is clamped to 0..lanes first. At least 16
+            # of them, although they are cut off: LLVM takes the other bits of a mask register for zero.
+            kind, wide = KINDS["i8"], max(lanes, 16)
             count = args[0]
             zero, top = ir.Constant(I64, 0), ir.Constant(I64, lanes)
             count = b.select(b.icmp_signed("<", count, zero), zero, count)
             count = b.select(b.icmp_signed(">", count, top), top, count)
-            bound = LlvmLanes(b, _splat(b, kind, lanes, count), kind, lanes)
-            return bound.iota(kind).compare("lt", bound).value
+            bound = LlvmLanes(b, _splat(b, kind, wide, count), kind, wide)
+            mask = bound.iota(kind).compare("lt", bound).value
+            if wide == lanes:
+                return mask
+            first = ir.Constant(ir.VectorType(I32, lanes), [ir.Constant(I32, i) for i in range(lanes)])
+            return b.shuffle_vector(mask, mask, first)
 
         return Op(name, typing, lowering)
 
