@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.utils import number
 
 __all__ = [
     "SELU",
@@ -70,7 +71,8 @@ class ScaledTanH:
         self.scale_in, self.scale_out = scale_in, scale_out
 
     def __call__(self, x: Any) -> sj.Node:
-        return sj.tanh(x * self.scale_in) * self.scale_out
+        x = sj.as_tensor(x)
+        return sj.tanh(x * number(self.scale_in, x.dtype)) * number(self.scale_out, x.dtype)
 
 
 ScaledTanh = ScaledTanH
@@ -102,7 +104,7 @@ class LeakyRectify:
 
     def __call__(self, x: Any) -> sj.Node:
         x = sj.as_tensor(x)
-        return sj.where(x > 0, x, x * self.leakiness)
+        return sj.where(x > 0, x, x * number(self.leakiness, x.dtype))
 
 
 leaky_rectify = LeakyRectify()
@@ -141,7 +143,8 @@ class SELU:
 
     def __call__(self, x: Any) -> sj.Node:
         x = sj.as_tensor(x)
-        return self.scale * sj.where(x > 0, x, self.scale_neg * sj.expm1(sj.minimum(x, 0)))
+        scale, scale_neg = number(self.scale, x.dtype), number(self.scale_neg, x.dtype)
+        return scale * sj.where(x > 0, x, scale_neg * sj.expm1(sj.minimum(x, 0)))
 
 
 selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.6732632423543772848170429916717)

@@ -12,6 +12,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
+from lasagne_like.utils import number
 
 __all__ = [
     "aggregate",
@@ -195,7 +196,7 @@ def binary_hinge_loss(
     if log_odds is not None and not log_odds:
         p = stable.log_odds(p)
     t = sj.cast(t, p.dtype if p.dtype.kind == "f" else "float64")
-    return sj.relu(delta - p * (2 * t - 1 if binary else t))
+    return sj.relu(number(delta, p.dtype) - p * (2 * t - 1 if binary else t))
 
 
 def multiclass_hinge_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
@@ -226,7 +227,7 @@ def multiclass_hinge_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.
     own = sj.one_hot(t, p.shape[-1], "bool") if numbered else t != 0
     correct = sj.sum(sj.where(own, p, 0), axis=-1)
     other = sj.max(sj.where(own, -np.inf, p), axis=-1)
-    return sj.relu(other - correct + delta)
+    return sj.relu(other - correct + number(delta, p.dtype))
 
 
 def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
@@ -249,7 +250,7 @@ def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
     array([0.125, 2.5  ])
     """
     p, t = _aligned(predictions, targets)
-    apart = abs(t - p)
+    apart, delta = abs(t - p), number(delta, p.dtype)
     return sj.where(apart <= delta, 0.5 * sj.square(t - p), delta * (apart - delta / 2))
 
 

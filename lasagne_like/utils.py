@@ -23,6 +23,7 @@ __all__ = [
     "inspect_kwargs",
     "int_types",
     "is_expression",
+    "number",
     "one_hot",
     "shared_empty",
     "unique",
@@ -130,6 +131,35 @@ def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
             found[node.params["variable"]] = None
         stack.extend(reversed(node.args))
     return list(found)
+
+
+def number(value: Any, dtype: Any) -> Any:
+    """A number for a formula, such that what it meets keeps its dtype.
+
+    Parameters
+    ----------
+    value : int, float, NumPy number, array or expression
+    dtype : a dtype or its name
+        What it meets.
+
+    Returns
+    -------
+    int, float or expression
+        Python's numbers never change a dtype; expressions are cast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import number
+    >>> number(np.float64(0.5), "float32"), number(sj.shared(0.5), "float32").dtype
+    (0.5, dtype('float32'))
+    """
+    if isinstance(value, np.generic):  # also NumPy's float64, which is a float of Python's too
+        return value.item()
+    if isinstance(value, int | float):
+        return value
+    return sj.cast(sj.as_tensor(value), dtype)
 
 
 def one_hot(x: Any, m: Any = None) -> sj.Node:

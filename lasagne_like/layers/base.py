@@ -56,7 +56,7 @@ class Layer:
 
     def __init__(self, incoming: Any, name: str | None = None) -> None:
         self.input_shape = _shape_of(incoming)
-        self.input_layer = incoming if isinstance(incoming, Layer) else None
+        self.input_layer = None if isinstance(incoming, tuple) else incoming
         self._begin(name)
         _check_positive(self.input_shape, self, "input_shape")
 
@@ -182,7 +182,7 @@ class MergeLayer(Layer):
 
     def __init__(self, incomings: Sequence[Any], name: str | None = None) -> None:
         self.input_shapes = [_shape_of(incoming) for incoming in incomings]
-        self.input_layers = [incoming if isinstance(incoming, Layer) else None for incoming in incomings]
+        self.input_layers = [None if isinstance(incoming, tuple) else incoming for incoming in incomings]
         self._begin(name)
         for i, shape in enumerate(self.input_shapes):
             _check_positive(shape, self, f"input_shapes[{i}]")

@@ -294,6 +294,7 @@ def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> Non
     ----------
     layer : Layer or list of Layers
     values : sequence of arrays
+        Floats are rounded to the dtype of the parameter: values of a float64 network fit a float32 one.
     **tags : see `Layer.get_params`
 
     Raises
@@ -319,5 +320,6 @@ def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> Non
         if own != new:
             name = f" ({param.name})" if param.name else ""
             raise ValueError(f"mismatch: parameter {i}{name} has shape {own} but the value to set has shape {new}")
-    for param, value in zip(params, values, strict=True):
-        param.set_value(value)
+    arrays = [np.asarray(v).astype(p.dtype, casting="same_kind") for p, v in zip(params, values, strict=True)]
+    for param, array in zip(params, arrays, strict=True):
+        param.set_value(array)

@@ -9,7 +9,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.layers.base import MergeLayer
 from lasagne_like.layers.crop import autocrop, autocrop_array_shapes
-from lasagne_like.utils import Shape
+from lasagne_like.utils import Shape, number
 
 __all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
 
@@ -142,7 +142,6 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
             raise ValueError(f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings")
 
     def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        scaled = [
-            x if isinstance(c, int | float) and c == 1 else x * c for c, x in zip(self.coeffs, inputs, strict=True)
-        ]
+        one = [isinstance(c, int | float) and c == 1 for c in self.coeffs]
+        scaled = [x if plain else x * number(c, x.dtype) for x, c, plain in zip(inputs, self.coeffs, one, strict=True)]
         return super().get_output_for(scaled, **kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.layers.base import Layer
 from lasagne_like.random import new_seed
+from lasagne_like.utils import number
 
 __all__ = [
     "DropoutLayer",
@@ -62,14 +63,18 @@ class DropoutLayer(_Noise):
         self, incoming: Any, p: Any = 0.5, rescale: bool = True, shared_axes: tuple[int, ...] = (), **kwargs: Any
     ) -> None:
         super().__init__(incoming, **kwargs)
+        if isinstance(p, int | float) and not 0 <= p <= 1:
+            raise ValueError(f"p is the probability of becoming zero, 0 <= p <= 1; got {p}")
         self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.p, int | float) and self.p == 0):
             return input
+        if isinstance(self.p, int | float) and self.p == 1:
+            return sj.zeros_like(input)
         shared = {axis % input.ndim for axis in self.shared_axes}
         shape = tuple(1 if axis in shared else size for axis, size in enumerate(input.shape))
-        p = sj.cast(self.p, input.dtype)
+        p = number(self.p, input.dtype)
         kept = self._srng.uniform(shape, dtype=input.dtype) >= p
         return sj.where(kept, input / (1 - p) if self.rescale else input, 0)
 
@@ -128,4 +133,4 @@ class GaussianNoiseLayer(_Noise):
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.sigma, int | float) and self.sigma == 0):
             return input
-        return input + sj.cast(self.sigma, input.dtype) * self._srng.normal(input.shape, dtype=input.dtype)
+        return input + number(self.sigma, input.dtype) * self._srng.normal(input.shape, dtype=input.dtype)

@@ -8,6 +8,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Layer
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
+from lasagne_like.utils import number
 
 __all__ = ["BatchNormLayer", "StandardizationLayer", "batch_norm", "instance_norm", "layer_norm"]
 
@@ -86,13 +87,14 @@ class BatchNormLayer(Layer):
         **kwargs: Any,
     ) -> sj.Node:
         batch_mean = sj.mean(input, axis=self.axes)
-        batch_inv_std = 1 / sj.sqrt(sj.var(input, axis=self.axes) + self.epsilon)
+        batch_inv_std = 1 / sj.sqrt(sj.var(input, axis=self.axes) + number(self.epsilon, batch_mean.dtype))
         use = deterministic if batch_norm_use_averages is None else batch_norm_use_averages
         update = not deterministic if batch_norm_update_averages is None else batch_norm_update_averages
         if update:
             for average, batch in ((self.mean, batch_mean), (self.inv_std, batch_inv_std)):
                 if isinstance(average, sj.SharedVariable):
-                    self.updates[average] = sj.cast((1 - self.alpha) * average + self.alpha * batch, average.dtype)
+                    alpha, new = number(self.alpha, average.dtype), sj.cast(batch, average.dtype)
+                    self.updates[average] = (1 - alpha) * average + alpha * new
         mean, inv_std = (self.mean, self.inv_std) if use else (batch_mean, batch_inv_std)
         scale = inv_std if self.gamma is None else self.gamma * inv_std
         normalized = (input - self._spread(mean, input)) * self._spread(scale, input)
@@ -134,7 +136,8 @@ class StandardizationLayer(Layer):
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         mean = sj.mean(input, axis=self.axes, keepdims=True)
-        return (input - mean) / sj.sqrt(sj.var(input, axis=self.axes, keepdims=True) + self.epsilon)
+        variance = sj.var(input, axis=self.axes, keepdims=True)
+        return (input - mean) / sj.sqrt(variance + number(self.epsilon, variance.dtype))
 
 
 def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:

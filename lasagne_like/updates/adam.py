@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, number, pairs, zeros_of
-from lasagne_like.utils import floatX
+from lasagne_like.updates.gradients import Updates, pairs, zeros_of
+from lasagne_like.utils import floatX, number
 
 __all__ = ["adam", "adamax", "adamw", "amsgrad"]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, number, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, pairs, zeros_of
+from lasagne_like.utils import number
 
 __all__ = ["adadelta", "adagrad", "rmsprop"]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import number
-from lasagne_like.utils import norm_axes_of
+from lasagne_like.utils import norm_axes_of, number
 
 __all__ = ["norm_constraint", "total_norm_constraint"]
 

@@ -1,4 +1,4 @@
-"""What every update rule starts with: gradients, and numbers in the dtype of a parameter."""
+"""What every update rule starts with: gradients, and what it remembers of parameters."""
 
 from __future__ import annotations
 
@@ -56,13 +56,6 @@ def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple
     params = list(params)
     grads = get_or_compute_grads(loss_or_grads, params)
     return [(p, sj.cast(g, p.dtype)) for p, g in zip(params, grads, strict=True)]
-
-
-def number(value: Any, dtype: Any) -> Any:
-    """A hyperparameter that does not change the dtype of what it meets: Python's numbers never do."""
-    if isinstance(value, int | float | np.generic):  # NumPy's float64 is a float that does
-        return float(value)
-    return sj.cast(sj.as_tensor(value), dtype)
 
 
 def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:

@@ -204,3 +204,17 @@ def test_updates_are_those_of_the_last_output_that_had_any() -> None:
     assert all(get_updates(second)[key] is value for key, value in before.items())
     get_output(second, sj.matrix())
     assert not any(get_updates(second)[key] is value for key, value in before.items())
+
+
+def test_values_of_another_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = get_all_param_values(network())
+    monkeypatch.setattr(sj.config, "floatX", "float32")
+    net = network()
+    set_all_param_values(net, values)
+    for before, after in zip(values, get_all_param_values(net), strict=True):
+        assert after.dtype == np.float32
+        np.testing.assert_array_equal(before.astype("float32"), after)
+    before = get_all_param_values(net)[0]
+    with pytest.raises(TypeError):
+        set_all_param_values(net, [values[0], values[1], values[2].astype("complex128")])
+    np.testing.assert_array_equal(get_all_param_values(net)[0], before)

@@ -84,3 +84,11 @@ def test_the_seed_of_the_package_makes_masks_reproducible() -> None:
         lasagne.random.set_rng(np.random.default_rng(5))
         results.append(sampled(DropoutLayer(InputLayer((None, 50))), np.ones((4, 50))))
     np.testing.assert_array_equal(*results)
+
+
+def test_probabilities() -> None:
+    l_in = InputLayer((None, 20))
+    for p in (-0.1, 1.5):
+        with pytest.raises(ValueError, match=str(p)):
+            DropoutLayer(l_in, p=p)
+    assert not sampled(DropoutLayer(l_in, p=1), np.ones((2, 20))).any()

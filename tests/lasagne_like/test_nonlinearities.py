@@ -58,3 +58,9 @@ def test_softmax_is_over_the_last_axis_of_any_rank() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     result = sj.function([], n.softmax(x), mode="reference")()
     np.testing.assert_allclose(result.sum(-1), np.ones((2, 3)))
+
+
+def test_numbers_of_numpy_do_not_change_the_dtype() -> None:
+    x, half = sj.vector(dtype="float32"), np.float64(0.5)
+    for function in (n.ScaledTanH(half, half), n.LeakyRectify(half), n.SELU(half, half)):
+        assert function(x).dtype == np.float32
