@@ -29,7 +29,12 @@ class _Noise(Layer):
 
     @cached_property
     def _srng(self) -> Any:
-        return sj.random.Stream(self._seed)  # type: ignore[attr-defined]
+        return sj.random.Stream(self._seed)
+
+
+def _float_dtype(input: Any) -> Any:
+    """The dtype of noise for an input: its own, if it is of floats."""
+    return input.dtype if input.dtype.kind == "f" else sj.config.floatX
 
 
 class DropoutLayer(_Noise):
@@ -74,8 +79,9 @@ class DropoutLayer(_Noise):
             return sj.zeros_like(input)
         shared = {axis % input.ndim for axis in self.shared_axes}
         shape = tuple(1 if axis in shared else size for axis, size in enumerate(input.shape))
-        p = number(self.p, input.dtype)
-        kept = self._srng.uniform(shape, dtype=input.dtype) >= p
+        dtype = _float_dtype(input)
+        p = number(self.p, dtype)
+        kept = self._srng.uniform(shape, dtype=dtype) >= p
         return sj.where(kept, input / (1 - p) if self.rescale else input, 0)
 
 
@@ -133,4 +139,5 @@ class GaussianNoiseLayer(_Noise):
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.sigma, int | float) and self.sigma == 0):
             return input
-        return input + number(self.sigma, input.dtype) * self._srng.normal(input.shape, dtype=input.dtype)
+        dtype = _float_dtype(input)
+        return input + number(self.sigma, dtype) * self._srng.normal(input.shape, dtype=dtype)

@@ -70,6 +70,39 @@ def test_gaussian_noise() -> None:
 
 
 @random
+def test_integers_get_noise_too() -> None:
+    result = sampled(DropoutLayer(InputLayer((None, 500)), rescale=False), np.ones((20, 500), "int32"))
+    assert 0.4 < result.mean() < 0.6
+    result = sampled(GaussianNoiseLayer(InputLayer((None, 500)), sigma=2), np.ones((20, 500), "int32"))
+    assert abs(result.std() - 2) < 0.1
+
+
+@random
+def test_every_call_draws_new_masks_and_the_gradient_sees_the_same_ones() -> None:
+    x = sj.matrix("x")
+    output = get_output(DropoutLayer(InputLayer((None, 50), x), p=0.4))
+    f = sj.function([x], [output, sj.grad(output.sum(), x)], mode="reference")
+    ones = np.ones((10, 50))
+    first, gradient = f(ones)
+    second, _ = f(ones)
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, gradient)
+
+
+@random
+def test_compiled_masks_are_the_same() -> None:
+    results = []
+    for mode in ("reference", "numba"):
+        lasagne.random.set_rng(np.random.default_rng(5))
+        x = sj.matrix("x", "float32")
+        layer = GaussianNoiseLayer(DropoutLayer(InputLayer((None, 50), x), shared_axes=(0,)))
+        f = sj.function([x], get_output(layer), mode=mode)
+        results.append([f(np.ones((rows, 50), "float32")) for rows in (4, 7)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@random
 def test_layers_that_share_dropout_share_its_mask() -> None:
     dropped = DropoutLayer(InputLayer((None, 50)))
     a, b = (lasagne.layers.ExpressionLayer(dropped, lambda x, k=k: x * k) for k in (1, 2))
