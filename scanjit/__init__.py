@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+from scanjit import random as random  # a module: sj.random.Stream
 from scanjit.autodiff import grad, hessian, jacobian, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config

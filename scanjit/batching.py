@@ -7,9 +7,10 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_node, new_input
+from scanjit.loops import frames
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.shape import DIMSHUFFLE, broadcast_to
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
 from scanjit.types import Dimension
 
 __all__ = ["batch_graph", "vmap"]
@@ -48,7 +49,10 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     def batched(*args: Any) -> Any:
         axes = _one_each(in_axes, len(args), "in_axes", "arguments")
         size, stand_ins, examples = _examples(args, axes)
-        leaves, tree = flatten(fn(*examples))
+        with frames.tracing("example") as frame:
+            leaves, tree = flatten(fn(*examples))
+        if frame.asked is not None:
+            stand_ins[frame.asked] = IOTA(length=size)
         count = len(tree.children) if tree.kind in (tuple, list) else 1
         chosen = _one_each(out_axes, count, "out_axes", "results")
         sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]

@@ -16,16 +16,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from scanjit import ir, types
 from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node
-from scanjit.loops import entries, windows
+from scanjit.loops import entries, frames, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry
 from scanjit.loops.step import called, read_result
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.ops.scan import Layout, scan_node
-from scanjit.ops.shape import window
+from scanjit.ops.shape import IOTA, window
 
 
 @dataclass(frozen=True)
@@ -182,10 +184,21 @@ def build(
     where = function_location(fn)
     read = windows.of_sequences(seqs, length, go_backwards, asked=n_steps is not None)
     rows = [windows.row_symbol(x, label) for x, label in read]
-    traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
-    symbols = [*traced.carries.symbols(), *rows]
+    with frames.tracing("step") as frame:
+        traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
+    initial, carried = traced.carries.initial(), traced.carries.symbols()
+    changed = traced.carries.shifted(traced.results)
+    if frame.asked is not None:
+        if stack:
+            rows.append(frame.asked)
+            read.append((IOTA(length=length), "step"))
+        else:  # a counter, after the carries that others know by their places
+            initial.append(ir.constant(np.int64(0)))
+            carried.append(frame.asked)
+            changed.append(frame.asked + 1)
+    symbols = [*carried, *rows]
     stacked = [y for group in traced.results for y in group] if stack else []
-    results = [*traced.carries.shifted(traced.results), *stacked]
+    results = [*changed, *stacked]
     results += [] if traced.until is None else [traced.until]
     captured = ir.free_variables(results, symbols)
     if strict:
@@ -193,7 +206,7 @@ def build(
     _check_sizes(traced, symbols, where)
     node = scan_node(
         Graph.of([*symbols, *captured], results),
-        traced.carries.initial(),
+        initial,
         [x for x, _ in read],
         captured,
         length,
@@ -263,6 +276,8 @@ def _check_strict(results: Sequence[Node], symbols: Sequence[Node], others: Sequ
     """An error for the first variable that the step uses and that was not passed to it."""
     passed = [leaf for value in others for leaf in flatten(value)[0] if isinstance(leaf, Node)]
     for node in ir.free_variables(results, [*symbols, *passed]):
+        if node.op.name == "random_bits":  # the key of a draw in the step: nothing that a user could pass
+            continue
         raise ScanError(
             f"strict: the step uses {node.name or 'an expression'!r}, which is not among its arguments",
             got=f"{node!r}, made at {node.where}",

@@ -79,7 +79,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     if max_steps is None:
         again = ir.parts(_with_length(loop.node, ir.as_dim(count)))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
-    return state.tree.unflatten(last)
+    return state.tree.unflatten(last[: len(state.leaves)])
 
 
 def _condition(value: Any, where: str) -> Node:

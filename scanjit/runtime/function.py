@@ -44,7 +44,8 @@ def function(
         a name may also be passed by keyword.
     outputs : what it returns: an expression, a list, tuple or dict of them (nested as you like), or None.
     updates : new values of shared variables: pairs or a dict `variable -> expression`. All expressions are computed
-        from the values before the call.
+        from the values before the call. Variables with a `default_update` (the states of random streams) that are read
+        and not listed are updated so.
     givens : replacements made in all expressions first: pairs or a dict `symbol -> expression or value`.
     name : its name in errors and prints.
     mode : "numba" compiles; "reference" runs the graph op by op with NumPy, for debugging; "emulate" runs the generated
@@ -79,7 +80,8 @@ def function(
     new_values = _updates(updates)
     replaced = _with_givens(given_inputs, [*leaves, *new_values.values()], _givens(givens))
     given_inputs, leaves, fresh = replaced[0], replaced[1][: len(leaves)], replaced[1][len(leaves) :]
-    updated = tuple((variable, _fitting(variable, node)) for variable, node in zip(new_values, fresh, strict=True))
+    new_values = _with_defaults(leaves, dict(zip(new_values, fresh, strict=True)))
+    updated = tuple((variable, _fitting(variable, node)) for variable, node in new_values.items())
     graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
     _check_complete(graph, name)
     return CompiledFunction(graph, name, mode)
@@ -194,6 +196,17 @@ def _updates(given: Any) -> dict[SharedVariable, Node]:
         if variable in found:
             raise errors.ArgumentError(f"{variable.label} has two updates", got=repr(variable))
         found[variable] = ir.as_node(value) if is_symbol(value) else ir.constant(variable.converted(value))
+    return dict(sorted(found.items(), key=lambda item: item[0].serial))
+
+
+def _with_defaults(outputs: Sequence[Node], new_values: dict[SharedVariable, Node]) -> dict[SharedVariable, Node]:
+    """The new values, also of the variables that are read and have an update by default."""
+    found = dict(new_values)
+    for node in ir.walk([*outputs, *new_values.values()]):
+        if node.op is SHARED:
+            variable = node.params["variable"]
+            if variable.default_update is not None and variable not in found:
+                found[variable] = variable.default_update(node)
     return dict(sorted(found.items(), key=lambda item: item[0].serial))
 
 

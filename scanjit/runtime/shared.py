@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,14 +36,27 @@ class SharedVariable(_Symbol):
 
     It may be read and set from several threads at once. A call sees all shared values as they were at one moment; calls
     that update a variable run one after the other, and `set_value` waits for them.
+
+    Attributes
+    ----------
+    default_update : None, or a function from the variable's node to its new value: every `function` that reads the
+        variable updates it so, unless it is among the `updates` that the user gives.
     """
 
-    __slots__ = ("__weakref__", "_array", "_first_name", "_lock", "_slot", "name", "serial", "where")
+    __slots__ = ("__weakref__", "_array", "_first_name", "_lock", "_slot", "default_update", "name", "serial", "where")
 
     _array: np.ndarray
     __array_priority__ = 1001
 
-    def __init__(self, array: np.ndarray, kind: Type, name: str | None, where: str) -> None:
+    def __init__(
+        self,
+        array: np.ndarray,
+        kind: Type,
+        name: str | None,
+        where: str,
+        default_update: Callable[[Node], Node] | None = None,
+    ) -> None:
+        self.default_update = default_update
         self.name, self._first_name, self.where = name, name, where  # type: ignore[misc]
         self.serial = next(_serial)
         self._lock = threading.RLock()
@@ -101,7 +114,7 @@ class SharedVariable(_Symbol):
         return f"<shared {self.name or ''}: {self.type}>".replace(" :", ":")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SharedVariable, (self._array, self.type, self.name, self.where)
+        return SharedVariable, (self._array, self.type, self.name, self.where, self.default_update)
 
     # ---- in expressions it is its node: the operators are installed below ------------------------------------------
 
