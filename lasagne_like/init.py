@@ -153,6 +153,12 @@ class Glorot(_Scaled):
     References
     ----------
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import Glorot, Normal
+    >>> Glorot(Normal, gain="relu").sample((20, 10)).shape
+    (20, 10)
     """
 
     def variance(self, shape: tuple[int, ...]) -> float:
@@ -162,7 +168,14 @@ class Glorot(_Scaled):
 
 
 class GlorotNormal(Glorot):
-    """`Glorot` with the normal distribution."""
+    """`Glorot` with the normal distribution.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import GlorotNormal
+    >>> GlorotNormal("relu").sample((20, 10)).shape
+    (20, 10)
+    """
 
     def __init__(self, gain: Any = 1.0, c01b: bool = False) -> None:
         super().__init__(Normal, gain, c01b)
@@ -195,6 +208,12 @@ class He(_Scaled):
     References
     ----------
     He et al., "Delving deep into rectifiers", ICCV 2015.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import He, Uniform
+    >>> He(Uniform).sample((20, 10)).shape
+    (20, 10)
     """
 
     def variance(self, shape: tuple[int, ...]) -> float:
@@ -203,14 +222,28 @@ class He(_Scaled):
 
 
 class HeNormal(He):
-    """`He` with the normal distribution."""
+    """`He` with the normal distribution.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import HeNormal
+    >>> HeNormal("relu").sample((20, 10)).shape
+    (20, 10)
+    """
 
     def __init__(self, gain: Any = 1.0, c01b: bool = False) -> None:
         super().__init__(Normal, gain, c01b)
 
 
 class HeUniform(He):
-    """`He` with the uniform distribution."""
+    """`He` with the uniform distribution.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import HeUniform
+    >>> float(abs(HeUniform().sample((3, 10))).max()) <= 1.0
+    True
+    """
 
     def __init__(self, gain: Any = 1.0, c01b: bool = False) -> None:
         super().__init__(Uniform, gain, c01b)

@@ -27,7 +27,15 @@ __all__ = [
 
 
 def sigmoid(x: Any) -> sj.Node:
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import sigmoid
+    >>> sj.function([], sigmoid([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([0.269, 0.5  , 0.731])
+    """
     return sj.sigmoid(x)
 
 
@@ -45,7 +53,15 @@ def softmax(x: Any) -> sj.Node:
 
 
 def tanh(x: Any) -> sj.Node:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import tanh
+    >>> sj.function([], tanh([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([-0.762,  0.   ,  0.762])
+    """
     return sj.tanh(x)
 
 
@@ -79,7 +95,15 @@ ScaledTanh = ScaledTanH
 
 
 def rectify(x: Any) -> sj.Node:
-    """`max(0, x)`."""
+    """`max(0, x)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import rectify
+    >>> sj.function([], rectify([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([0., 0., 1.])
+    """
     return sj.relu(x)
 
 
@@ -115,7 +139,15 @@ very_leaky_rectify = LeakyRectify(1 / 3)
 
 
 def elu(x: Any) -> sj.Node:
-    """`x` where it is positive, `exp(x) - 1` elsewhere."""
+    """`x` where it is positive, `exp(x) - 1` elsewhere.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import elu
+    >>> sj.function([], elu([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([-0.632,  0.   ,  1.   ])
+    """
     return sj.elu(x)
 
 
@@ -152,12 +184,27 @@ selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.673263242354377
 
 
 def softplus(x: Any) -> sj.Node:
-    """`log(1 + exp(x))`."""
+    """`log(1 + exp(x))`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.nonlinearities import softplus
+    >>> sj.function([], softplus([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([0.313, 0.693, 1.313])
+    """
     return sj.softplus(x)
 
 
 def linear(x: Any) -> Any:
-    """`x` itself."""
+    """`x` itself.
+
+    Examples
+    --------
+    >>> from lasagne_like.nonlinearities import linear
+    >>> linear(3)
+    3
+    """
     return x
 
 

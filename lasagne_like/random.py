@@ -22,6 +22,13 @@ def get_rng() -> Any:
     -------
     numpy.random.Generator, numpy.random.RandomState or the module numpy.random
         All have `normal`, `uniform` and `permutation` with the same arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.random import get_rng
+    >>> get_rng() is np.random
+    True
     """
     return _rng
 
@@ -54,6 +61,13 @@ def set_rng(new_rng: Any) -> None:
 
 
 def new_seed() -> int:
-    """A seed drawn from the generator, for a stream of noise."""
+    """A seed drawn from the generator, for a stream of noise.
+
+    Examples
+    --------
+    >>> from lasagne_like.random import new_seed
+    >>> 0 < new_seed() < 2**31
+    True
+    """
     draw = _rng.integers if hasattr(_rng, "integers") else _rng.randint
     return int(draw(1, 2147462579))

@@ -22,12 +22,28 @@ _REGULARIZABLE = {"regularizable": True}
 
 
 def l1(x: Any) -> sj.Node:
-    """The sum of the absolute values."""
+    """The sum of the absolute values.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.regularization import l1
+    >>> sj.function([], l1([3.0, -4.0]), mode="reference")()
+    array(7.)
+    """
     return sj.sum(abs(sj.as_tensor(x)))
 
 
 def l2(x: Any) -> sj.Node:
-    """The sum of the squares."""
+    """The sum of the squares.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.regularization import l2
+    >>> sj.function([], l2([3.0, -4.0]), mode="reference")()
+    array(25.)
+    """
     x = sj.as_tensor(x)
     return sj.sum(x * x)
 
@@ -99,6 +115,17 @@ def regularize_layer_params_weighted(
     ----------
     layers : dict from Layer to float or scalar expression
     penalty, tags, **kwargs : see `regularize_layer_params`
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.init import Constant
+    >>> from lasagne_like.layers import DenseLayer
+    >>> from lasagne_like.regularization import l1, regularize_layer_params_weighted
+    >>> first = DenseLayer((None, 3), 2, W=Constant(2.0))
+    >>> second = DenseLayer(first, 1, W=Constant(1.0))
+    >>> sj.function([], regularize_layer_params_weighted({first: 0.5, second: 1.0}, l1), mode="reference")()
+    array(8.)
     """
     return sum(weight * apply_penalty(one.get_params(**tags), penalty, **kwargs) for one, weight in layers.items())
 
@@ -112,5 +139,16 @@ def regularize_network_params(
     ----------
     layer : Layer or list of Layers
     penalty, tags, **kwargs : see `regularize_layer_params`
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.init import Constant
+    >>> from lasagne_like.layers import DenseLayer
+    >>> from lasagne_like.regularization import l2, regularize_network_params
+    >>> first = DenseLayer((None, 3), 2, W=Constant(2.0))
+    >>> second = DenseLayer(first, 1, W=Constant(1.0))
+    >>> sj.function([], regularize_network_params(second, l2), mode="reference")()
+    array(26.)
     """
     return apply_penalty(get_all_params(layer, **tags), penalty, **kwargs)

@@ -33,7 +33,15 @@ def log(p: Any) -> sj.Node:
 
 
 def log1m(p: Any) -> sj.Node:
-    """`log(1 - p)`; of a sigmoid it is computed from what that was applied to."""
+    """`log(1 - p)`; of a sigmoid it is computed from what that was applied to.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.stable import log1m
+    >>> sj.function([], log1m(sj.sigmoid([1000.0])), mode="reference")()
+    array([-1000.])
+    """
     node = sj.as_tensor(p)
     if node.op.name == "reshape":
         return sj.reshape(log1m(node.operands[0]), node.shape)
@@ -41,6 +49,14 @@ def log1m(p: Any) -> sj.Node:
 
 
 def log_odds(p: Any) -> sj.Node:
-    """`log(p / (1 - p))`; of a sigmoid it is what that was applied to."""
+    """`log(p / (1 - p))`; of a sigmoid it is what that was applied to.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.stable import log_odds
+    >>> sj.function([], log_odds(sj.sigmoid([1000.0])), mode="reference")()
+    array([1000.])
+    """
     node = sj.as_tensor(p)
     return node.operands[0] if node.op.name == "sigmoid" else sj.log(node / (1 - node))

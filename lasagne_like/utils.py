@@ -71,7 +71,15 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
 
 
 def is_expression(value: Any) -> bool:
-    """Whether a value is a symbol or a shared variable."""
+    """Whether a value is a symbol or a shared variable.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import is_expression
+    >>> is_expression(sj.vector()), is_expression(sj.shared(0.0)), is_expression(0.0)
+    (True, True, False)
+    """
     return isinstance(value, sj.Node | sj.SharedVariable)
 
 

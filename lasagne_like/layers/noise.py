@@ -96,6 +96,12 @@ def dropout_channels(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
     incoming : Layer or tuple
     *args, **kwargs
         Passed on, without `shared_axes`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import dropout_channels
+    >>> dropout_channels((None, 3, 8, 8), p=0.2).shared_axes
+    (2, 3)
     """
     ndim = len(getattr(incoming, "output_shape", incoming))
     kwargs["shared_axes"] = tuple(range(2, ndim))
@@ -113,6 +119,12 @@ def dropout_locations(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
     incoming : Layer or tuple
     *args, **kwargs
         Passed on, without `shared_axes`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import dropout_locations
+    >>> dropout_locations((None, 3, 8, 8), p=0.2).shared_axes
+    (1,)
     """
     kwargs["shared_axes"] = (1,)
     return DropoutLayer(incoming, *args, **kwargs)
@@ -130,6 +142,16 @@ class GaussianNoiseLayer(_Noise):
     References
     ----------
     Jim, Giles and Horne, "An analysis of noise in recurrent neural networks", 1996.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import GaussianNoiseLayer, InputLayer, get_output
+    >>> layer = GaussianNoiseLayer(InputLayer((None, 100)), sigma=0.5)
+    >>> noisy = sj.function([], get_output(layer, np.zeros((100, 100))), mode="reference")
+    >>> bool(0.45 < noisy().std() < 0.55)
+    True
     """
 
     def __init__(self, incoming: Any, sigma: Any = 0.1, **kwargs: Any) -> None:

@@ -205,6 +205,13 @@ def instance_norm(layer: Any, learn_scale: bool = True, learn_bias: bool = True,
     References
     ----------
     Ulyanov, Vedaldi and Lempitsky, "Instance normalization", 2016.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Conv1DLayer, get_all_layers, instance_norm
+    >>> network = instance_norm(Conv1DLayer((None, 3, None), 8, 3))
+    >>> [type(layer).__name__ for layer in get_all_layers(network)]
+    ['Conv1DLayer', 'StandardizationLayer', 'ScaleLayer', 'BiasLayer', 'NonlinearityLayer']
     """
     nonlinearity, name = _taken_apart(layer, kwargs.pop("name", None), "_in")
     result: Layer = StandardizationLayer(layer, axes="spatial", name=name, **kwargs)

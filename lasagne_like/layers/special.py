@@ -21,6 +21,13 @@ class NonlinearityLayer(Layer):
     incoming : Layer or tuple
     nonlinearity : callable or None
         None for none.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import NonlinearityLayer
+    >>> from lasagne_like.nonlinearities import tanh
+    >>> NonlinearityLayer((None, 3), tanh).output_shape
+    (None, 3)
     """
 
     def __init__(self, incoming: Any, nonlinearity: Any = nonlinearities.rectify, **kwargs: Any) -> None:

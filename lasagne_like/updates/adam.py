@@ -88,6 +88,15 @@ def adamw(
     References
     ----------
     Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import adamw
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=adamw(w * w, [w], learning_rate=0.5), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 1.9772)
     """
     return _adam(loss_or_grads, params, learning_rate, beta1, beta2, epsilon, weight_decay)
 
@@ -136,6 +145,15 @@ def adamax(
     Returns
     -------
     OrderedDict
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import adamax
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=adamax(w * w, [w], learning_rate=0.5), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 2.0434)
     """
     updates, count = Updates(), Updates()
     t = _counted(count)
@@ -171,6 +189,15 @@ def amsgrad(
     References
     ----------
     Reddi, Kale and Kumar, "On the convergence of Adam and beyond", 2018.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import amsgrad
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=amsgrad(w * w, [w], learning_rate=0.5), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 2.0044)
     """
     updates, count = Updates(), Updates()
     rate = _corrected_rate(learning_rate, beta1, beta2, _counted(count))

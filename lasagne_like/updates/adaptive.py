@@ -30,6 +30,15 @@ def adagrad(
     References
     ----------
     Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization", 2011.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import adagrad
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=adagrad(w * w, [w]), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 1.4453)
     """
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
@@ -108,6 +117,15 @@ def adadelta(
     References
     ----------
     Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import adadelta
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=adadelta(w * w, [w]), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 2.991)
     """
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):

@@ -55,7 +55,7 @@ def apply_momentum(
     ----------
     updates : dict of new values
     params : iterable of shared variables, optional
-        Those that get momentum; by default all that have an update.
+        Those that get momentum; by default all that have an update, also what other rules than `sgd` remember.
     momentum : float or scalar expression
 
     Returns
@@ -95,6 +95,15 @@ def momentum(
     Returns
     -------
     OrderedDict
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import momentum
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=momentum(w * w, [w], learning_rate=0.1, momentum=0.5), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 1.62)
     """
     return apply_momentum(sgd(loss_or_grads, params, learning_rate), momentum=momentum)
 
@@ -116,6 +125,14 @@ def apply_nesterov_momentum(
     Returns
     -------
     OrderedDict
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import apply_nesterov_momentum, rmsprop
+    >>> w = sj.shared(1.0, "w")
+    >>> [v.name for v in apply_nesterov_momentum(rmsprop(w * w, [w]), [w])]
+    ['w.accu', 'w', 'w.velocity']
     """
     result = Updates(updates)
     for param in list(updates) if params is None else params:
@@ -140,5 +157,14 @@ def nesterov_momentum(
     Returns
     -------
     OrderedDict
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.updates import nesterov_momentum
+    >>> w = sj.shared(3.0, "w")
+    >>> step = sj.function([], updates=nesterov_momentum(w * w, [w], learning_rate=0.1, momentum=0.5), mode="reference")
+    >>> step(), step(), round(float(w.get_value()), 4)
+    (None, None, 1.32)
     """
     return apply_nesterov_momentum(sgd(loss_or_grads, params, learning_rate), momentum=momentum)
