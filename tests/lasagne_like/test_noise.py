@@ -14,8 +14,6 @@ from lasagne_like.layers import (
     get_output,
 )
 
-random = pytest.mark.skipif(not hasattr(sj, "random"), reason="the engine draws no random numbers yet")
-
 
 def sampled(layer: lasagne.layers.Layer, value: np.ndarray) -> np.ndarray:
     return sj.function([], get_output(layer, value), mode="reference")()
@@ -29,7 +27,6 @@ def test_deterministic_output_is_the_input() -> None:
     assert get_output(GaussianNoiseLayer(l_in, sigma=0.0)) is l_in.input_var
 
 
-@random
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("rescale", [True, False])
 def test_dropout(rescale: bool, dtype: str) -> None:
@@ -39,7 +36,6 @@ def test_dropout(rescale: bool, dtype: str) -> None:
     np.testing.assert_allclose(np.unique(result), [0, 1 / 0.7 if rescale else 1], rtol=1e-6)
 
 
-@random
 def test_masks_are_shared_along_axes() -> None:
     ones = np.ones((50, 20, 30))
     result = sampled(DropoutLayer(InputLayer((None, None, 30)), shared_axes=(1,)), ones)
@@ -52,7 +48,6 @@ def test_masks_are_shared_along_axes() -> None:
     assert (result == result[:, :1]).all() and 0.3 < (result == 0).mean() < 0.5
 
 
-@random
 def test_probability_may_be_a_variable() -> None:
     p = sj.shared(0.1, "p")
     layer = DropoutLayer(InputLayer((None, 100)), p=p)
@@ -62,14 +57,12 @@ def test_probability_may_be_a_variable() -> None:
     assert abs((f() == 0).mean() - 0.8) < 0.02
 
 
-@random
 def test_gaussian_noise() -> None:
     result = sampled(GaussianNoiseLayer(InputLayer((None, 500)), sigma=0.5), np.full((100, 500), 3.0, "float32"))
     assert result.dtype == np.float32
     assert abs(result.mean() - 3) < 0.01 and abs(result.std() - 0.5) < 0.01
 
 
-@random
 def test_integers_get_noise_too() -> None:
     result = sampled(DropoutLayer(InputLayer((None, 500)), rescale=False), np.ones((20, 500), "int32"))
     assert 0.4 < result.mean() < 0.6
@@ -77,7 +70,6 @@ def test_integers_get_noise_too() -> None:
     assert abs(result.std() - 2) < 0.1
 
 
-@random
 def test_every_call_draws_new_masks_and_the_gradient_sees_the_same_ones() -> None:
     x = sj.matrix("x")
     output = get_output(DropoutLayer(InputLayer((None, 50), x), p=0.4))
@@ -89,7 +81,6 @@ def test_every_call_draws_new_masks_and_the_gradient_sees_the_same_ones() -> Non
     np.testing.assert_array_equal(first, gradient)
 
 
-@random
 def test_compiled_masks_are_the_same() -> None:
     results = []
     for mode in ("reference", "numba"):
@@ -102,7 +93,6 @@ def test_compiled_masks_are_the_same() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-@random
 def test_layers_that_share_dropout_share_its_mask() -> None:
     dropped = DropoutLayer(InputLayer((None, 50)))
     a, b = (lasagne.layers.ExpressionLayer(dropped, lambda x, k=k: x * k) for k in (1, 2))
@@ -110,7 +100,6 @@ def test_layers_that_share_dropout_share_its_mask() -> None:
     np.testing.assert_array_equal(2 * first, second)
 
 
-@random
 def test_the_seed_of_the_package_makes_masks_reproducible() -> None:
     results = []
     for _ in range(2):
