@@ -1,0 +1,97 @@
+"""Planned memory: temporaries that live at one time never share a byte, and the plan changes no result."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.runtime import program as backend
+from scanjit.schedule.memory import ALIGNMENT, assign
+from scanjit.schedule.program import Blocks, Nest, Pack, Statement, TimeLoop, statement_refs
+from tests.fuzz.check import Config, check
+from tests.fuzz.programs import Program, program
+
+SEEDS = range(20_000, 20_100)
+
+
+def compiled_parts(p: Program) -> list[backend._Part]:
+    with Config().active():
+        return sj.function(p.inputs, p.outputs, mode="emulate")._executable.parts  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 50))
+def test_what_lives_together_lies_apart(first: int) -> None:
+    for seed in range(first, first + 50):
+        p = program(seed)
+        for part in compiled_parts(p):
+            if not part.simple:
+                continue
+            sizes = {atom: p.sizes.get(atom, 3) for life in part.lives for d in life.buffer.shape
+                     for atom in types.atoms(d)}  # fmt: skip
+            offsets, total = assign(part.lives, sizes)
+            ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, part.lives, strict=True)]
+            assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
+            for (a, i), (b, j) in itertools.combinations(list(zip(part.lives, range(len(ends)), strict=True)), 2):
+                if a.first <= b.last and b.first <= a.last:
+                    assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
+
+
+def moments(body: list[Statement]) -> list[Statement]:
+    """All statements that are not loops, in order."""
+    result: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, TimeLoop | Blocks):
+            result += moments(statement.body)
+        else:
+            assert isinstance(statement, Nest | Pack)
+            result.append(statement)
+    return result
+
+
+def test_every_use_is_within_the_lifetime() -> None:
+    """Each temporary that a statement touches is known to the plan, and lives over more than one moment if it is used
+    by more than one statement."""
+    for seed in SEEDS:
+        for part in compiled_parts(program(seed)):
+            lives = {id(life.buffer): life for life in part.lives}
+            uses: dict[int, int] = {}
+            for statement in moments(part.program.body):
+                for buffer in {id(b): b for b, _, _ in statement_refs(statement)}.values():
+                    if buffer.kind == "temporary":
+                        assert id(buffer) in lives, f"seed {seed}: {buffer}"
+                        uses[id(buffer)] = uses.get(id(buffer), 0) + 1
+            for key, count in uses.items():
+                assert lives[key].last - lives[key].first >= count - 1, f"seed {seed}"
+
+
+@pytest.mark.parametrize("first", range(30_000, 30_150, 50))
+def test_the_plan_changes_nothing(first: int) -> None:
+    for seed in range(first, first + 50):
+        check(program(seed), [Config(shared=True, width=32)], runs=3)
+
+
+def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sj.tensor(("T", "B", "N"), "float32", "x")
+    w = sj.tensor(("N", "N"), "float32", "w")
+    h, y = sj.scan(
+        lambda row, s, t: [sj.tanh(row + s @ w), t + s * s], x, [sj.zeros(x.shape[1:], "float32")] * 2
+    )  # fmt: skip
+    cost = (h * y).sum()
+    outputs = [cost, *sj.grad(cost, [x, w]), sj.logsumexp(h[-1] @ w, 1)]
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(6, 3, 20)).astype("float32"), rng.normal(size=(20, 20)).astype("float32") / 5
+    shared = sj.function([x, w], outputs)(*given)
+
+    def apart(lives: list, sizes: dict) -> tuple[list[int], int]:
+        lengths = [(types.evaluate(life.buffer.nbytes, sizes) // ALIGNMENT + 2) * ALIGNMENT for life in lives]
+        ends = list(itertools.accumulate(lengths, initial=0))
+        return ends[:-1], ends[-1]
+
+    monkeypatch.setattr(backend, "assign", apart)
+    alone = sj.function([x, w], outputs)(*given)
+    for a, b in zip(shared, alone, strict=True):
+        np.testing.assert_array_equal(a, b)

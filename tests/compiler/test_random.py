@@ -1,0 +1,38 @@
+"""Random programs: forward, gradients, loops; unrolled and not; through the emulator, and some of them compiled."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.__main__ import run_one
+from tests.fuzz.check import Config, check
+from tests.fuzz.programs import program
+
+COUNT, CHUNK = 2000, 50
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
+def test_emulated(first: int) -> None:
+    """To look at a failure: `python -m tests.fuzz --only SEED --most 0`."""
+    for seed in range(first, first + CHUNK):
+        try:
+            run_one(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_with_hypothesis(source: random.Random, rewrite: bool) -> None:
+    """The same generator, its choices made (and made smaller, where it fails) by hypothesis."""
+    check(program(0, source), [Config(rewrite=rewrite)], runs=1)
+
+
+@pytest.mark.parametrize("seed", range(50_000, 50_025))
+def test_compiled(seed: int) -> None:
+    """Small ones: each kernel takes a good part of a second to compile."""
+    check(program(seed, most=6), [Config("numba")], runs=3)
