@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from scanjit import errors
 
 _FIELDS: dict[str, tuple[type, tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
+    "threads": (int, tuple(range(65))),
 }
 """Each setting's type, and the values it may have (none listed: any of that type)."""
 
@@ -18,6 +20,8 @@ class Config:
     Attributes
     ----------
     floatX : the dtype of symbols that are made without one: "float64" (the default) or "float32".
+    threads : how many threads a large program uses, up to 64; 0 for one a processor. At first what the environment
+        variable `SCANJIT_NUM_THREADS` says, else 0. Results do not depend on it.
 
     Examples
     --------
@@ -34,15 +38,19 @@ class Config:
     """
 
     floatX: str = "float64"
+    threads: int = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _FIELDS:
             raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
         kind, allowed = _FIELDS[name]
         if not isinstance(value, kind) or (allowed and value not in allowed):
-            expected = "one of " + ", ".join(map(repr, allowed)) if allowed else f"a {kind.__name__}"
+            listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
+            expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
             raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)
         object.__setattr__(self, name, value)
 
 
 config = Config()
+if os.environ.get("SCANJIT_NUM_THREADS"):
+    config.threads = int(os.environ["SCANJIT_NUM_THREADS"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanjit.schedule.parallel import MOST_THREADS
 from scanjit.schedule.program import (
     Access,
     Buffer,
@@ -29,8 +30,11 @@ from scanjit.types import Dimension
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
-SCRATCH = Buffer(np.dtype("int8"), (8192,), "temporary", "scratch")
-"""Where a register tile is put before the rows of its epilogue are computed one after the other."""
+SCRATCH_BYTES = 8192
+SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
+"""Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
+SYNC = Buffer(np.dtype("int64"), (32,), "temporary", "sync")
+"""Where threads meet."""
 
 
 class Scope:
@@ -135,6 +139,14 @@ class Frame:
     def recall(self, level: int, key: object) -> str | None:
         """The variable of an expression, if it is written."""
         return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
+
+    def bounds(self, loop: Loop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
+        """The range of a loop that this thread runs, of `start` to `stop`."""
+        stop = self.size(loop.size) if stop is None else stop
+        if loop is not self.tile.split:
+            return start, stop
+        first = "begin" if start == "0" else f"max(begin, {start})"
+        return first, "end" if stop == self.size(loop.size) else f"min(end, {stop})"
 
     # ---- names and numbers ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit import types
+from scanjit.codegen.frame import SCRATCH, SCRATCH_BYTES, SYNC
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
@@ -53,6 +54,9 @@ class _MainWriter:
     ) -> None:
         self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
         self.lines: list[str] = []
+        self.shares: list[str] = []
+        self._shared: dict[tuple[Dimension, int], tuple[str, str]] = {}
+        self._ranges = 0
         self.calls: dict[str, None] = {}
 
     def finished(self, label: str, parameters: list[str]) -> Source:
@@ -63,12 +67,12 @@ class _MainWriter:
             for i, name in enumerate(self.table.values())
             if name in words
         ]
-        body = [*loads, *("    " + line for line in self.lines)]
-        return finished(label, body, ["table", *parameters], (), (), tuple(self.calls))
+        body = [*loads, *("    " + line for line in (*self.shares, *self.lines))]
+        return finished(label, body, ["table", "thread", "threads", *parameters], (), (), tuple(self.calls))
 
     def words(self) -> set[str]:
         """Every name in what is written so far."""
-        return set(re.findall(r"\w+", "\n".join(self.lines)))
+        return set(re.findall(r"\w+", "\n".join((*self.shares, *self.lines))))
 
     def add(self, depth: int, line: str) -> None:
         """Add a line at a depth of indentation."""
@@ -94,7 +98,36 @@ class _MainWriter:
         self.calls[source.name] = None
         arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
         arguments += [self.number(dim) for dim in source.numbers]
-        self.add(depth, f"{source.name}({', '.join(arguments)})")
+        if source.split is None:
+            self.add(depth, "if thread == 0:")
+            self.add(depth + 1, f"{source.name}({', '.join(arguments)})")
+        else:
+            arguments += self._share(*source.split, depth)
+            self.add(depth, f"{source.name}({', '.join(arguments)})")
+        self._meet(depth)
+
+    def _meet(self, depth: int) -> None:
+        """All threads wait here for each other."""
+        self.add(depth, f"barrier({self._address(SYNC, 0)}, threads)")
+
+    def _share(self, size: Dimension, unit: int, depth: int) -> tuple[str, str]:
+        """Variables for the range of a size that this thread computes."""
+        moves = any(atom in self.counters for atom in types.atoms(size))
+        found = None if moves else self._shared.get((size, unit))
+        if found is not None:
+            return found
+        begin, end = f"begin{self._ranges}", f"end{self._ranges}"
+        self._ranges += 1
+        pieces, times = self.number((size + (unit - 1)) // unit), f"*{unit}" if unit > 1 else ""
+        lines = [f"{begin} = {pieces}*thread//threads{times}"]
+        lines.append(f"{end} = min({pieces}*(thread + 1)//threads{times}, {self.number(size)})")
+        if moves:
+            for line in lines:
+                self.add(depth, line)
+        else:
+            self.shares += lines
+            self._shared[size, unit] = begin, end
+        return begin, end
 
     # ---- loops ------------------------------------------------------------------------------------------------------
 
@@ -122,6 +155,7 @@ class _MainWriter:
         step = self._counter(loop.step, "step")
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
+            self._meet(depth)
         if loop.unroll is True and isinstance(loop.length, int) and loop.stop is None:
             self._straight(loop, step, depth)
             return
@@ -144,7 +178,7 @@ class _MainWriter:
         self.calls[function.name] = None
         for number in range(loop.length):
             arguments = [str(number) if name == step else name for name in outer]
-            self.add(depth, f"{function.name}({', '.join(['table', *arguments])})")
+            self.add(depth, f"{function.name}({', '.join(['table', 'thread', 'threads', *arguments])})")
 
     def _iterate(self, loop: TimeLoop, step: str, start: Dimension, stop: Dimension, copies: int, depth: int) -> None:
         counter = step if copies == 1 else f"{step}_first"
@@ -160,8 +194,11 @@ class _MainWriter:
         self.add(depth, f"{row} = {self.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
         self.statements(loop.body, depth)
         if loop.count is not None and loop.stop is not None:
+            stopped = step.replace("step", "stopped")
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")
-            self.add(depth, f"if load_i64({self._address(loop.stop.buffer, 0)}) != 0:")
+            self.add(depth, f"{stopped} = load_i64({self._address(loop.stop.buffer, 0)})")
+            self._meet(depth)  # nobody may begin the next step before all have looked
+            self.add(depth, f"if {stopped} != 0:")
             self.add(depth + 1, "break")
 
     # ---- numbers ----------------------------------------------------------------------------------------------------
@@ -172,6 +209,8 @@ class _MainWriter:
 
     def _address(self, buffer: Buffer, offset: Dimension) -> str:
         base = self._entry("buffer", buffer)
+        if buffer is SCRATCH:
+            return f"{base} + thread*{SCRATCH_BYTES}"
         offset = offset * buffer.dtype.itemsize
         return base if offset == 0 else f"{base} + {self.number(offset)}"
 

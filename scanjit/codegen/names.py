@@ -19,7 +19,7 @@ _SUFFIXES = {
     "float64": "f64",
 }
 _WORDS = re.compile(r"\b[a-z_][a-z0-9_]*\b(?=\()")
-_PYTHON = {"range", "min", "def", "return", "int", "if", "for"}
+_PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 
 def suffix(dtype: np.dtype, lanes: int) -> str:

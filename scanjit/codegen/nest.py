@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.names import imports, suffix
@@ -18,7 +18,8 @@ SPILLED = -1
 @dataclass(frozen=True)
 class Source:
     """The source of a function, and what it has to be called with: `addresses`, then `numbers` (for the functions that
-    run statements: a table, and counters); and the functions that it calls."""
+    run statements: a table, threads, counters); and the functions that it calls. With `split`, the last two arguments
+    are the range of that size that this thread computes, in multiples of the number beside it."""
 
     name: str
     text: str
@@ -26,6 +27,7 @@ class Source:
     addresses: tuple[tuple[Buffer, Dimension], ...]
     numbers: tuple[Dimension, ...]
     calls: tuple[str, ...] = ()
+    split: tuple[Dimension, int] | None = None
 
 
 def nest_source(nest: Nest) -> Source:
@@ -33,7 +35,12 @@ def nest_source(nest: Nest) -> Source:
     writer = NestWriter(nest)
     writer.write_loops()
     names = [*writer.addresses.values(), *writer.numbers.values()]
-    return finished(nest.label, writer.function.text(1), names, tuple(writer.addresses), tuple(writer.numbers))
+    split = None
+    if writer.tile.split is not None:
+        names += ["begin", "end"]
+        split = writer.tile.split.size, writer.tile.unit
+    body = writer.function.text(1)
+    return replace(finished(nest.label, body, names, tuple(writer.addresses), tuple(writer.numbers)), split=split)
 
 
 def finished(
@@ -63,7 +70,8 @@ class NestWriter(ReductionWriter):
         for loop in self.nest.space:
             if loop is not self.lane and loop is not self.tile.rows:
                 name = self.fresh("i")
-                self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
+                start, stop = self.bounds(loop)
+                self.push(f"for {name} in range({stop if start == '0' else f'{start}, {stop}'}):", loop, name)
         if self.lane is not None:
             self._lanes(self.lane)
         else:
@@ -77,7 +85,7 @@ class NestWriter(ReductionWriter):
         known = isinstance(size, int)
         if width == 1 or (known and size % width == 0):
             self._lane_loop(lane, "0", self.size(size), False)
-        elif known and size < width:
+        elif known and size < width and lane is not self.tile.split:
             self._lane_loop(lane, None, "", True)
         elif any(isinstance(v, Reduce) for v in walk_values(self.nest.roots)):
             self._lane_loop(lane, "0", self.size(size), True)
@@ -92,7 +100,9 @@ class NestWriter(ReductionWriter):
             self.push(None, lane, "0")
         else:
             name = self.fresh("j")
-            bounds = f"{start}, {stop}, {width}" if width > 1 else stop
+            start, stop = self.bounds(lane, start, stop)
+            bounds = f"{start}, {stop}" + (f", {width}" if width > 1 else "")
+            bounds = stop if start == "0" and width == 1 else bounds
             self.push(f"for {name} in range({bounds}):", lane, name)
         if masked:
             self.masks[-1] = [self._head(lane, v) for v in range(self.tile.vectors)]
@@ -114,7 +124,8 @@ class NestWriter(ReductionWriter):
         """The loop over blocks of rows. Rows beyond the last repeat it: they store the same values again."""
         block, size = self.tile.row_block, rows.size
         name = self.fresh("i")
-        self.push(f"for {name} in range(0, {self.size(size)}, {block}):", rows, name)
+        start, stop = self.bounds(rows)
+        self.push(f"for {name} in range({start}, {stop}, {block}):", rows, name)
         for r in range(1, block):
             if isinstance(size, int) and size % block == 0:
                 self.index[rows, r] = f"({name} + {r})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
 from scanjit.schedule.program import Buffer, Pack
@@ -19,7 +21,7 @@ def pack_source(pack: Pack, lanes: int) -> Source:
         return str(dim) if isinstance(dim, int) else numbers.setdefault(dim, f"n{len(numbers)}")
 
     depth, columns = (number(d) for d in pack.sources[0].shape)
-    body = [f"for j in range(0, {columns}, {pack.width}):", f"    for k in range({depth}):"]
+    body = [f"for j in range(begin, end, {pack.width}):", f"    for k in range({depth}):"]
     body.append(f"        row = panels + (j*{depth} + k*{pack.width})*{groups * size}")
     for g, source in enumerate(pack.sources):
         base = addresses.setdefault((source.buffer, source.offset), f"source{g}")
@@ -33,5 +35,6 @@ def pack_source(pack: Pack, lanes: int) -> Source:
             else:
                 value = f"load_strided_{name}(column{past}, {across}, {mask})"
             body.append(f"        store(row + {(g * pack.width + v * lanes) * size}, {value})")
-    names = [*addresses.values(), *numbers.values()]
-    return finished("pack", ["    " + line for line in body], names, tuple(addresses), tuple(numbers))
+    names = [*addresses.values(), *numbers.values(), "begin", "end"]
+    packed = finished("pack", ["    " + line for line in body], names, tuple(addresses), tuple(numbers))
+    return replace(packed, split=(pack.sources[0].shape[1], pack.width))

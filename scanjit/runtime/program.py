@@ -10,17 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
-from scanjit.codegen.frame import SCRATCH, STATUS
+from scanjit.codegen.frame import SCRATCH, STATUS, SYNC
 from scanjit.ir import Node
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
+from scanjit.runtime import threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
+from scanjit.schedule.parallel import worth
 from scanjit.schedule.program import Buffer, Ref
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
 
+TAIL = 40
+"""Entries after the table proper: the status, and (8 further on, in cache lines of their own) where threads meet."""
 KEPT_LAYOUTS = 64
 """For how many combinations of sizes a program remembers where everything lies."""
 KEPT_WORKSPACES = 4
@@ -90,7 +94,8 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 
 class _Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
-    workspace and how large it is, the shapes of the buffers for results, and where the results lie in them."""
+    workspace and how large it is, the shapes of the buffers for results, where the results lie in them, and whether the
+    work is enough for several threads."""
 
     table: array[int]
     workspace: int
@@ -98,6 +103,7 @@ class _Layout(NamedTuple):
     sizes: list[int]
     shapes: list[tuple[int, ...]]
     results: list[tuple[int, int, int, tuple[int, ...]]]
+    large: bool
 
 
 class _Part:
@@ -128,7 +134,7 @@ class _Part:
             self.lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
         self.temporary = [place[life.buffer] for life in self.lives]
         self.constants = [(i, b.data) for b, i in place.items() if b.data is not None]
-        self.status = place.get(STATUS)
+        self.status, self.sync = place.get(STATUS), place.get(SYNC)
         dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
         dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
         dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
@@ -165,7 +171,7 @@ class _Part:
         return found
 
     def _new_layout(self, sizes: dict[Atom, int]) -> _Layout:
-        table = array("q", bytes(8 * (len(self.code.table) + 1)))
+        table = array("q", bytes(8 * (len(self.code.table) + TAIL)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
                 table[i] = types.evaluate(entry, sizes)
@@ -175,7 +181,8 @@ class _Part:
         shapes = [tuple(types.evaluate(d, sizes) for d in buffer.shape) for buffer in self.out_buffers]
         results = [self._result(ref, sizes) for ref in self.program.outputs]
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
-        return _Layout(table, total, list(zip(self.temporary, offsets, strict=True)), nbytes, shapes, results)
+        temporaries = list(zip(self.temporary, offsets, strict=True))
+        return _Layout(table, total, temporaries, nbytes, shapes, results, worth(self.program, sizes))
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
@@ -215,19 +222,29 @@ class _Part:
         for i, result in zip(self.outputs, made, strict=True):
             if i is not None:
                 table[i] = address(result)
+        tail = len(table) - TAIL
         if self.status is not None:
-            table[self.status] = here + 8 * (len(table) - 1)
+            table[self.status] = here + 8 * tail
+        if self.sync is not None:
+            table[self.sync] = here + 8 * (tail + 8)
         if not layout.workspace:
-            self._main(here)
-            return table[-1]
+            self._start(here, layout)
+            return table[tail]
         workspace = self._take(layout.workspace)
         base = -(-address(workspace) // ALIGNMENT) * ALIGNMENT
         for i, offset in layout.temporaries:
             table[i] = base + offset
-        self._main(here)
+        self._start(here, layout)
         if len(self._workspaces) < KEPT_WORKSPACES:
             self._workspaces.append(workspace)
-        return table[-1]
+        return table[tail]
+
+    def _start(self, table: int, layout: _Layout) -> None:
+        """Run the main function, on several threads if that is worth it."""
+        if layout.large and (count := threads.count()) > 1:
+            threads.run(self._main, table, count)
+        else:
+            self._main(table, 0, 1)
 
     def _take(self, nbytes: int) -> np.ndarray:
         """A workspace for one call: one that an earlier call left, or new memory."""

@@ -229,7 +229,7 @@ class Tile:
 
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
     `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
-    loads that do not depend on it.
+    loads that do not depend on it. Threads share the loop `split`, in pieces of `unit` iterations.
     """
 
     lanes: int = 1
@@ -237,6 +237,8 @@ class Tile:
     rows: Loop | None = None
     row_block: int = 1
     horizontal: bool = False
+    split: Loop | None = None
+    unit: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule import build
+from scanjit.schedule.parallel import choose_split
 from scanjit.schedule.program import (
     Access,
     Apply,
@@ -36,7 +37,9 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     if not nest.stores and not nest.finals:
         return []
     nest = merge_loops(nest)
-    nest.tile = choose_tile(nest, region.context.machine)
+    tile = choose_tile(nest, region.context.machine)
+    split, unit = choose_split(nest, tile)
+    nest.tile = changed(tile, split=split, unit=unit)
     packs, nest = pack_operands(region, nest)
     region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
     return [*packs, nest]

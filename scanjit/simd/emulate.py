@@ -137,6 +137,11 @@ def _concat(a: Any, b: Any) -> NumpyLanes:
     return NumpyLanes(np.concatenate([_vector(a).array, a.like(_vector(b)).array]), a.kind)
 
 
+def _barrier(address: int, threads: int) -> None:
+    if threads != 1:
+        raise ValueError("the emulation runs one thread")
+
+
 def _plain(name: str, memory: Memory) -> Emulated:
     def store(address: int, value: Any) -> None:
         memory.store(_vector(value).kind, address, value.array)
@@ -160,6 +165,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "load_i64": memory.load_i64,
         "store_i64": memory.store_i64,
         "prefetch": lambda address: None,
+        "barrier": _barrier,
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from llvmlite import ir
 
+from .cpu import is_x86
 from .kinds import KINDS, Kind
 from .llvm_lanes import I8, I32, I64, LlvmLanes, call, constant, element_type, splat_scalar, vector_type
 
@@ -126,3 +129,64 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Ask for the cache line of an address, to be read."""
     flags = [ir.Constant(I32, k) for k in (0, 3, 1)]
     call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])
+
+
+PATIENCE = 100000
+"""How often a thread looks whether the others are there (some milliseconds) before it offers its processor to somebody
+else: on a busy machine that may cost a whole time slice."""
+
+
+def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value) -> None:
+    """Wait until `threads` threads are here; none waits if it is one.
+
+    At `address` they count themselves; at `address + 128` (in another cache line) is the number of meetings so far,
+    which the last one to come raises. Both are 0 at first."""
+    with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
+        builder.call(_barrier_function(builder.module), [address, threads])
+
+
+def _barrier_function(module: ir.Module) -> ir.Function:
+    """The waiting itself, one function in a module."""
+    name = "scanjit_barrier"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    entry, last, wait, pause, rest, done = (
+        function.append_basic_block(label) for label in ("entry", "last", "wait", "pause", "rest", "done")
+    )
+    b = ir.IRBuilder(entry)
+    address, threads = function.args
+    arrived = b.inttoptr(address, I64.as_pointer())
+    meetings = b.inttoptr(b.add(address, I64(128)), I64.as_pointer())
+    before = b.load_atomic(meetings, "acquire", 8)
+    number = b.atomic_rmw("add", arrived, I64(1), "acq_rel")
+    b.cbranch(b.icmp_signed("==", number, b.sub(threads, I64(1))), last, wait)
+    b.position_at_end(last)
+    b.store_atomic(I64(0), arrived, "monotonic", 8)
+    b.store_atomic(b.add(before, I64(1)), meetings, "release", 8)
+    b.ret_void()
+    b.position_at_end(wait)
+    looks = b.phi(I64)
+    looks.add_incoming(I64(0), entry)
+    b.cbranch(b.icmp_signed("==", b.load_atomic(meetings, "acquire", 8), before), pause, done)
+    b.position_at_end(pause)
+    if is_x86():
+        b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
+    more = b.add(looks, I64(1))
+    looks.add_incoming(more, pause)
+    b.cbranch(b.icmp_signed("<", more, I64(PATIENCE)), wait, rest)
+    b.position_at_end(rest)
+    if os.name == "posix":
+        b.call(_declared(module, "sched_yield", I32), [])
+    looks.add_incoming(I64(0), rest)
+    b.branch(wait)
+    b.position_at_end(done)
+    b.ret_void()
+    return function
+
+
+def _declared(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
+    found = module.globals.get(name)
+    return found if found is not None else ir.Function(module, ir.FunctionType(result, []), name)

@@ -535,6 +535,7 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
     "scatter": (_typing_scatter, lambda b, sig, a: memory.scatter(b, a[0], a[1], _vector(b, sig.args[2], a[2]), a[3])),
     "load_i64": (_typing_load_i64, lambda b, sig, a: memory.load_i64(b, a[0])),
     "store_i64": (_typing_store_i64, lambda b, sig, a: memory.store_i64(b, a[0], a[1])),
+    "barrier": (_typing_store_i64, lambda b, sig, a: memory.barrier(b, a[0], a[1])),
     "prefetch": (_typing_prefetch, lambda b, sig, a: memory.prefetch(b, a[0])),
     "select": (_typing_select, _lower_select),
     "any_of": (_typing_mask_to_bool, lambda b, sig, a: _vector(b, sig.args[0], a[0]).any()),
