@@ -53,7 +53,7 @@ def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
 def _value_atoms(node: Node) -> Iterator[Atom]:
     """The computed sizes in a node's type and parameters (those inside the graph of a scan are its own)."""
     for atom in ir._atoms_of(node):
-        if atom.kind == "value" and any(atom is other.dim_atom for other in node.args) or _in_type(node, atom):
+        if (atom.kind == "value" and any(atom is other.dim_atom for other in node.args)) or _in_type(node, atom):
             yield atom
 
 
