@@ -68,7 +68,7 @@ def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
     sources: dict[tuple[Node, Rows], None] = {}
     for operand in Layout.of(scan).split(scan.operands)[1]:
         base, rows = _stacked(operand)
-        if base.op is PART and base.args[0].op is SCAN:
+        if base.op is PART and base.args[0].op is SCAN and _is_stack(base):
             sources[base.args[0], rows] = None
     found = []
     for source, rows in sources:
@@ -114,13 +114,18 @@ def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
     for operand, inner in zip(xs, rows_in, strict=True):
         base, at = _stacked(operand)
         if base.op is PART and base.args[0] is source and _same_rows(at, rows):
-            index = base.params["index"]
-            if theirs.carries <= index < theirs.carries + theirs.ys:
-                found[inner] = source.params["body"].outputs[index]
+            if _is_stack(base):
+                found[inner] = source.params["body"].outputs[base.params["index"]]
         elif operand in known:
             found[inner] = known[operand]
     found |= {inner: fixed[operand] for operand, inner in zip(consts, fixed_in, strict=True) if operand in fixed}
     return found
+
+
+def _is_stack(part: Node) -> bool:
+    """Whether a part of a scan is one of its ys."""
+    layout = Layout.of(part.args[0])
+    return layout.carries <= part.params["index"] < layout.carries + layout.ys
 
 
 def _same_rows(a: Rows, b: Rows) -> bool:

@@ -137,6 +137,14 @@ def test_second_derivatives() -> None:
     assert [body(loop)["tanh"] for loop in scans(outputs)] == [1] + [0] * (len(scans(outputs)) - 1)
 
 
+def test_a_final_carry_that_is_read_row_by_row_is_no_stack() -> None:
+    s = symbol("s", 2, "B")
+    last = scan(lambda r, p: fn("tanh", p * view(total(r)) + 0.5), [s], [symbol("h", 3)])
+    final = view(cut(last, 1, 2, 0), 1)
+    ys = scan(lambda r, p: fn("tanh", p * 0.5 + r), [final], [symbol("a")])
+    checked([total(ys), total(s)])
+
+
 def test_inner_loops() -> None:
     """What an inner loop keeps for its reverse, the outer one keeps: the reverse loops compute no forward loop."""
     x, v, h = symbol("x", "T", "S", 4), symbol("v", 4, 4), symbol("h", 4)
