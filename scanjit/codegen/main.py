@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scanjit import types
 from scanjit.codegen.frame import SCRATCH, SCRATCH_BYTES, SYNC
@@ -58,6 +58,7 @@ class _MainWriter:
         self._shared: dict[tuple[Dimension, int], tuple[str, str]] = {}
         self._ranges = 0
         self.calls: dict[str, None] = {}
+        self.stepping = False
 
     def finished(self, label: str, parameters: list[str]) -> Source:
         """The source: what it uses of the table is loaded first."""
@@ -88,10 +89,24 @@ class _MainWriter:
             elif isinstance(statement, Blocks):
                 self._blocks(statement, depth)
             elif isinstance(statement, Nest):
-                self._call(nest_source(statement), depth)
+                self._nest(statement, depth)
             else:
                 lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
                 self._call(pack_source(statement, lanes), depth)
+
+    def _nest(self, nest: Nest, depth: int) -> None:
+        """Call a nest. In a step, one whose register tile has several rows has a form for one row beside it: the rows
+        of a step are a batch, and a batch of one would compute the same row several times."""
+        tile = nest.tile
+        rows = tile.rows if tile is not None and tile.row_block > 1 and self.stepping else None
+        if tile is None or rows is None or isinstance(rows.size, int):
+            self._call(nest_source(nest), depth)
+            return
+        single = replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is rows else tile.unit))
+        self.add(depth, f"if {self.number(rows.size)} == 1:")
+        self._call(nest_source(single), depth + 1)
+        self.add(depth, "else:")
+        self._call(nest_source(nest), depth + 1)
 
     def _call(self, source: Source, depth: int) -> None:
         self.functions[source.name] = source
@@ -192,7 +207,9 @@ class _MainWriter:
     def _step(self, loop: TimeLoop, step: str, depth: int) -> None:
         row = self._counter(loop.row, "row")
         self.add(depth, f"{row} = {self.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
+        outer, self.stepping = self.stepping, True
         self.statements(loop.body, depth)
+        self.stepping = outer
         if loop.count is not None and loop.stop is not None:
             stopped = step.replace("step", "stopped")
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")

@@ -243,7 +243,7 @@ def _blocks(reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, 
     if rows is None:
         return 1, max(1, 4 // reductions)
     many = machine.registers >= 32
-    table = {1: (8, 2), 2: (4, 2), 3: (5, 1), 4: (4, 1)} if many else {1: (4, 2), 2: (4, 1), 3: (3, 1), 4: (2, 1)}
+    table = {1: (4, 4), 2: (4, 2), 3: (5, 1), 4: (4, 1)} if many else {1: (4, 2), 2: (4, 1), 3: (3, 1), 4: (2, 1)}
     block, vectors = table.get(reductions, (3, 1) if many else (1, 1))
     while isinstance(rows.size, int) and block > 1 and block - 1 >= rows.size:
         block -= 1
