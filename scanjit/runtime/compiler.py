@@ -19,7 +19,6 @@ from llvmlite import ir
 from numba.core import codegen, compiler, typed_passes, types, typing, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
-from numba.core.cpu_options import FastMathOptions
 from numba.core.registry import cpu_target
 from numba.core.typing import mathdecl, signature
 
@@ -87,7 +86,6 @@ def _translate(function: Callable[..., Any], arity: int, symbol: str) -> tuple[A
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.nrt = False
     flags.error_model = "numpy"
-    flags.fastmath = FastMathOptions({"contract"})
     arguments = (types.intp,) * arity
     compiled = compiler.compile_extra(
         context.typing_context, context, function, arguments, types.void, flags, {}, library, _Pipeline
