@@ -72,6 +72,7 @@ class Cell:
 
     flattens_input: bool = True
     state_shape: Any = None
+    _output_shape: Any = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Cell:
         self = super().__new__(cls)
@@ -161,9 +162,15 @@ class Cell:
     @property
     def output_shape(self) -> Any:
         """The shape of the output of one step, without the batch."""
+        if self._output_shape is not None:
+            return self._output_shape
         if not is_shape(self.state_shape):
             raise NotImplementedError(f"{type(self).__name__} does not define output_shape")
         return self.state_shape
+
+    @output_shape.setter
+    def output_shape(self, shape: Any) -> None:
+        self._output_shape = shape
 
     def init_state(self, batch: Any) -> Any:
         """The state before the first step, for so many sequences (an int or an integer scalar). By default zeros."""
@@ -199,7 +206,16 @@ class Cell:
         """The value itself; the gradient that goes back through it is cut as `grad_clipping` says."""
         return sj.clip_gradient(z, -self.grad_clipping, self.grad_clipping) if self.grad_clipping else z
 
-    # ---- for subclasses ----------------------------------------------------------------------------------------------
+    # ---- for cells around cells --------------------------------------------------------------------------------------
+
+    def build_inner(self, cell: Cell, input_shape: Any, label: str | int | None = None) -> Any:
+        """Build a cell inside of this one, and make its parameters this one's too. A cell without a name gets one."""
+        if cell.name is None and cell.input_shape is None:
+            parts = [str(part) for part in (self.name, label) if part is not None]
+            cell.name = ".".join(parts) or None
+        cell.build(input_shape)
+        self.params.update(cell.params)
+        return cell
 
     def with_cell(self, cell: Cell) -> Any:
         """A copy of a wrapper around another cell, with the same parameters: what `begin` of wrappers needs."""

@@ -61,10 +61,6 @@ class _ConvLSTM(Cell):
         self.forget_bias = forget_bias
         self._specs = W_in, W_hid, b
 
-    @property
-    def output_shape(self) -> Any:
-        return self.state_shape.hid
-
     def make_params(self, input_shape: Any) -> None:
         if not is_shape(input_shape) or len(input_shape) != self.ndim + 1:
             raise ValueError(
@@ -76,7 +72,7 @@ class _ConvLSTM(Cell):
         self.W_hid = self.add_param(W_hid, (n, self.num_filters, *self.filter_size), name="W_hid")
         self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
         shape = (self.num_filters, *input_shape[1:])
-        self.state_shape = LSTMState(shape, shape)
+        self.state_shape, self.output_shape = LSTMState(shape, shape), shape
 
     def precompute(self, x: Any) -> Any:
         leading = x.shape[: -(self.ndim + 1)]

@@ -105,10 +105,7 @@ class LSTM(GatedCell):
             del self._gates["ingate"]
         self._W_proj = W_proj
         self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
-
-    @property
-    def output_shape(self) -> Any:
-        return self.state_shape.hid
+        self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         hidden = self.num_proj or self.num_units

@@ -75,14 +75,10 @@ class S6(Cell):
         self.num_states, self.rank, self._W = num_states, rank, W
         self._specs = {"A_log": A_log, "b_delta": b_delta, "skip": skip}
 
-    @property
-    def output_shape(self) -> Any:
-        return self.state_shape[:1]
-
     def make_params(self, input_shape: Any) -> None:
         n, k = features_of(self, input_shape), self.num_states
         rank = self.rank or -(-n // 16)
-        self.state_shape = (n, k)
+        self.state_shape, self.output_shape = (n, k), (n,)
         self.W_in_to_delta = self.add_param(self._W, (n, rank), name="W_in_to_delta")
         self.W_delta = self.add_param(self._W, (rank, n), name="W_delta")
         self.W_in_to_B = self.add_param(self._W, (n, k), name="W_in_to_B")
@@ -165,11 +161,7 @@ class Mamba(Cell):
         if width < 2:
             raise ValueError(f"a convolution over width={width} steps: give 2 or more, or use S6 alone")
         self.expand, self.width, self._W, self._W_conv = expand, width, W, W_conv
-        self.ssm = S6(num_states, rank, W, name=f"{self.name}.ssm" if self.name else "ssm")
-
-    @property
-    def output_shape(self) -> Any:
-        return self.input_shape
+        self.ssm = S6(num_states, rank, W)
 
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
@@ -177,10 +169,10 @@ class Mamba(Cell):
         self.W_in = self.add_param(self._W, (n, 2 * wide), name="W_in")
         self.W_conv = self.add_param(self._W_conv, (self.width, wide), name="W_conv")
         self.b_conv = self.add_param(init.Constant(0.0), (wide,), name="b_conv", regularizable=False)
-        self.ssm.build(wide)
-        self.params.update(self.ssm.params)
+        self.build_inner(self.ssm, (wide,), "ssm")
         self.W_out = self.add_param(self._W, (wide, n), name="W_out")
         self.state_shape = MambaState((self.width - 1, wide), self.ssm.state_shape)
+        self.output_shape = input_shape
 
     def precompute(self, x: Any) -> Any:
         return x @ self.W_in

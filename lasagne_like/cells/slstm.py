@@ -65,10 +65,7 @@ class SLSTM(GatedCell):
         super().__init__(num_units, **kwargs)
         self._gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         self.state_shape = SLSTMState(*[(num_units,)] * 4)
-
-    @property
-    def output_shape(self) -> Any:
-        return self.state_shape.hid
+        self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units)

@@ -44,19 +44,13 @@ class StackedCells(Cell):
                 )
         self.flattens_input = self.cells[0].flattens_input
 
-    @property
-    def state_shape(self) -> Any:
-        """The shapes of the states of the cells."""
-        return tuple(cell.state_shape for cell in self.cells)
-
-    @property
-    def output_shape(self) -> Any:
-        return self.cells[-1].output_shape
-
     def make_params(self, input_shape: Any) -> None:
-        for cell in self.cells:
-            input_shape = cell.build(input_shape).output_shape
-            self.params.update(cell.params)
+        for i, cell in enumerate(self.cells):
+            # without a name of the stack, names of parameters stay as they are in single cells
+            label = i if self.name is not None else None
+            input_shape = self.build_inner(cell, input_shape, label).output_shape
+        self.state_shape = tuple(cell.state_shape for cell in self.cells)
+        self.output_shape = input_shape
 
     def init_state(self, batch: Any) -> Any:
         return tuple(cell.init_state(batch) for cell in self.cells)
@@ -94,18 +88,9 @@ class Wrapper(Cell):
         self.cell = cell
         self.flattens_input = cell.flattens_input
 
-    @property
-    def state_shape(self) -> Any:
-        """The shape of the state of the cell inside."""
-        return self.cell.state_shape
-
-    @property
-    def output_shape(self) -> Any:
-        return self.cell.output_shape
-
     def make_params(self, input_shape: Any) -> None:
-        self.cell.build(input_shape)
-        self.params.update(self.cell.params)
+        self.build_inner(self.cell, input_shape)
+        self.state_shape, self.output_shape = self.cell.state_shape, self.cell.output_shape
 
     def init_state(self, batch: Any) -> Any:
         return self.cell.init_state(batch)

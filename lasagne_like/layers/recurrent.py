@@ -274,7 +274,7 @@ class RecurrentLayer(CustomRecurrentLayer):
 def _expose(layer: RNNLayer) -> None:
     """Make the parameters of the gates attributes of the layer, as they are in Lasagne."""
     for name, value in vars(layer.cell).items():
-        if name.startswith(("W_", "b_", "nonlinearity_")):
+        if name.startswith(("W_in_", "W_hid_", "W_cell_", "b_", "nonlinearity_")):
             setattr(layer, name, value)
 
 
