@@ -15,7 +15,7 @@ from scanjit.codegen.frame import SCRATCH, SCRATCH_BYTES, SYNC
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
-from scanjit.types import Atom, Dim, Dimension
+from scanjit.types import Atom, Dimension
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,3 @@ def _word(name: str) -> str:
     """A buffer's name as the beginning of a variable's; it must not end in a digit, nor be a keyword with one."""
     word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
     return f"{word or 'buffer'}_" if word in ("row", "step", "first", "rows", "block", "ran", "n", "") else word
-
-
-__all__ = ["Dim", "Generated", "generate"]

@@ -10,7 +10,7 @@ from scanjit.codegen.frame import Point
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64, ValueWriter
 from scanjit.ops import Reduction
-from scanjit.schedule.program import Apply, Loop, Reduce, Value, walk_values
+from scanjit.schedule.program import Apply, Loop, Reduce, walk_values
 from scanjit.types import Dimension
 
 CHUNK = 256
@@ -205,6 +205,3 @@ def _worst(name: str, dtype: np.dtype) -> float | int:
     if dtype.kind == "f":
         return -np.inf if name == "argmax" else np.inf
     return int(np.iinfo(dtype).min if name == "argmax" else np.iinfo(dtype).max)
-
-
-__all__ = ["ReductionWriter", "Value"]

@@ -20,7 +20,6 @@ from scanjit.schedule.program import (
     Store,
     Value,
 )
-from scanjit.types import Dimension
 
 INT64 = np.dtype("int64")
 _HINTS = {"add": "s", "sub": "d", "mul": "m", "div": "r", "neg": "m", "and": "b", "or": "b"}
@@ -191,6 +190,3 @@ def _hint(value: Value) -> str:
     if isinstance(value, Apply):
         return _HINTS.get(value.op.name, value.op.name + "_")
     return {Load: "x", Fetch: "x", Literal: "k", Position: "at"}.get(type(value), "v")
-
-
-__all__ = ["Dimension", "ValueWriter"]

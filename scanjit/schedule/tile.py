@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
-from scanjit import types
 from scanjit.schedule import build
 from scanjit.schedule.parallel import choose_split
 from scanjit.schedule.program import (
@@ -328,6 +327,3 @@ def _hold(region: Region, pack: Pack) -> None:
 def _worth(rows: Loop, right: Load, lane: Loop) -> bool:
     """Whether an operand that changes at every step is worth packing: enough rows read it."""
     return (isinstance(rows.size, int) and rows.size >= 16) or right.access.strides[lane] != 1
-
-
-__all__ = ["depends", "merge_loops", "shape_nest", "types"]
