@@ -23,7 +23,7 @@ from scanjit.ops.expect import expect
 from scanjit.ops.random import RANDOM_BITS, RANDOM_NORMAL, RANDOM_SHUFFLE, RANDOM_UNIFORM
 from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
 from scanjit.runtime.shared import SharedVariable, shared
-from scanjit.tensor.elementwise import exp, floor
+from scanjit.tensor.elementwise import exp
 from scanjit.tensor.reductions import cumsum
 from scanjit.tensor.reductions import max as largest
 from scanjit.tensor.reductions import sum as total_of
@@ -215,7 +215,7 @@ class Stream:
             raise errors.ArgumentError("there is no integer to draw", got=f"from {low}, below {high}")
         sizes = _shape(shape, low, high)
         x = self._draw(RANDOM_UNIFORM, sizes, dtype=np.dtype("float64"))
-        return cast(cast(floor(x * cast(end - first, "float64")), "int64") + first, dtype)
+        return cast(cast(x * cast(end - first, "float64"), "int64") + first, dtype)
 
     def categorical(self, logits: Any = None, p: Any = None, shape: Any = None, dtype: Any = "int64") -> Node:
         """Numbers of categories: k with a probability proportional to `exp(logits[..., k])`, or to `p[..., k]`.
