@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding as llvm
 from llvmlite import ir
-from numba.core import codegen, compiler, typed_passes, types, typing, untyped_passes
+from numba.core import codegen, compiler, cpu, imputils, typed_passes, types, typing, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
-from numba.core.typing import mathdecl, signature
+from numba.core.typing import builtins as _declarations  # noqa: F401
+from numba.core.typing import mathdecl, signature, templates
+from numba.cpython import builtins, mathimpl, numbers, rangeobj  # noqa: F401
 
 from scanjit.errors import InternalError
 
@@ -146,14 +148,70 @@ class _Pipeline(compiler.CompilerBase):
         return [passes]
 
 
-class _Typing(typing.Context):
-    """What can be called in kernels: scalars, `math`, intrinsics, functions of `njit`.
+_types, _lowerings = templates.Registry(), imputils.Registry("scanjit")
 
-    NumPy's rules for operators are left out. They would be tried, with exceptions inside, at each operation on vectors.
+
+@_types.register_global(min)
+@_types.register_global(max)
+class _Extremum(templates.AbstractTemplate):
+    """`min` and `max` of two integers: Numba's own would be compiled as functions, from Python."""
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.intp, types.intp, types.intp) if len(args) == 2 and not kws else None
+
+
+def _extremum(comparison: str) -> Callable[..., Any]:
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, b = args
+        return builder.select(builder.icmp_signed(comparison, b, a), b, a)
+
+    return lower
+
+
+_lowerings.lower(min, types.Integer, types.Integer)(_extremum("<"))
+_lowerings.lower(max, types.Integer, types.Integer)(_extremum(">"))
+
+
+class _Typing(typing.Context):
+    """What can be called in kernels: operators and ranges of numbers, `min`, `max`, `math`, intrinsics.
+
+    NumPy's rules for operators are left out: they would be tried, with exceptions inside, at each operation on vectors.
+    So is whatever loads Numba's own target, with all that it knows of NumPy, and SciPy, and takes a third of a second.
     """
 
     def load_additional_registries(self) -> None:
         self.install_registry(mathdecl.registry)
+        self.install_registry(_types)
+
+    def _load_builtins(self) -> None:
+        self._registries.setdefault(templates.builtin_registry, _Builtins(templates.builtin_registry))
+        self.install_registry(templates.builtin_registry)
+
+
+class _Builtins(templates.RegistryLoader):
+    """Numba's built-in functions without those that are written in Python, and compiled when they are called."""
+
+    def new_registrations(self, name: str) -> Iterator[Any]:
+        for found in super().new_registrations(name):
+            value = found[0] if name == "globals" else found
+            if not any(value is other for other in (min, max)) and not _is_overload(value):
+                yield found
+
+
+def _is_overload(template: Any) -> bool:
+    kinds = (templates._OverloadAttributeTemplate, templates._OverloadFunctionTemplate)
+    return isinstance(template, type) and issubclass(template, kinds)
+
+
+class _Context(cpu.CPUContext):
+    """How what kernels call is lowered."""
+
+    def load_additional_registries(self) -> None:
+        self.install_registry(mathimpl.registry)
+        self.install_registry(_lowerings)
+
+    def post_lowering(self, module: Any, library: Any) -> None:
+        """Numba links its runtime here, for objects that are counted; kernels have none."""
 
 
 class _Library(codegen.CPUCodeLibrary):
@@ -181,7 +239,9 @@ class _Codegen(codegen.JITCPUCodegen):
 @functools.cache
 def _target() -> tuple[Any, _Codegen]:
     target = _Codegen("scanjit")
-    return cpu_target.target_context.subtarget(_internal_codegen=target, typing_context=_Typing()), target
+    context = cpu_target.target_context.subtarget(_internal_codegen=target, typing_context=_Typing())
+    context.__class__ = _Context  # it shares the definitions that Numba's own has or gets
+    return context, target
 
 
 def _undefined_in_elf(code: bytes) -> Iterator[str]:
