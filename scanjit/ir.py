@@ -454,8 +454,9 @@ def dim_node(dim: Dimension) -> Node:
 # ---- graphs ----------------------------------------------------------------------------------------------------------
 
 
-def walk(roots: Iterable[Node], stop: Any = ()) -> list[Node]:
-    """Every node that `roots` depend on, arguments first; `stop` nodes are listed, what is behind them is not."""
+def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node]:
+    """Every node that `roots` depend on, arguments first; `stop` nodes are listed, what is behind them is not. Without
+    `sizes`, what only dimensions depend on is left out."""
     order: list[Node] = []
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
@@ -467,7 +468,8 @@ def walk(roots: Iterable[Node], stop: Any = ()) -> list[Node]:
             seen.add(node)
             stack.append((node, True))
             if node not in stop:
-                stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
+                args = node.args if sizes else node.operands
+                stack.extend((arg, False) for arg in reversed(args) if arg not in seen)
     return order
 
 

@@ -173,7 +173,7 @@ class Region:
     def schedule(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs` (into `targets`, where given); says where each lies."""
         self.context.choose_places(self, outputs, targets)
-        for node in ir.walk(outputs, self.places):
+        for node in ir.walk(outputs, self.places, sizes=False):
             if node in self.stored and node not in self.places:
                 handler = self.context.handlers.get(node.op.name, Region.compute)
                 handler(self, node)

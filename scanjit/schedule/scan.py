@@ -270,7 +270,7 @@ def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     carries, rows, _ = plan.layout.split(plan.body.inputs)
     new, ys, stop = plan.layout.split_results(plan.body.outputs)
     shapes = {node.type.shape for node in (*carries, *ys)}
-    if len(shapes) != 1 or stop is not None or not all(map(_inline, ir.walk(plan.body.outputs))):
+    if len(shapes) != 1 or stop is not None or not all(map(_inline, ir.walk(plan.body.outputs, sizes=False))):
         return None
     space, time = tuple(Loop(dim) for dim in shapes.pop()), Loop(plan.length)
     builder = build.Builder(space, lambda n: consts.get(n) or region.constant(n), region.context.code)

@@ -19,7 +19,7 @@ LARGEST = 250
 
 def choose_places(region: Region, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> None:
     """Decide which nodes of a region lie in memory, and which inside the place of another."""
-    order = ir.walk(outputs, region.places)
+    order = ir.walk(outputs, region.places, sizes=False)
     _choose_stored(region, order, outputs)
     for node, target in zip(outputs, targets, strict=True):
         if target is not None and node in region.stored and node not in region.wanted and _computed(node):
