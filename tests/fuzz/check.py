@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +15,15 @@ import numpy as np
 import pytest
 
 from scanjit import errors, ir
+from scanjit.codegen import reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
-from scanjit.simd import cpu
+from scanjit.schedule import blocks, parallel
+from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
 from tests.fuzz.programs import Program
 
@@ -43,6 +47,9 @@ class Config:
     width: int | None = None
     shared: bool = False
     """Whether temporaries lie in one workspace, as they do when compiled; else each is an allocation of its own."""
+    threads: int = 1
+    small: bool = False
+    """Whether blocks of time and stretches of long sums are so small that there are several of them."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -54,6 +61,12 @@ class Config:
             if self.width is not None:
                 patch.setattr(cpu, "vector_bytes", lambda: self.width)
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
+            if self.small:
+                patch.setattr(blocks, "BLOCK_BYTES", 100)
+                patch.setattr(reduce, "CHUNK", 2)
+            if self.threads > 1:
+                patch.setattr(parallel, "SMALLEST_NEST", 0)
+                _in_turns(patch, self.threads)
             guard = Guard()
             patch.setattr(backend, "np", guard)
             yield
@@ -61,7 +74,9 @@ class Config:
 
     def __str__(self) -> str:
         return f"{self.mode}, rewriting {'on' if self.rewrite else 'off'}, {self.width or 'native'} bytes" + (
-            ", planned memory" if self.shared else ""
+            (", planned memory" if self.shared else "")
+            + (f", {self.threads} threads" if self.threads > 1 else "")
+            + (", small blocks" if self.small else "")
         )
 
 
@@ -90,6 +105,69 @@ def _planned(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequenc
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emulation, "Memory", Workspace)
         return _spoiled(part, layout, arrays, made)
+
+
+class _Turns:
+    """Threads that run one at a time, each up to where it meets the others, the last one first."""
+
+    def __init__(self, count: int) -> None:
+        self.go = [threading.Semaphore(0) for _ in range(count)]
+        self.paused = threading.Semaphore(0)
+        self.running: dict[int, threading.Thread] = {}
+        self.errors: list[BaseException] = []
+        self.met: set[int] = set()
+
+    def run(self, work: Callable[[int], None]) -> None:
+        """Call `work` in every thread."""
+
+        def main(number: int) -> None:
+            self.go[number].acquire()
+            try:
+                work(number)
+            except BaseException as error:
+                self.errors.append(error)
+            del self.running[number]
+            self.paused.release()
+
+        for number in range(len(self.go)):
+            self.running[number] = threading.Thread(target=main, args=(number,), name=str(number), daemon=True)
+            self.running[number].start()
+        while self.running and not self.errors:
+            self.met.clear()
+            for number in sorted(self.running, reverse=True):
+                self.go[number].release()
+                self.paused.acquire()
+                if self.errors:
+                    raise self.errors[0]
+            if self.running and (len(self.met) < len(self.go) or len(self.running) < len(self.go)):
+                raise Mismatch("some threads ended while others wait for them")
+
+    def meet(self, address: int, threads: int) -> None:
+        """A barrier."""
+        number = int(threading.current_thread().name)
+        self.met.add(number)
+        self.paused.release()
+        self.go[number].acquire()
+
+
+def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Emulate with several threads."""
+    load = emulation.load_source
+    turns: list[_Turns] = []
+
+    def load_source(source: str, memory: Memory, filename: str = "") -> dict[str, Any]:
+        found = load(source, memory, filename)
+        for name, function in list(found.items()):
+            if name.startswith("function_") and callable(function):
+                found[name] = functools.partial(start, function)
+        return found
+
+    def start(function: Callable[..., None], table: int, thread: int, threads: int) -> None:
+        turns.append(_Turns(count))
+        turns[-1].run(lambda number: function(table, number, count))
+
+    patch.setattr(emulation, "load_source", load_source)
+    patch.setattr(emulate, "_barrier", lambda address, threads: turns[-1].meet(address, threads))
 
 
 class Guard:
@@ -143,7 +221,11 @@ class Outcome:
 
 def configs_of(seed: int, numba: bool = False) -> list[Config]:
     """How the program of a seed is run."""
-    found = [Config(width=WIDTHS[seed % 4], shared=seed % 3 == 1)]
+    found = [
+        Config(
+            width=WIDTHS[seed % 4], shared=seed % 3 == 1, small=seed % 5 == 2, threads=3 if seed % 7 == 4 else 1
+        )
+    ]  # fmt: skip
     if seed % 3 == 0:
         found.append(Config(rewrite=False, width=WIDTHS[(seed // 4) % 4]))
     if numba:

@@ -106,7 +106,7 @@ def _result(
 
 def looped(b: Builder) -> None:
     """A scan; its results, or what is made of them, join the pool."""
-    if b.depth >= 2 or (b.depth and b.chance(0.6)):
+    if b.depth >= 2 or (b.depth and b.chance(0.3)):
         return
     rnd = b.rnd
     length = rnd.choice(b.dims)
@@ -224,4 +224,94 @@ def folded(b: Builder) -> Node | None:
     return way(lambda row, h: st.tanh(0.5 * h + row), x, initial)
 
 
-PRODUCTIONS: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = ((6, looped), (0.7, folded))
+def recurrent(b: Builder) -> None:
+    """A layer as people write them: states of (batch, units), products with weights, gates; and its outputs."""
+    rnd = b.rnd
+    if b.depth or b.make_input is None:
+        return
+    length, batch, units, features = (rnd.choice(b.dims) for _ in range(4))
+    if b.count((length, batch, units)) > 400 or b.count((length, batch, units, units)) > 4000:
+        return
+    dtype = rnd.choice(("float32", "float32", "float64"))
+    kind = rnd.choice(("lstm", "gru", "rnn", "linear", "masked", "attention"))
+    gates = {"lstm": 4, "gru": 3}.get(kind, 1)
+    x = b.make_input((length, batch, features), dtype)
+    w = b.make_input((features, units * gates), dtype)
+    r = b.make_input((units, units * gates), dtype) * 0.3
+    zero = st.zeros((batch, units), dtype)
+    bias = b.fitted(b.some("f"), (units,), dtype)
+    mask = st.cast(b.fitted(b.steady("iub"), (length, batch), "int32") > 0, "bool")
+
+    def gate(z: Node, k: int) -> Node:
+        return z[:, k * units : (k + 1) * units]
+
+    def lstm(x_t: Node, h: Node, c: Node) -> list[Node]:
+        z = st.dot(x_t, w) + st.dot(h, r)
+        c = st.sigmoid(gate(z, 0)) * c + st.sigmoid(gate(z, 1)) * st.tanh(gate(z, 2) + bias)
+        return [st.sigmoid(gate(z, 3)) * st.tanh(c), c]
+
+    def gru(x_t: Node, h: Node) -> Node:
+        a, p = st.dot(x_t, w), st.dot(h, r)
+        u, reset = st.sigmoid(gate(a, 0) + gate(p, 0)), st.sigmoid(gate(a, 1) + gate(p, 1))
+        return u * h + (1 - u) * st.tanh(gate(a, 2) + reset * gate(p, 2) + bias)
+
+    def masked(x_t: Node, m: Node, h: Node) -> Node:
+        return st.where(st.dimshuffle(m, 0, "x"), st.tanh(st.dot(x_t, w) + st.dot(h, r)), h)
+
+    def attention(x_t: Node, h: Node) -> Node:
+        weights = st.softmax(st.dot(h, st.dot(x_t, w).T), -1) if b.number(batch) else h[:, :0]
+        return st.tanh(h + st.dot(weights, h)) if b.number(batch) else h
+
+    options: dict[str, Any] = {"go_backwards": True} if b.chance(0.25) else {}
+    if b.chance(0.15):
+        options["unroll"] = True if isinstance(length, int) else 2
+    if b.chance(0.1):
+        options["truncate_gradient"] = 2
+    steps: dict[str, tuple[Any, Any, Any]] = {
+        "lstm": (lstm, x, [zero, zero]),
+        "gru": (gru, x, zero),
+        "rnn": (lambda x_t, h: st.tanh(st.dot(x_t, w) + st.dot(h, r) + bias), x, zero),
+        "linear": (lambda x_t, h: h * st.sigmoid(bias) + st.dot(x_t, w), x, zero),
+        "masked": (masked, [x, mask], zero),
+        "attention": (attention, x, zero),
+    }
+    fn, sequences, initial = steps[kind]
+    made = scan(fn, sequences=sequences, outputs_info=initial, return_list=True, **options)
+    for ys in made:
+        use(b, ys, None)
+
+
+def sized(b: Builder) -> None:
+    """Sizes that are computed: slices up to a value, ranges, numbers of steps, single rows."""
+    if b.depth:
+        return
+    n = b.pick(lambda k: k.ndim == 0 and k in b.exact, "iu")
+    if n is None or b.chance(0.2):
+        given = b.steady("iub")
+        n = st.cast(st.sum(given) if given.ndim else given, "int64")
+    n = n % b.rnd.choice((2, 3, 4))
+    n = st.cast(n, "int64")
+    b.exact.add(n)
+    x = b.pick(lambda k: k.ndim > 0, "f")
+    way = b.rnd.randrange(6)
+    if way == 0 and x is not None:
+        b.add(x[:n])
+    elif way == 1 and x is not None:
+        b.add(x[n:])
+    elif way == 2 and x is not None and b.number(x.type.shape[0]) > 0:
+        b.add(x[n])
+    elif way == 3:
+        b.exact.add(b.add(st.arange(n)))
+    elif way == 4 and x is not None:
+        b.add(x[::-1][n : n + 2])
+    else:
+        initial = b.fitted(b.some("f"), b.shape(2))
+        use(b, scan(lambda h: st.tanh(h * 0.7 + 0.1), outputs_info=initial, n_steps=n), None)
+
+
+PRODUCTIONS: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
+    (6, looped),
+    (0.7, folded),
+    (1.5, recurrent),
+    (0.7, sized),
+)
