@@ -9,7 +9,7 @@ from scanjit.ir import Node, rebuild, replace, walk
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import BROADCAST_TO
 from scanjit.rewrite.loop import Carry, Loop
-from scanjit.rewrite.match import is_zero, make, same_shape
+from scanjit.rewrite.match import is_zero, make, same_shape, unless_empty
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 
@@ -89,6 +89,7 @@ class _Linear:
 
     def __init__(self, loop: Loop) -> None:
         self.outside = loop.outside()
+        self.length = loop.length
         self.inputs = {*loop.xs.values(), *loop.consts.values()}
         self.varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
         self.carried = loop.depends(c.inner for c in loop.carries)
@@ -154,4 +155,6 @@ class _Linear:
         args = tuple(next(parts) if x in chosen else replace([x], self.outside)[0] for x in node.operands)
         if node.op is BROADCAST_TO:
             return rebuild(node, args)
-        return node.op(*args, **node.params)
+        total = node.op(*args, **node.params)
+        factors = [arg for x, arg in zip(node.operands, args, strict=True) if x not in chosen]
+        return unless_empty(total, [self.length], *factors) if node.op.name in ("mul", "div") else total

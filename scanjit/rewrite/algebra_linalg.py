@@ -15,7 +15,7 @@ from scanjit.ir import Node
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, SET_SLICE, full
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_whole, is_zero, make, same_dim, stretch, window_set
+from scanjit.rewrite.match import is_whole, is_zero, make, same_dim, stretch, unless_empty, window_set
 
 rules = Rules()
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
@@ -129,9 +129,13 @@ def sum_of_contract(node: Node, used: Callable[[Node], int]) -> Node | None:
         return None
     (a, b), left, right, out = _operands(product)
     summed = {out[axis] for axis in axes}
-    a, left = _sum_alone(a, left, summed - set(right))
-    b, right = _sum_alone(b, right, summed - set(left))
-    return contract(a, b, left, right, tuple(label for label in out if label not in summed))
+    sizes = dict(zip((*left, *right), (*a.type.shape, *b.type.shape), strict=True))
+    own, others = summed - set(right), summed - set(left)
+    factors = [x for x, alone in ((b, own), (a, others)) if alone]
+    a, left = _sum_alone(a, left, own)
+    b, right = _sum_alone(b, right, others)
+    total = contract(a, b, left, right, tuple(label for label in out if label not in summed))
+    return unless_empty(total, [sizes[label] for label in own | others], *factors)
 
 
 def _operands(product: Node) -> tuple[tuple[Node, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -203,12 +207,14 @@ def contract_of_stretched(node: Node) -> Node | None:
     summed = {label for label in (*left, *right) if label not in out}
     if summed - set(mine) - set(other):  # a sum over equal values: a product with their count rounds differently
         return None
-    if summed - set(mine):
-        b, other = _sum_alone(b, other, summed - set(mine))
-    if summed - set(other):
-        a, mine = _sum_alone(a, mine, summed - set(other))
+    sizes = dict(zip((*left, *right), (n for x in node.operands for n in x.type.shape), strict=True))
+    alone = summed - set(mine), summed - set(other)
+    factors = [x for x, labels in zip((a, b), alone, strict=True) if labels]
+    b, other = _sum_alone(b, other, alone[0])
+    a, mine = _sum_alone(a, mine, alone[1])
     have = {*mine, *other}
     narrow = contract(a, b, mine, other, tuple(label for label in out if label in have))
+    narrow = unless_empty(narrow, [sizes[label] for label in alone[0] | alone[1]], *factors)
     kept = iter(range(narrow.ndim))
     return stretch(DIMSHUFFLE(narrow, order=tuple(next(kept) if label in have else None for label in out)), node)
 

@@ -241,6 +241,23 @@ def test_products_and_sums(name: str) -> None:
         same([before], [new], values([before], sizes))
 
 
+EMPTY: dict[str, Make] = {
+    "a sum of products": lambda p: total(mm(p["a"], p["w"]), 0),
+    "a product with what does not vary": lambda p: contract(
+        broadcast_to(p["v"], (types.size("T"), B)), p["a"], (0, 1), (0, 1, 2), (1, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_sum_over_nothing_is_zero_whatever_it_is_multiplied_with(name: str) -> None:
+    before = EMPTY[name](tensors())
+    env = values([before], {"T": 0})
+    for node in env:
+        env[node] = np.full_like(env[node], np.nan)
+    same([before], [simplified(before)], env, exact=True)
+
+
 def test_a_product_that_is_used_whole_is_not_made_twice() -> None:
     p = tensors()
     z = mm(p["a"], p["w"])
