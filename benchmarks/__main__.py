@@ -3,8 +3,8 @@
 import os
 import sys
 
-for name in ("OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM", "NUMBA"):
-    os.environ[f"{name}_NUM_THREADS"] = "1"  # read when NumPy, SciPy and Numba are loaded, so before any import
+for name in ("SCANJIT", "OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM", "NUMBA"):
+    os.environ[f"{name}_NUM_THREADS"] = "1"  # read when these libraries are loaded, so before any import
 
 from benchmarks.driver import main  # noqa: E402
 
