@@ -1,4 +1,4 @@
-"""Generated code computes what the reference computes, for every op, every dtype that it lists and all of its samples."""
+"""Generated code computes what the reference computes: every op, every dtype that it lists, all of its samples."""
 
 from __future__ import annotations
 

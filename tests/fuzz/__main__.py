@@ -47,7 +47,12 @@ def _work(job: tuple[int, bool]) -> tuple[int, Outcome | None, set[str], str]:
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{last.filename.split('/')[-1]}:{last.lineno}"
-        return seed, None, set(), f"{type(error).__name__} at {place}: {str(error).splitlines()[0] if str(error) else ''}"
+        return (
+            seed,
+            None,
+            set(),
+            f"{type(error).__name__} at {place}: {str(error).splitlines()[0] if str(error) else ''}",
+        )
     finally:
         if seed % 200 == 0:
             gc.collect()

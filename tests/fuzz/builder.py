@@ -128,7 +128,7 @@ class Builder:
             if have is not want and not (isinstance(have, int) and have in (1, want)):
                 x = self.joined(x, (axis,), True)
         if x.type.shape != tuple(shape):
-            x = st.broadcast_to(x, tuple(map(as_size, shape)))
+            x = st.broadcast_to(x, shape)
         if dtype is not None and x.dtype != np.dtype(dtype):
             x = st.cast(x, dtype)
         if exact:
@@ -146,8 +146,14 @@ class Builder:
     def tame(self, x: Node) -> Node:
         """A float kept small, by one of several functions."""
         way = self.rnd.randrange(4)
-        return st.tanh(x) if way == 0 else st.sin(x) if way == 1 else x * x.dtype.type(0.25) if way == 2 else (
-            st.clip(x, -4, 4)
+        return (
+            st.tanh(x)
+            if way == 0
+            else st.sin(x)
+            if way == 1
+            else x * x.dtype.type(0.25)
+            if way == 2
+            else (st.clip(x, -4, 4))
         )
 
     # ---- growing -----------------------------------------------------------------------------------------------------
@@ -175,11 +181,6 @@ class Builder:
         """Put a node into the pool."""
         self.pool.append(node)
         return node
-
-
-def as_size(dim: Dimension) -> Any:
-    """What shape arguments take for a dimension."""
-    return dim
 
 
 def joins(a: Node, b: Node) -> bool:

@@ -157,9 +157,9 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
 
     def load_source(source: str, memory: Memory, filename: str = "") -> dict[str, Any]:
         found = load(source, memory, filename)
-        for name, function in list(found.items()):
-            if name.startswith("function_") and callable(function):
-                found[name] = functools.partial(start, function)
+        for name, value in list(found.items()):
+            if name.startswith("function_") and callable(value):
+                found[name] = functools.partial(start, value)
         return found
 
     def start(function: Callable[..., None], table: int, thread: int, threads: int) -> None:
@@ -317,7 +317,7 @@ def _same_error(expected: Any, got: Any, where: str) -> None:
 
 
 def agree(got: np.ndarray, expected: np.ndarray, slack: Any = 0.0) -> bool:
-    """Whether an array is as expected: exactly for integers and bools, to rounding for floats, NaN in the same places."""
+    """Whether an array is as expected: integers and bools exactly, floats to rounding, NaN in the same places."""
     if got.dtype != expected.dtype or got.shape != expected.shape:
         return False
     if got.dtype.kind != "f":

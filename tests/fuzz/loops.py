@@ -176,7 +176,7 @@ def looped(b: Builder) -> None:
         return_list=True,
         **options,
     )
-    for output, ys in zip(outputs, made, strict=True):
+    for ys in made:
         if ys.dtype.kind != "f":
             b.exact.add(ys)
         use(b, ys, n_steps)

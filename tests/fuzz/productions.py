@@ -111,7 +111,12 @@ def with_number(b: Builder) -> Node:
     k = abs(k) if x.dtype.kind == "u" else k
     way = b.rnd.randrange(7)
     made = [
-        lambda: x + k, lambda: k - x, lambda: x * k, lambda: st.maximum(x, k), lambda: x**2, lambda: -x,
+        lambda: x + k,
+        lambda: k - x,
+        lambda: x * k,
+        lambda: st.maximum(x, k),
+        lambda: x**2,
+        lambda: -x,
         lambda: st.where(st.as_tensor(b.chance(0.5)), x, k),
     ][way]()
     return _keeps_exact(b, made, x) if way != 4 else made
@@ -301,8 +306,11 @@ def reordered(b: Builder) -> Node | None:
     order = list(range(x.ndim))
     b.rnd.shuffle(order)
     made = [
-        lambda: x.T, lambda: st.transpose(x, order), lambda: st.flip(x, axis),
-        lambda: st.expand_dims(x, axis) if x.ndim < 4 else x, lambda: st.squeeze(x),
+        lambda: x.T,
+        lambda: st.transpose(x, order),
+        lambda: st.flip(x, axis),
+        lambda: st.expand_dims(x, axis) if x.ndim < 4 else x,
+        lambda: st.squeeze(x),
         lambda: st.moveaxis(x, axis, 0),
     ][way]()
     return _keeps_exact(b, made, x)
@@ -354,9 +362,14 @@ def joined(b: Builder) -> Node | None:
     parts = [x]
     for _ in range(b.rnd.randint(1, 2)):
         other = b.pick(
-            lambda n: n.ndim == x.ndim
-            and all(p is q or (isinstance(p, int) and p == q) for i, (p, q) in enumerate(
-                zip(n.type.shape, x.type.shape, strict=True)) if i != axis)
+            lambda n: (
+                n.ndim == x.ndim
+                and all(
+                    p is q or (isinstance(p, int) and p == q)
+                    for i, (p, q) in enumerate(zip(n.type.shape, x.type.shape, strict=True))
+                    if i != axis
+                )
+            )
         )
         parts.append(x if other is None else other)
     if b.chance(0.3) and x.ndim < 4:
@@ -477,7 +490,9 @@ def product(b: Builder) -> Node | None:
     way = b.rnd.randrange(6)
     if way <= 1:
         last = x.type.shape[-1]
-        y = b.pick(lambda n: n.ndim >= 1 and _same(n.type.shape[max(n.ndim - 2, 0)], last) and n.ndim + x.ndim <= 5, "f")
+        y = b.pick(
+            lambda n: n.ndim >= 1 and _same(n.type.shape[max(n.ndim - 2, 0)], last) and n.ndim + x.ndim <= 5, "f"
+        )
         if y is None:
             y = b.pick(lambda n: n.ndim == 2 and _same(n.type.shape[1], last), "f")
             y = None if y is None else y.T

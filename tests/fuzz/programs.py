@@ -126,7 +126,7 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     made = b.pool[start:] or b.pool
     outputs = [made[-1]] + [rnd.choice(made) for _ in range(rnd.choice((0, 0, 1, 2)))]
     outputs = list(dict.fromkeys(outputs))
-    outputs += _size_witnesses(outputs, inputs, sizes)
+    _give_sizes(inputs, sizes)
     result = Program(seed, inputs, outputs, sizes, whole, wild)
     floats = [o for o in outputs if o.dtype.kind == "f"]
     wrt = [x for x in inputs if x.dtype.kind == "f"]
@@ -135,13 +135,12 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     return result
 
 
-def _size_witnesses(outputs: list[Node], inputs: list[Node], sizes: dict[Atom, int]) -> list[Node]:
-    """Nothing for now: all symbols of sizes that outputs use are in the types of inputs, or inputs are added."""
+def _give_sizes(inputs: list[Node], sizes: dict[Atom, int]) -> None:
+    """Every symbol must be in the type of an input."""
     known = {atom for x in inputs for d in x.type.shape for atom in types.atoms(d)}
     for atom in sizes:
         if atom not in known:
             inputs.append(st.tensor((types.dim_of(atom),), "float32", f"s{len(inputs)}"))
-    return []
 
 
 def _cost(rnd: random.Random, outputs: list[Node]) -> Node:
