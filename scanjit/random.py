@@ -50,7 +50,7 @@ class Stream:
       in the step is the same in every step, as variational dropout wants it. Loops nest.
     - Inside a function given to `vmap` each example draws its own numbers.
     - Gradients pass through what is made of a draw (`loc + scale * normal`); the numbers themselves are constants. The
-      gradient of a loop sees the numbers that the loop saw, at no cost of memory.
+      gradient of a loop sees the numbers that the loop saw.
 
     Parameters
     ----------
