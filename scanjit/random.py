@@ -8,7 +8,7 @@ its numbers are the same in all of them, in every mode and on every machine.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -352,7 +352,7 @@ class Stream:
 
 def _first_state(seed: int | None) -> np.ndarray:
     if seed is None:
-        seed = secrets.randbits(64)
+        seed = int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < _KEYS:
         raise errors.ArgumentError("a seed is an integer", got=repr(seed), expected="0 <= seed < 2**64, or None")
     return np.array([seed, 0], np.uint64).astype(np.int64)
