@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen import nest as nest_module
+from scanjit.codegen import main
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import ReductionWriter
 from scanjit.runtime import program as backend
@@ -73,13 +73,13 @@ def test_a_wrong_offset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements that are never written are garbage."""
-    plain = nest_module.NestWriter.size
+    plain = main._MainWriter._share
 
-    def size(self: Any, dim: Any) -> str:
-        text = plain(self, dim)
-        return text if isinstance(dim, int) or len(self.scopes) > 1 else f"({text} - 1)"
+    def share(self: Any, *args: Any) -> tuple[str, str]:
+        begin, end = plain(self, *args)
+        return begin, f"max({end} - 1, {begin})"
 
-    monkeypatch.setattr(nest_module.NestWriter, "size", size)
+    monkeypatch.setattr(main._MainWriter, "_share", share)
     with pytest.raises((Mismatch, MemoryFault)):
         run()
 
