@@ -9,7 +9,7 @@ from scanjit.ir import Node, rebuild, replace, walk
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import BROADCAST_TO
 from scanjit.rewrite.loop import Carry, Loop
-from scanjit.rewrite.match import is_zero, make, same_shape, unless_empty
+from scanjit.rewrite.match import is_finite, is_zero, make, same_shape
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 
@@ -89,7 +89,6 @@ class _Linear:
 
     def __init__(self, loop: Loop) -> None:
         self.outside = loop.outside()
-        self.length = loop.length
         self.inputs = {*loop.xs.values(), *loop.consts.values()}
         self.varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
         self.carried = loop.depends(c.inner for c in loop.carries)
@@ -106,7 +105,7 @@ class _Linear:
         if name == "set_slice" and is_zero(node.operands[0]):
             return [node.operands[1]]
         if name in ("mul", "div") and node.dtype.kind == "f":
-            varying = [x for x in node.operands if x in self.varying]
+            varying = [x for x in node.operands if not is_finite(x)]
             if len(varying) == 1 and (name == "mul" or varying[0] is node.operands[0]):
                 return varying
         return None
@@ -155,6 +154,4 @@ class _Linear:
         args = tuple(next(parts) if x in chosen else replace([x], self.outside)[0] for x in node.operands)
         if node.op is BROADCAST_TO:
             return rebuild(node, args)
-        total = node.op(*args, **node.params)
-        factors = [arg for x, arg in zip(node.operands, args, strict=True) if x not in chosen]
-        return unless_empty(total, [self.length], *factors) if node.op.name in ("mul", "div") else total
+        return node.op(*args, **node.params)

@@ -15,7 +15,7 @@ from scanjit.ir import Node
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, SET_SLICE, full
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_whole, is_zero, make, same_dim, stretch, unless_empty, window_set
+from scanjit.rewrite.match import is_finite, is_whole, is_zero, make, same_dim, stretch, window_set
 
 rules = Rules()
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
@@ -122,20 +122,19 @@ def is_linear_sum(node: Node) -> bool:
 
 @rules.rule("sum", counts=True)
 def sum_of_contract(node: Node, used: Callable[[Node], int]) -> Node | None:
-    """sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj;  sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj;
-    if nothing else needs the product"""
+    """sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj;  sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj, for constants
+    b; if nothing else needs the product"""
     (product,), axes = node.operands, node.params["axes"]
     if product.op is not CONTRACT or product.dtype == np.bool_ or used(product) > 1:
         return None
     (a, b), left, right, out = _operands(product)
     summed = {out[axis] for axis in axes}
-    sizes = dict(zip((*left, *right), (*a.type.shape, *b.type.shape), strict=True))
     own, others = summed - set(right), summed - set(left)
-    factors = [x for x, alone in ((b, own), (a, others)) if alone]
+    if (own and not is_finite(b)) or (others and not is_finite(a)):
+        return None
     a, left = _sum_alone(a, left, own)
     b, right = _sum_alone(b, right, others)
-    total = contract(a, b, left, right, tuple(label for label in out if label not in summed))
-    return unless_empty(total, [sizes[label] for label in own | others], *factors)
+    return contract(a, b, left, right, tuple(label for label in out if label not in summed))
 
 
 def _operands(product: Node) -> tuple[tuple[Node, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -197,7 +196,7 @@ def contract_of_dimshuffle(node: Node) -> Node | None:
 @rules.rule("contract")
 def contract_of_stretched(node: Node) -> Node | None:
     """an operand that does not vary along a label (broadcast, or a new axis of size 1) is taken without it:
-    sum_k a_i b_kj -> a_i (sum_k b_kj);  one that varies along it alone keeps it, and the result is stretched"""
+    sum_k a_i b_kj -> a_i (sum_k b_kj), for constants a;  where none varies along it, the result is stretched"""
     (a, b), left, right, out = _operands(node)
     if node.dtype == np.bool_:
         return None
@@ -207,14 +206,11 @@ def contract_of_stretched(node: Node) -> Node | None:
     summed = {label for label in (*left, *right) if label not in out}
     if summed - set(mine) - set(other):  # a sum over equal values: a product with their count rounds differently
         return None
-    sizes = dict(zip((*left, *right), (n for x in node.operands for n in x.type.shape), strict=True))
-    alone = summed - set(mine), summed - set(other)
-    factors = [x for x, labels in zip((a, b), alone, strict=True) if labels]
-    b, other = _sum_alone(b, other, alone[0])
-    a, mine = _sum_alone(a, mine, alone[1])
+    if not (summed <= set(mine) or is_finite(a)) or not (summed <= set(other) or is_finite(b)):
+        return None
+    (b, other), (a, mine) = _sum_alone(b, other, summed - set(mine)), _sum_alone(a, mine, summed - set(other))
     have = {*mine, *other}
     narrow = contract(a, b, mine, other, tuple(label for label in out if label in have))
-    narrow = unless_empty(narrow, [sizes[label] for label in alone[0] | alone[1]], *factors)
     kept = iter(range(narrow.ndim))
     return stretch(DIMSHUFFLE(narrow, order=tuple(next(kept) if label in have else None for label in out)), node)
 

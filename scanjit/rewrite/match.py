@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from scanjit import types
-from scanjit.ir import CONSTANT, OPS, Node, constant, constant_value, dim_node
+from scanjit.ir import CONSTANT, OPS, Node, constant, constant_value
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.shape import broadcast_to, full
 from scanjit.types import Dimension
@@ -130,19 +130,9 @@ def _span(window: tuple[Dimension, Dimension, int]) -> tuple[Dimension, Dimensio
     return (start, start + (length - 1) * step + 1) if step > 0 else (start + (length - 1) * step, start + 1)
 
 
-def unless_empty(value: Node, dims: Iterable[Dimension], *factors: Node) -> Node:
-    """`value`, the product of `factors` and a sum over axes of these sizes; 0 if the sum is over nothing.
-
-    Sums of products and products of sums differ there: NaN times a sum over nothing is NaN, a sum over nothing is 0."""
-    open_dims = [dim for dim in dims if not at_most(1, dim)]
-    if not open_dims or all(map(is_finite, factors)):
-        return value
-    some = make("greater", dim_node(types.product(open_dims)), constant(np.int64(0)))
-    return make("where", some, value, constant(np.zeros((), value.dtype)))
-
-
 def is_finite(node: Node) -> bool:
-    """Whether the node is a constant without NaN and infinities."""
+    """Whether the node is a constant without NaN and infinities: with such a factor, and only with such a one, the
+    product of a sum is the sum of products (`inf * (1 - 2)` is `-inf`, `inf - 2 * inf` is NaN)."""
     array = constant_value(node)
     return array is not None and bool(np.isfinite(array).all())
 
