@@ -114,6 +114,8 @@ class Region:
         self.makers: dict[Node, list[Item]] = {}
         self.items: list[Item] = []
         self.buffers: set[Buffer] = set()
+        self.packed: list[Pack] = []
+        """Packs that nests of this region have before them."""
         self.held: list[Pack] = []
         """Packs to be made before the loop that is scheduled next."""
         self.spaces: dict[tuple[Dimension, ...], tuple[Loop, ...]] = {}

@@ -270,14 +270,18 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
         holder = _holder(region, pack)
         if holder is region and region.parent is not None and not _worth(tile.rows, members[0][1], nest.space[-1]):
             continue
+        made = region.packed if holder is region else holder.held
+        same = next((other for other in made if _equal(pack, other)), None)
+        if same is not None:
+            new |= {old: changed(access, buffer=same.target) for old, access in accesses.items()}
+            continue
         new |= accesses
         where = "before it" if holder is region else "once, before the loop"
         region.context.notes.append(f"nest {nest.label}: {len(members)} right operands are packed {where}")
+        holder.buffers.add(pack.target)
+        made.append(pack)
         if holder is region:
-            region.buffers.add(pack.target)
             statements.append(pack)
-        else:
-            _hold(holder, pack)
     return statements, rebuild_nest(nest, lambda access: new.get(access, access))
 
 
@@ -318,10 +322,12 @@ def _holder(region: Region, pack: Pack) -> Region:
     return region
 
 
-def _hold(region: Region, pack: Pack) -> None:
-    """Put a pack before the loop that region is about to run; once for equal packs."""
-    region.buffers.add(pack.target)
-    region.held.append(pack)
+def _equal(a: Pack, b: Pack) -> bool:
+    """Whether two packs hold the same."""
+    return (a.width, len(a.sources)) == (b.width, len(b.sources)) and all(
+        x.buffer is y.buffer and x.offset == y.offset and x.shape == y.shape and x.strides == y.strides
+        for x, y in zip(a.sources, b.sources, strict=True)
+    )
 
 
 def _worth(rows: Loop, right: Load, lane: Loop) -> bool:
