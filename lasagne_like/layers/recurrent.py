@@ -150,6 +150,12 @@ class CustomRecurrentLayer(RNNLayer):
         own = super().get_params(unwrap_shared=unwrap_shared, **tags)
         return own + helper.get_all_params(inner, unwrap_shared=unwrap_shared, **tags)
 
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
+        output = super().get_output_for(inputs, **kwargs)
+        if self.precompute_input:  # what a layer inside of the loop would update has a value for each step
+            self.updates.update(helper.get_updates(self.input_to_hidden))
+        return output
+
     def reversed(self) -> Any:
         raise ValueError(
             f"{self!r} is made of layers, which cannot be copied: make a second layer with backwards=True, and give "

@@ -378,6 +378,19 @@ def test_custom_layers_with_several_feature_axes(run: Any) -> None:
             close(run(get_output(layer, **options), given), expected)
 
 
+def test_running_averages_of_layers_inside(run: Any) -> None:
+    """Batch normalization of the input: over batch and time at once; its updates are found from outside."""
+    l_in = InputLayer((None, None, INPUTS))
+    i2h = lasagne.layers.BatchNormLayer(DenseLayer(InputLayer((None, INPUTS)), UNITS, nonlinearity=None), alpha=1.0)
+    h2h = DenseLayer(InputLayer((None, UNITS)), UNITS, nonlinearity=None)
+    layer = CustomRecurrentLayer(l_in, i2h, h2h)
+    output = get_output(layer)
+    x = np.random.default_rng(0).normal(size=(BATCH, LENGTH, INPUTS))
+    run(output, {l_in.input_var: x}, updates=lasagne.layers.get_updates(layer))
+    W = i2h.input_layer.W.get_value()
+    close(i2h.mean.get_value(), (x @ W).mean((0, 1)))
+
+
 def test_custom_layer_errors() -> None:
     def dense(inputs: int, units: int, batch: Any = None) -> Any:
         return DenseLayer(InputLayer((batch, inputs)), units)

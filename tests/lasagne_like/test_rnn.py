@@ -513,3 +513,21 @@ def test_seeds_make_noise_reproducible(run: Any) -> None:
         layer = RNNLayer(l_in, cells.DropoutWrapper(cells.GRU(4), input=0.5, state=0.5))
         results.append(run(get_output(layer), {l_in.input_var: X}))
     close(*results)
+
+
+@pytest.mark.parametrize("variational", [False, True])
+def test_noise_is_the_same_in_generated_code(variational: bool, run: Any) -> None:
+    """Values and gradients, in a loop with masks; another call draws other numbers."""
+    l_in, l_mask = inputs(), inputs(None, None)
+    given = {l_in.input_var: X, l_mask.input_var: HOLES}
+    results = []
+    for mode in ("reference", "emulate"):
+        lasagne.random.set_rng(np.random.default_rng(5))
+        cell = cells.DropoutWrapper(cells.LSTM(4), 0.2, 0.3, 0.4, variational, seed=1)
+        layer = RNNLayer(l_in, cells.Zoneout(cell, hid=0.1, memory=0.2, seed=2), mask_input=l_mask)
+        output = get_output(layer)
+        f = sj.function(list(given), [output, *sj.grad(sj.sum(output**2), layer.get_params())], mode=mode)
+        results.append([*f(*given.values()), *f(*given.values())])
+    for a, b in zip(*results, strict=True):
+        close(a, b, 1e-12)
+    assert np.abs(results[0][0] - results[0][len(results[0]) // 2]).max() > 1e-3
