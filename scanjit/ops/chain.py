@@ -63,7 +63,7 @@ def pullback(
     arrived = _Arrived()
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None and output in paths:
-            arrived.add(output, cotangent)
+            arrived.add_seed(output, cotangent)
     totals: dict[Node, Node] = {}
     for node in reversed(walk(outputs, constant)):
         if node not in paths:
@@ -86,7 +86,12 @@ class _Arrived:
 
     def __init__(self) -> None:
         self._waiting: dict[Node, list[Node]] = {}
+        self._seeds: dict[Node, list[Node]] = {}
         self._of_parts: dict[Node, dict[int, Node]] = {}
+
+    def add_seed(self, node: Node, cotangent: Node) -> None:
+        """What is given comes last: in the step of a loop it is carried, and what does not wait for it is summed before."""
+        self._seeds.setdefault(node, []).append(cotangent)
 
     def add(self, node: Node, cotangent: Node) -> None:
         self._waiting.setdefault(node, []).append(cotangent)
@@ -99,8 +104,8 @@ class _Arrived:
         if isinstance(node.type, tuple):
             found = self._of_parts.pop(node, None)
             return None if found is None else tuple(found.get(i) for i in range(len(node.type)))
-        waiting = self._waiting.pop(node, None)
-        if waiting is None:
+        waiting = self._waiting.pop(node, []) + self._seeds.pop(node, [])
+        if not waiting:
             return None
         with errors.located(node.where):
             total = waiting[0]
