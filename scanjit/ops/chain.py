@@ -90,7 +90,7 @@ class _Arrived:
         self._of_parts: dict[Node, dict[int, Node]] = {}
 
     def add_seed(self, node: Node, cotangent: Node) -> None:
-        """What is given comes last: in the step of a loop it is carried, and what does not wait for it is summed before."""
+        """What is given comes last: the step of a loop carries it, and what does not wait for it is summed before."""
         self._seeds.setdefault(node, []).append(cotangent)
 
     def add(self, node: Node, cotangent: Node) -> None:
