@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scanjit.ir import Node, rebuild, replace, walk
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import BROADCAST_TO
+from scanjit.rewrite.engine import uses
 from scanjit.rewrite.loop import Carry, Loop
 from scanjit.rewrite.match import is_finite, is_zero, make, same_shape
 from scanjit.rewrite.scan_hoist import VIEWS
@@ -22,10 +23,14 @@ class Term:
 
     Parameters
     ----------
-    node : the summand. leaves : what is summed over time; the summand is linear in these.
+    carry : the carry that it is added to.
+    node, negative : the summand, and whether it is subtracted.
+    leaves : what is summed over time; the summand is linear in these.
+    linear : how.
     certain : whether it should leave the loop in any case, not just if what it takes is stored anyway.
     """
 
+    carry: Carry
     node: Node
     negative: bool
     leaves: list[Node]
@@ -39,44 +44,46 @@ class Term:
 
     def without(self, new: Node) -> Node:
         """The update of the carry without this summand."""
-        path = next(n for n in walk([new]) if n.op.name in ("add", "sub") and any(a is self.node for a in n.operands))
-        a, b = path.operands
-        return replace([new], {path: b if a is self.node else a})[0]
+        for node, through in _spine(new, self.carry.inner):
+            if any(x is self.node and x is not through for x in node.operands):
+                return replace([new], {node: through})[0]
+        return new
 
 
-def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term] | None:
-    """The summands of a carry that can leave the loop."""
-    uses: dict[Node, int] = {}
-    outputs = [new if c is carry else c.new for c in loop.carries] + [*loop.ys, *([loop.stop] if loop.stop else [])]
-    for output in outputs:
-        uses[output] = uses.get(output, 0) + 1
-    for node in walk(outputs):
-        for arg in node.args:
-            uses[arg] = uses.get(arg, 0) + 1
-    found: list[tuple[Node, bool]] = []
-    node = new
-    while node is not carry.inner:
-        if node.op.name not in ("add", "sub") or uses[node] != 1 or node.dtype.kind not in "fi":
-            return None
-        a, b = node.operands
-        through = next((x for x in (a, b) if carry.inner in set(walk([x]))), None)
-        if through is None or (node.op.name == "sub" and through is b) or a is b:
-            return None
-        if not same_shape(through.type.shape, node.type.shape):
-            return None
-        found.append((b if through is a else a, node.op.name == "sub"))
-        node = through
-    if uses[carry.inner] != 1:
-        return None
+def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term]:
+    """The summands of a carry that can leave the loop; `new` is what remains of its update."""
+    outputs = [*(new if c is carry else c.new for c in loop.carries), *loop.ys]
+    users = uses(outputs)
+    spine = list(_spine(new, carry.inner))
+    inner = [node for node, _ in spine[1:]] + [carry.inner]
+    if not spine or spine[-1][1] is not carry.inner or any(len(users[node]) != 1 for node in [new, *inner]):
+        return []
     linear = _Linear(loop)
     terms = []
-    for summand, negative in found:
+    for node, through in spine:
+        summand = next(x for x in node.operands if x is not through)
         leaves = linear.leaves(summand)
-        if all(map(linear.allowed, leaves)) and leaves:
-            stretched = not same_shape(summand.type.shape, carry.inner.type.shape)
-            if not stretched:
-                terms.append(Term(summand, negative, leaves, linear, all(map(linear.certain, leaves))))
+        if all(map(linear.allowed, leaves)) and same_shape(summand.type.shape, carry.inner.type.shape):
+            certain = all(map(linear.certain, leaves))
+            terms.append(Term(carry, summand, node.op.name == "sub", leaves, linear, certain))
     return terms
+
+
+def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
+    """The sums and differences on the way from the update of a carry to the carry, each with the operand that leads
+    on; up to where there is none."""
+    after = {inner}
+    for node in walk([new]):
+        if any(arg in after for arg in node.args):
+            after.add(node)
+    node = new
+    while node.op.name in ("add", "sub") and node.dtype.kind in "fi":
+        ways = [x for x in node.operands if x in after]
+        fits = len(ways) == 1 and same_shape(ways[0].type.shape, node.type.shape)
+        if not fits or (node.op.name == "sub" and ways[0] is not node.operands[0]):
+            return
+        yield node, ways[0]
+        node = ways[0]
 
 
 def _is_matrix_product(node: Node) -> bool:

@@ -295,6 +295,21 @@ def test_the_initial_value_is_added() -> None:
     assert new[1].op.name == "add"
 
 
+def test_what_is_added_twice_and_used_elsewhere_too() -> None:
+    """The summand that leaves is that of the sum, not of another addition of it."""
+
+    def step(r: Node, p: Node, acc: Node) -> Any:
+        g = total(p * r, 0)
+        return fn("tanh", p + r), fn("tanh", g + 1.0) + ((acc + g) + g)
+
+    outs = scan(step, [x()], [h(), symbol("m", 4)])
+    new, _ = passed("hoist_post", [outs[0], outs[1]])
+    assert shape(one(new))[0] == 2  # the partial sums are asked for
+    final = PART(outs[1].args[0], index=1)
+    new, _ = passed("simplify prune hoist_post", [final])
+    assert count(new)["sum"] >= 1
+
+
 def test_a_sum_that_is_read_is_no_sum() -> None:
     def step(r: Node, p: Node, acc: Node) -> Any:
         return fn("tanh", p + r + acc), acc + total(p, 0)
