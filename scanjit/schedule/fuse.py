@@ -34,42 +34,52 @@ class Group:
 def fuse(region: Region) -> list[Group]:
     """The items of a region, grouped, in order."""
     groups: list[Group] = []
-    where: dict[Task | Block, int] = {}
+    where: dict[Task | Block, Group] = {}
     for item in region.items:
+        group = None
         if isinstance(item, Task):
             values = walk_values([store.value for store in item.stores])
             found = {v for v in values if isinstance(v, Reduce)}
-            at = _partner(item, found, len(values), groups, where)
-            if at is None:
-                at = len(groups)
-                groups.append(Group([]))
-            groups[at].members.append(item)
-            groups[at].reductions |= found
-            groups[at].weight += len(values)
-        else:
-            at = len(groups)
-            groups.append(Group([item]))
-        where[item] = at
+            group = _partner(item, found, len(values), groups, where)
+        if group is None:
+            group = Group([])
+            groups.append(group)
+        if isinstance(item, Task):
+            group.reductions |= found
+            group.weight += len(values)
+        group.members.append(item)
+        where[item] = group
     _elide(region, where)
     return groups
 
 
 def _partner(
-    task: Task, found: set[Reduce], weight: int, groups: list[Group], where: dict[Task | Block, int]
-) -> int | None:
-    """The last nest that a task may join: everything it needs is computed before it, or in it at the same point."""
+    task: Task, found: set[Reduce], weight: int, groups: list[Group], where: dict[Task | Block, Group]
+) -> Group | None:
+    """The last nest that a task may join: everything it needs is computed before it, or in it at the same point.
+
+    A nest that makes something for the task is put off for that, if nobody needs it in the meantime."""
     if any(store.indices for store in task.stores):
         return None
-    needed = {where[item]: True for item in task.needs}
+    needed: dict[Group, bool] = {}
     for item, own_point in task.needs.items():
-        needed[where[item]] = needed[where[item]] and own_point
+        needed[where[item]] = needed.get(where[item], True) and own_point
     for at in range(len(groups) - 1, -1, -1):
         group = groups[at]
-        if group.space is task.space and needed.get(at, True) and _compatible(task, found, weight, group, at in needed):
-            return at
-        if at in needed:
-            return None
+        later = groups[at + 1 :]
+        dependent = group in needed
+        fits = group.space is task.space and needed.get(group, True)
+        if fits and _compatible(task, found, weight, group, dependent):
+            if not any(other in needed for other in later):
+                return group
+            if dependent and not any(_needs(other, group, where) for other in later):
+                groups.append(groups.pop(at))
+                return group
     return None
+
+
+def _needs(group: Group, other: Group, where: dict[Task | Block, Group]) -> bool:
+    return any(where[need] is other for member in group.members for need in member.needs)
 
 
 def _compatible(task: Task, found: set[Reduce], weight: int, group: Group, dependent: bool) -> bool:
@@ -88,11 +98,11 @@ def _read(reductions: set[Reduce]) -> set[object]:
     return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
 
 
-def _elide(region: Region, where: dict[Task | Block, int]) -> None:
+def _elide(region: Region, where: dict[Task | Block, Group]) -> None:
     """Drop stores that nobody reads: every reader is in the same nest, at the same point."""
     for item in region.items:
         for need, own_point in item.needs.items():
-            if isinstance(need, Task) and (not own_point or where[need] != where[item]):
+            if isinstance(need, Task) and (not own_point or where[need] is not where[item]):
                 need.escapes = True
     for item in region.items:
         if isinstance(item, Task) and not item.escapes:
