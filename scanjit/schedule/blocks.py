@@ -78,7 +78,7 @@ class _Search:
         shrunk: set[Buffer] = set()
         for group in reversed(self.groups[: self.at]):
             own, users = self.writes[group], {g for g in self.groups if group in self.needs[g]}
-            private = own and users <= {scan, *before} and all(self._only_read_by(b, users) for b in own)
+            private = own and users <= {scan, *before} and all(self._private(b, group, users) for b in own)
             if private and self._steps_with_time(group, own) and all(self._read_by_rows(b, before) for b in own):
                 before.insert(0, group)
                 shrunk |= own
@@ -94,15 +94,17 @@ class _Search:
             if read and self.needs[group] <= known and self._steps_with_time(group, read):
                 members.append(group)
         while True:
-            results = {b for b in self.writes[scan] if self._only_read_by(b, set(members)) and self._by_rows(b)}
+            results = {b for b in self.writes[scan] if self._private(b, scan, set(members)) and self._by_rows(b)}
             kept = [g for g in members if self.reads[g] & results]
             if len(kept) == len(members):
                 return members, results
             members = kept
 
-    def _only_read_by(self, buffer: Buffer, readers: set[Group]) -> bool:
-        """Whether a buffer is a temporary of this region that only these groups read."""
+    def _private(self, buffer: Buffer, writer: Group, readers: set[Group]) -> bool:
+        """Whether a buffer is a temporary of this region that only one group writes and only these groups read."""
         if buffer.kind != "temporary" or buffer not in self.region.buffers:
+            return False
+        if any(g is not writer and buffer in self.writes[g] for g in self.groups):
             return False
         return all(g in readers or buffer not in self.reads[g] for g in self.groups)
 
