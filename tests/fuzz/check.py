@@ -311,8 +311,9 @@ def _unread(p: Program, arguments: list[np.ndarray], expected: Any, got: Any) ->
 
 def _coarse(values: np.ndarray) -> float:
     """What rounding may add up to, where the reference cannot be run with noise to find out."""
-    finite = np.abs(values[np.isfinite(values)]) if values.dtype.kind == "f" else values[:0]
-    return 1e-3 * float(np.max(finite, initial=0.0))
+    if values.dtype.kind != "f":
+        return 0.0
+    return 1e-3 * float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
 
 
 def _same_error(expected: Any, got: Any, where: str) -> None:
