@@ -32,6 +32,28 @@ A network, its loss, and a function that trains it:
 True
 """
 
-from lasagne_like import cells, init, layers, nonlinearities, objectives, random, regularization, updates, utils
+from lasagne_like import (
+    cells,
+    init,
+    layers,
+    nonlinearities,
+    objectives,
+    random,
+    regularization,
+    training,
+    updates,
+    utils,
+)
 
-__all__ = ["cells", "init", "layers", "nonlinearities", "objectives", "random", "regularization", "updates", "utils"]
+__all__ = [
+    "cells",
+    "init",
+    "layers",
+    "nonlinearities",
+    "objectives",
+    "random",
+    "regularization",
+    "training",
+    "updates",
+    "utils",
+]

@@ -1,103 +1,268 @@
-"""Whole programs, as users of Lasagne write them."""
+"""The helper for training loops: minibatches, early stopping, progress bars, checkpoints."""
 
+import math
+import os
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
+from lasagne_like.training import Checkpoint, EarlyStopping, minibatches, progress
+
+# ---- minibatches -----------------------------------------------------------------------------------------------------
 
 
-def spiral(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points on two arms of a spiral, and which arm."""
-    arm = rng.integers(0, 2, count).astype("int32")
-    angle = rng.uniform(0.3, 2.5, count)
-    turned = angle * 2 + np.pi * arm
-    points = np.stack([angle * np.cos(turned), angle * np.sin(turned)], 1)
-    return points + rng.normal(0, 0.05, points.shape), arm
+def ragged(rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    return [rng.normal(size=(length, 2)) for length in rng.integers(1, 30, count)]
+
+
+@pytest.mark.parametrize("bucket", [True, False])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_sequence_comes_once_padded_and_masked(shuffle: bool, bucket: bool) -> None:
+    rng = np.random.default_rng(0)
+    sequences = ragged(rng, 53)
+    steps = [sequence[:, :1] > 0 for sequence in sequences]
+    found = {}
+    for x, mask, t in minibatches(sequences, steps, 8, shuffle=shuffle, rng=rng, bucket=bucket):
+        assert x.shape[:2] == mask.shape == t.shape[:2] and len(x) <= 8 and x.shape[1] == mask.sum(1).max()
+        assert mask.dtype == sj.config.floatX and t.dtype == bool
+        for row, own, answer in zip(x, mask, t, strict=True):
+            length = int(own.sum())
+            assert own[:length].all() and not row[length:].any() and not answer[length:].any()
+            found[row[:length].tobytes()] = answer[:length].tolist()
+    assert found == {x.tobytes(): t.tolist() for x, t in zip(sequences, steps, strict=True)}
+
+
+def test_buckets_save_padding_and_order_is_drawn_from_the_generator() -> None:
+    sequences = ragged(np.random.default_rng(0), 200)
+
+    def batches(seed: int, **options: Any) -> list[np.ndarray]:
+        return [mask for _, mask in minibatches(sequences, None, 10, rng=np.random.default_rng(seed), **options)]
+
+    def size(masks: list[np.ndarray]) -> int:
+        return sum(mask.size for mask in masks)
+
+    assert size(batches(0)) < 0.65 * size(batches(0, bucket=False))
+    assert [m.shape for m in batches(0)] == [m.shape for m in batches(0)] != [m.shape for m in batches(1)]
+    lengths = [mask.shape[1] for mask in batches(0)]
+    assert lengths != sorted(lengths)  # long batches do not all come last
+    lasagne.random.set_rng(np.random.default_rng(3))
+    first = [mask.shape for _, mask in minibatches(sequences)]
+    lasagne.random.set_rng(np.random.default_rng(3))
+    assert first == [mask.shape for _, mask in minibatches(sequences)]
+
+
+def test_targets_of_one_shape_are_stacked() -> None:
+    sequences = [[1, 2], [3], [4, 5, 6]]
+    ((x, mask, t),) = minibatches(sequences, [7, 8, 9], shuffle=False, bucket=False)
+    assert x.tolist() == [[1, 2, 0], [3, 0, 0], [4, 5, 6]] and t.tolist() == [7, 8, 9] and mask.sum() == 6
+    ((_, _, t),) = minibatches(sequences, [[1, 2]] * 3, shuffle=False)
+    assert t.tolist() == [[1, 2]] * 3
+    assert list(minibatches([])) == []
+
+
+def test_minibatches_names_what_does_not_fit() -> None:
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        minibatches([[1]], batch_size=0)
+    with pytest.raises(ValueError, match="got 1 sequences but 2 targets"):
+        minibatches([[1]], [1, 2])
+    with pytest.raises(ValueError, match=r"number 0 has the shape \(1, 2\), number 1 \(1, 3\)"):
+        minibatches([np.zeros((1, 2)), np.zeros((1, 3))])
+    with pytest.raises(ValueError, match=r"target 1 has the shape \(3,\), its sequence \(2,\)"):
+        minibatches([[1], [2, 3]], [[1], [1, 2, 3]])
+    with pytest.raises(ValueError, match="at least one axis, time, but number 0"):
+        minibatches([1, 2])
+
+
+# ---- early stopping --------------------------------------------------------------------------------------------------
+
+
+def test_early_stopping() -> None:
+    stopping = EarlyStopping(patience=2, min_delta=0.1)
+    decisions = []
+    for loss in (1.0, 0.5, 0.45, math.nan, 0.3):
+        decisions.append((stopping(loss), stopping.improved))
+    assert decisions == [(False, True), (False, True), (False, False), (True, False), (False, True)]
+    assert stopping.best == 0.3 and stopping.waited == 0
+    rising = EarlyStopping(1, larger_is_better=True)
+    assert [rising(accuracy) for accuracy in (0.5, 0.6, 0.6)] == [False, False, True]
+    other = EarlyStopping(1, larger_is_better=True)
+    other.set_state(rising.get_state())
+    assert vars(other) == vars(rising)
+    with pytest.raises(ValueError, match="patience must be at least 1"):
+        EarlyStopping(0)
+
+
+# ---- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_progress_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert list(progress(range(3), lambda: "loss")) == list(progress(range(3), show=False)) == [0, 1, 2]
+    with pytest.raises(ImportError, match=r"pip install 'scanjit\[progress\]'"):
+        progress(range(3), show=True)
+
+
+def test_progress_with_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Bar:
+        def __init__(self, iterable: Any, **options: Any) -> None:
+            self.iterable, self.options, self.shown = iterable, options, []
+            made.append(self)
+
+        def __iter__(self) -> Any:
+            return iter(self.iterable)
+
+        def set_description_str(self, text: str, refresh: bool) -> None:
+            self.shown.append(text)
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
+    done: list[int] = []
+    for i in progress(range(3), lambda: f"{len(done)} done", show=True):
+        done.append(i)
+    assert done == [0, 1, 2] and made[0].shown == ["1 done", "2 done", "3 done"]
+    assert list(progress("ab", "letters")) == ["a", "b"]
+    assert [bar.options for bar in made] == [{"desc": None, "disable": False}, {"desc": "letters", "disable": None}]
+
+
+# ---- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def program(mode: str) -> tuple[Any, np.random.Generator, Any]:
+    """A training step with dropout and Adam, the generator of its batches, and one epoch of it."""
+    lasagne.random.set_rng(np.random.default_rng(1))
+    l_in, l_mask = lasagne.layers.InputLayer((None, None, 2)), lasagne.layers.InputLayer((None, None))
+    network = lasagne.layers.GRULayer(
+        lasagne.layers.DropoutLayer(l_in, 0.3), 3, mask_input=l_mask, only_return_final=True
+    )
+    network = lasagne.layers.DenseLayer(network, 1, nonlinearity=None)
+    target = sj.vector("target")
+    loss = lasagne.objectives.squared_error(lasagne.layers.get_output(network)[:, 0], target).mean()
+    updates = lasagne.updates.adam(loss, lasagne.layers.get_all_params(network, trainable=True), 0.05)
+    train = sj.function([l_in.input_var, l_mask.input_var, target], loss, updates=updates, mode=mode)
+    rng = np.random.default_rng(5)
+    sequences = ragged(np.random.default_rng(0), 9)
+    sums = [sequence.sum() for sequence in sequences]
+
+    def epoch() -> list[bytes]:
+        return [train(*batch).tobytes() for batch in minibatches(sequences, sums, 4, rng=rng)]
+
+    return train, rng, epoch
 
 
 @pytest.mark.parametrize("mode", ["reference", "numba"])
-def test_a_classifier(mode: str, tmp_path: Path) -> None:
-    input_var, target_var = sj.matrix("inputs"), sj.ivector("targets")
-    network = lasagne.layers.InputLayer(shape=(None, 2), input_var=input_var)
-    hidden = lasagne.layers.DenseLayer(
-        network, num_units=32, nonlinearity=lasagne.nonlinearities.tanh, W=lasagne.init.GlorotUniform(gain=2.0)
-    )
-    network = lasagne.layers.DenseLayer(hidden, num_units=2, nonlinearity=lasagne.nonlinearities.softmax)
+def test_a_run_goes_on_bit_for_bit(tmp_path: Path, mode: str) -> None:
+    train, rng, epoch = program(mode)
+    whole = Checkpoint(tmp_path / "unused.npz", train, rng=rng)
+    losses = [epoch() for _ in range(4)]
+    final = [variable.get_value() for variable in whole.variables]
+    trained = [variable for variable in whole.variables if variable.name and variable.name.endswith(".m")]
+    assert trained and "random_state" in [variable.name for variable in whole.variables]
 
-    prediction = lasagne.layers.get_output(network, deterministic=False)
-    loss = lasagne.objectives.categorical_crossentropy(prediction, target_var).mean()
-    loss = loss + 1e-4 * lasagne.regularization.regularize_network_params(network, lasagne.regularization.l2)
-    params = lasagne.layers.get_all_params(network, trainable=True)
-    grads = lasagne.updates.total_norm_constraint(sj.grad(loss, params), 5.0)
-    updates = lasagne.updates.nesterov_momentum(grads, params, learning_rate=0.1, momentum=0.9)
-    train = sj.function([input_var, target_var], loss, updates=updates, mode=mode)
+    train, rng, epoch = program(mode)
+    half = Checkpoint(tmp_path / "run.npz", train, rng=rng)
+    assert [epoch() for _ in range(2)] == losses[:2]
+    half.save(epoch=2)
 
-    test_prediction = lasagne.layers.get_output(network, deterministic=True)
-    accuracy = sj.mean(lasagne.objectives.categorical_accuracy(test_prediction, target_var))
-    validate = sj.function([input_var, target_var], accuracy, mode=mode)
-
-    rng = np.random.default_rng(0)
-    x, t = spiral(rng, 400)
-    for _ in range(25):
-        order = rng.permutation(len(x))
-        for batch in np.split(order, 10):
-            train(x[batch], t[batch])
-    score = validate(*spiral(rng, 300))  # another size of batch
-    assert score > 0.95
-
-    np.savez(tmp_path / "model.npz", *lasagne.layers.get_all_param_values(network))
-    lasagne.layers.set_all_param_values(network, [0 * v for v in lasagne.layers.get_all_param_values(network)])
-    assert validate(x, t) < 0.7
-    with np.load(tmp_path / "model.npz") as f:
-        values = [f[f"arr_{i}"] for i in range(len(f.files))]
-    lasagne.layers.set_all_param_values(network, values)
-    assert validate(x, t) > 0.95
+    train, rng, epoch = program(mode)  # as another process would
+    rng.normal(size=3)
+    rest = Checkpoint(tmp_path / "run.npz", train, rng=rng)
+    assert rest.load() == {"epoch": 2}
+    assert [epoch() for _ in range(2)] == losses[2:]
+    for variable, value in zip(rest.variables, final, strict=True):
+        assert variable.get_value().tobytes() == value.tobytes(), variable.name
+    assert os.listdir(tmp_path) == ["run.npz"]
 
 
-def test_a_step_of_training_against_numpy() -> None:
-    """Two layers, cross-entropy, weight decay and momentum, with the gradients written out."""
-    rng = np.random.default_rng(3)
-    x, t = rng.normal(size=(6, 4)), rng.integers(0, 3, 6)
-    x_var, t_var = sj.matrix("x"), sj.lvector("t")
-    hidden = lasagne.layers.DenseLayer(
-        lasagne.layers.InputLayer((None, 4), x_var), 5, nonlinearity=lasagne.nonlinearities.sigmoid
-    )
-    network = lasagne.layers.DenseLayer(hidden, 3, nonlinearity=lasagne.nonlinearities.softmax)
-    output = lasagne.layers.get_output(network)
-    loss = lasagne.objectives.categorical_crossentropy(output, t_var).mean()
-    loss = loss + 0.1 * lasagne.regularization.regularize_network_params(network, lasagne.regularization.l2)
-    params = lasagne.layers.get_all_params(network)
-    updates = lasagne.updates.momentum(loss, params, 0.2, 0.9)
-    train = sj.function([x_var, t_var], loss, updates=updates, mode="reference")
-
-    w1, b1, w2, b2 = (v.copy() for v in lasagne.layers.get_all_param_values(network))
-    velocities = [np.zeros_like(v) for v in (w1, b1, w2, b2)]
-    for _ in range(3):
-        h = 1 / (1 + np.exp(-(x @ w1 + b1)))
-        z = np.exp(h @ w2 + b2)
-        p = z / z.sum(1, keepdims=True)
-        expected = -np.log(p[np.arange(6), t]).mean() + 0.1 * ((w1**2).sum() + (w2**2).sum())
-        d2 = (p - np.eye(3)[t]) / 6
-        d1 = d2 @ w2.T * h * (1 - h)
-        gradients = [x.T @ d1 + 0.2 * w1, d1.sum(0), h.T @ d2 + 0.2 * w2, d2.sum(0)]
-        velocities = [0.9 * v - 0.2 * g for v, g in zip(velocities, gradients, strict=True)]
-        w1, b1, w2, b2 = (value + v for value, v in zip((w1, b1, w2, b2), velocities, strict=True))
-        np.testing.assert_allclose(train(x, t), expected)
-    for value, known in zip(lasagne.layers.get_all_param_values(network), (w1, b1, w2, b2), strict=True):
-        np.testing.assert_allclose(value, known)
+@pytest.mark.parametrize(
+    "make", [np.random.default_rng, np.random.RandomState, lambda seed: np.random.Generator(np.random.MT19937(seed))]
+)
+def test_generators_go_on(tmp_path: Path, make: Any) -> None:
+    rng, w = make(1), sj.shared(1.0, "w")
+    rng.normal(size=3)  # an odd number: a legacy generator keeps half of a pair
+    checkpoint = Checkpoint(tmp_path / "run.npz", w, rng=rng)
+    checkpoint.save()
+    expected = rng.normal(size=5).tobytes()
+    rng.permutation(7)
+    checkpoint.load()
+    assert rng.normal(size=5).tobytes() == expected
+    other = np.random.Generator(np.random.Philox(1))
+    with pytest.raises(ValueError, match="not of Philox"):
+        Checkpoint(tmp_path / "run.npz", w, rng=other).load()
 
 
-def test_an_autoencoder_with_tied_weights_learns() -> None:
-    x = sj.matrix("x")
-    encoder = lasagne.layers.DenseLayer(lasagne.layers.InputLayer((None, 6), x), 3, nonlinearity=None)
-    decoder = lasagne.layers.DenseLayer(encoder, 6, W=encoder.W.T, nonlinearity=None)
-    loss = lasagne.objectives.aggregate(lasagne.objectives.squared_error(lasagne.layers.get_output(decoder), x))
-    updates = lasagne.updates.adam(loss, lasagne.layers.get_all_params(decoder, trainable=True), 0.03)
-    train = sj.function([x], loss, updates=updates, mode="reference")
-    rng = np.random.default_rng(1)
-    data = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 6))
-    losses = [float(train(data)) for _ in range(300)]
-    assert losses[-1] < 0.02 * losses[0]
+def test_what_a_checkpoint_holds(tmp_path: Path) -> None:
+    l_in = lasagne.layers.InputLayer((None, 2))
+    network = lasagne.layers.BatchNormLayer(lasagne.layers.DenseLayer(l_in, 3))
+    stream, w = sj.random.Stream(1), sj.shared(1.0, "w")
+    updates = lasagne.updates.adam(w * w, [w])
+    checkpoint = Checkpoint(tmp_path / "run.npz", network, stream, updates, [w])
+    names = [variable.name for variable in checkpoint.variables]
+    assert len(names) == len(lasagne.layers.get_all_params(network)) + 1 + len(updates)
+    assert "random_state" in names and names.count("w") == 1
+    with pytest.raises(TypeError, match="a checkpoint holds compiled functions"):
+        Checkpoint(tmp_path / "run.npz", 3)
+    with pytest.raises(TypeError, match="rng must be a generator"):
+        Checkpoint(tmp_path / "run.npz", w, rng=3)
+
+
+def test_counters_come_back_as_they_were(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "run.npz")
+    stopping = EarlyStopping(3)
+    stopping(0.1 + 0.2)
+    checkpoint.save(epoch=np.int64(3), losses=np.array([0.1, math.inf]), stopping=stopping.get_state(), note="a")
+    assert checkpoint.load() == {
+        "epoch": 3, "losses": [0.1, math.inf], "stopping": {"best": 0.1 + 0.2, "improved": True, "waited": 0},
+        "note": "a",
+    }  # fmt: skip
+
+
+def test_a_failure_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = sj.shared([1.0, 2.0], "w")
+    checkpoint = Checkpoint(tmp_path / "run.npz", w)
+    checkpoint.save(epoch=1)
+    w.set_value([3.0, 4.0])
+    with monkeypatch.context() as patched:
+
+        def fails(file: Any, **arrays: Any) -> None:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+        patched.setattr(np, "savez", fails)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint.save(epoch=2)
+    with pytest.raises(TypeError, match="counters must be numbers"):
+        checkpoint.save(epoch=object())
+    assert os.listdir(tmp_path) == ["run.npz"]
+    assert checkpoint.load() == {"epoch": 1}
+    assert w.get_value().tolist() == [1.0, 2.0]
+
+
+def test_files_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    with pytest.raises(FileNotFoundError):
+        Checkpoint(path).load()
+    a, b = sj.shared(np.zeros(2), "a", shape=(2,)), sj.shared(1.0, "b")
+    Checkpoint(path, a, b).save()
+    first = sj.shared(np.ones(2), "a", shape=(2,))
+    for second, message in [
+        (sj.shared(5.0, "c"), "variable 1 of .* is b, float64"),
+        (sj.shared(np.float32(5.0), "b"), "does not fit .*float32"),
+        (sj.shared([5.0], "b"), "does not fit"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Checkpoint(path, first, second).load()
+    with pytest.raises(ValueError, match="holds 2 variables, not the 1"):
+        Checkpoint(path, first).load()
+    with pytest.raises(ValueError, match="does not fit"):
+        Checkpoint(path, sj.shared(np.ones(3), "a", shape=(3,)), b).load()
+    assert first.get_value().tolist() == [1.0, 1.0]
+    np.savez(path, np.zeros(2))
+    with pytest.raises(ValueError, match="was not written by Checkpoint"):
+        Checkpoint(path, first).load()

@@ -1,0 +1,422 @@
+"""Help with training loops, which stay yours: minibatches of ragged sequences, early stopping, progress, checkpoints.
+
+Examples
+--------
+A loop that can be killed at any time, and goes on where it was:
+
+>>> import numpy as np, scanjit as sj, lasagne_like as lasagne
+>>> from lasagne_like.training import Checkpoint, EarlyStopping, minibatches, progress
+>>> rng = np.random.default_rng(1)
+>>> sequences = [rng.normal(size=(length, 2)) for length in (5, 3, 8, 4)]
+>>> sums = np.array([[sequence.sum()] for sequence in sequences])
+>>> l_in, l_mask = lasagne.layers.InputLayer((None, None, 2)), lasagne.layers.InputLayer((None, None))
+>>> network = lasagne.layers.GRULayer(l_in, 4, mask_input=l_mask, only_return_final=True)
+>>> network = lasagne.layers.DenseLayer(network, 1, nonlinearity=None)
+>>> target = sj.matrix("target")
+>>> loss = lasagne.objectives.squared_error(lasagne.layers.get_output(network), target).mean()
+>>> updates = lasagne.updates.adam(loss, lasagne.layers.get_all_params(network, trainable=True), 0.01)
+>>> train = sj.function([l_in.input_var, l_mask.input_var, target], loss, updates=updates, mode="reference")
+
+>>> import os, tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> checkpoint = Checkpoint(os.path.join(folder.name, "run.npz"), train, rng=rng)
+>>> stopping = EarlyStopping(patience=3)
+>>> start = checkpoint.load()["epoch"] if checkpoint.path.exists() else 0
+>>> for epoch in progress(range(start, 5)):
+...     losses = [train(x, mask, t) for x, mask, t in minibatches(sequences, sums, batch_size=2, rng=rng)]
+...     checkpoint.save(epoch=epoch + 1)
+...     if stopping(np.mean(losses)):
+...         break
+>>> checkpoint.load()["epoch"]
+5
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import layers, random
+
+__all__ = ["Checkpoint", "EarlyStopping", "minibatches", "progress"]
+
+_POOL = 20
+"""Sequences are sorted by length among so many batches: little padding, and batches that differ from time to time."""
+
+
+def minibatches(
+    sequences: Sequence[Any],
+    targets: Sequence[Any] | None = None,
+    batch_size: int = 32,
+    *,
+    shuffle: bool = True,
+    rng: Any = None,
+    bucket: bool = True,
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Go through sequences of different lengths once, in batches that are padded with zeros at the end.
+
+    Parameters
+    ----------
+    sequences : sequence of arrays
+        Of shape (length, features...). The lengths may differ, the rest may not.
+    targets : sequence of arrays, optional
+        One for each sequence: of its length, to be padded like it; or of one shape for all.
+    batch_size : int
+        The last batch may be smaller.
+    shuffle : bool
+        Go in a random order. The whole order is drawn when the function is called.
+    rng : numpy.random.Generator or RandomState, optional
+        By default that of `lasagne_like.random`.
+    bucket : bool
+        Put sequences of about the same length into a batch, which saves padding.
+
+    Yields
+    ------
+    tuple of arrays
+        `(inputs, mask)`, or `(inputs, mask, targets)`: inputs (batch, time, features...) and the mask (batch, time), of
+        ones and then zeros, whose dtype is `scanjit.config.floatX`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.training import minibatches
+    >>> for x, mask in minibatches([[1, 2, 3], [4], [5, 6]], batch_size=2, shuffle=False):
+    ...     print(x.tolist(), mask.tolist())
+    [[4, 0], [5, 6]] [[1.0, 0.0], [1.0, 1.0]]
+    [[1, 2, 3]] [[1.0, 1.0, 1.0]]
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    given = [np.asarray(sequence) for sequence in sequences]
+    _check_features(given, "sequences")
+    lengths = np.array([len(sequence) for sequence in given], "int64")
+    answers = None if targets is None else [np.asarray(target) for target in targets]
+    ragged = False
+    if answers is not None:
+        if len(answers) != len(given):
+            raise ValueError(f"got {len(given)} sequences but {len(answers)} targets")
+        ragged = all(t.ndim and len(t) == n for t, n in zip(answers, lengths, strict=True))
+        if ragged:
+            _check_features(answers, "targets")
+        elif len({target.shape for target in answers}) > 1:
+            i = next(i for i, t in enumerate(answers) if not t.ndim or len(t) != lengths[i])
+            raise ValueError(
+                f"targets must have one shape, or each the length of its sequence: target {i} has the shape "
+                f"{answers[i].shape}, its sequence {given[i].shape}"
+            )
+    generator = random.get_rng() if rng is None else rng
+    order = generator.permutation(len(given)) if shuffle else np.arange(len(given))
+    if bucket:
+        pools = [order[i : i + _POOL * batch_size] for i in range(0, len(order), _POOL * batch_size)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]) if pools else order
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    if shuffle and bucket:
+        batches = [batches[i] for i in generator.permutation(len(batches))]
+
+    def batch(chosen: np.ndarray) -> tuple[np.ndarray, ...]:
+        x = _padded([given[i] for i in chosen])
+        mask = (np.arange(x.shape[1]) < lengths[chosen][:, None]).astype(sj.config.floatX)
+        if answers is None:
+            return x, mask
+        picked = [answers[i] for i in chosen]
+        return x, mask, _padded(picked) if ragged else np.stack(picked)
+
+    return map(batch, batches)
+
+
+def _check_features(arrays: Sequence[np.ndarray], what: str) -> None:
+    for i, array in enumerate(arrays):
+        if not array.ndim:
+            raise ValueError(f"{what} must have at least one axis, time, but number {i} is {array!r}")
+        if array.shape[1:] != arrays[0].shape[1:]:
+            raise ValueError(
+                f"{what} must differ in length only, but number 0 has the shape {arrays[0].shape}, number {i} "
+                f"{array.shape}"
+            )
+
+
+def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    longest = max(len(array) for array in arrays)
+    result = np.zeros((len(arrays), longest, *arrays[0].shape[1:]), np.result_type(*arrays))
+    for row, array in zip(result, arrays, strict=True):
+        row[: len(array)] = array
+    return result
+
+
+class EarlyStopping:
+    """Says when to stop: when a score has not improved for some time. Call it with every new score.
+
+    Parameters
+    ----------
+    patience : int
+        The number of scores in a row without improvement after which to stop.
+    min_delta : float
+        Only a change of more than this is an improvement.
+    larger_is_better : bool
+        True for accuracies, False for losses. NaN is never better.
+
+    Attributes
+    ----------
+    best : the best score so far.
+    improved : whether the last score was the best: the time to save the parameters.
+    waited : the number of scores since the best one.
+
+    Examples
+    --------
+    >>> from lasagne_like.training import EarlyStopping
+    >>> stopping = EarlyStopping(patience=2)
+    >>> [stopping(loss) for loss in (3.0, 2.0, 2.5, 2.1)], stopping.best
+    ([False, False, False, True], 2.0)
+    """
+
+    def __init__(self, patience: int, min_delta: float = 0.0, larger_is_better: bool = False) -> None:
+        if patience < 1 or min_delta < 0:
+            raise ValueError(f"patience must be at least 1 and min_delta not negative, got {patience} and {min_delta}")
+        self.patience, self.min_delta, self.larger_is_better = patience, min_delta, larger_is_better
+        self.best = -math.inf if larger_is_better else math.inf
+        self.improved, self.waited = False, 0
+
+    def __call__(self, score: Any) -> bool:
+        score = float(score)
+        gain = score - self.best if self.larger_is_better else self.best - score
+        self.improved = gain > self.min_delta
+        if self.improved:
+            self.best, self.waited = score, 0
+        else:
+            self.waited += 1
+        return self.waited >= self.patience
+
+    def get_state(self) -> dict[str, Any]:
+        """What it remembers, for `Checkpoint.save(stopping=stopping.get_state())`."""
+        return {"best": self.best, "improved": self.improved, "waited": self.waited}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go back to what `get_state` gave."""
+        self.best, self.improved, self.waited = state["best"], state["improved"], state["waited"]
+
+
+def progress(
+    iterable: Iterable[Any], describe: str | Callable[[], str] | None = None, *, show: bool | None = None
+) -> Iterator[Any]:
+    """Go through an iterable, with a progress bar where there is a terminal to show it in.
+
+    Parameters
+    ----------
+    iterable : iterable
+    describe : str, or function without arguments that returns one, optional
+        What stands before the bar. A function is called for every item: `lambda: f"loss {loss:.3f}"`.
+    show : bool, optional
+        False: no bar. True: a bar even where the output is no terminal; an error if tqdm, which draws it, is missing.
+        By default: a bar if there are tqdm and a terminal.
+
+    Raises
+    ------
+    ImportError
+        With `show=True`, if tqdm is not installed.
+
+    Examples
+    --------
+    >>> from lasagne_like.training import progress
+    >>> [2 * i for i in progress(range(3), show=False)]
+    [0, 2, 4]
+    """
+    if show is False:
+        return iter(iterable)
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm
+    except ImportError as error:
+        if show:
+            raise ImportError("progress bars need tqdm: pip install 'scanjit[progress]'") from error
+        return iter(iterable)
+    bar = tqdm(iterable, desc=describe if isinstance(describe, str) else None, disable=None if show is None else False)
+    return _described(bar, describe) if callable(describe) else iter(bar)
+
+
+def _described(bar: Any, describe: Callable[[], str]) -> Iterator[Any]:
+    for item in bar:
+        yield item
+        bar.set_description_str(describe(), refresh=False)
+
+
+class Checkpoint:
+    """Everything that a run of training consists of, in one file, from which it goes on bit for bit.
+
+    Writing is atomic: a process that is killed at any time leaves the file as it was, or the new one.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, as `numpy.load` reads it.
+    *things : compiled functions, layers, streams of random numbers, shared variables, or updates
+        What is saved are the values of shared variables: all that a compiled function reads or updates (parameters,
+        what update rules remember, the states of random streams and of layers), the parameters of all layers below
+        one, the state of a stream, the variables that a dictionary of updates updates. A training function alone is
+        mostly enough.
+    rng : numpy.random.Generator, RandomState or the module numpy.random, optional
+        Its state is saved, too.
+
+    Attributes
+    ----------
+    path : the path of the file, a `pathlib.Path`.
+    variables : the shared variables, in the order in which they were made. The program that loads a file has to make
+        as many, with the same names, dtypes and ranks, in the same order.
+
+    Notes
+    -----
+    A generator is saved as it is at that moment. `minibatches` draws the order of a whole pass when it is called, so
+    save between two passes.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import scanjit as sj
+    >>> from lasagne_like.training import Checkpoint
+    >>> w = sj.shared([1.0, 2.0], "w")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoint(os.path.join(folder, "run.npz"), w)
+    ...     checkpoint.save(epoch=3)
+    ...     w.set_value([0.0, 0.0])
+    ...     checkpoint.load(), w.get_value()
+    ({'epoch': 3}, array([1., 2.]))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *things: Any, rng: Any = None) -> None:
+        self.path, self.rng = Path(path), rng
+        found = {variable.serial: variable for thing in things for variable in _variables_of(thing)}
+        self.variables: list[sj.SharedVariable] = [found[serial] for serial in sorted(found)]
+        if rng is not None:
+            _state_of(rng)  # an error now, not after hours
+
+    def save(self, **counters: Any) -> None:
+        """Write the file.
+
+        Parameters
+        ----------
+        **counters
+            What else `load` is to return: numbers, strings, lists and dictionaries of them.
+        """
+        arrays = {str(i): variable.get_value(borrow=True) for i, variable in enumerate(self.variables)}
+        about = {
+            "variables": [variable.name for variable in self.variables],
+            "rng": None if self.rng is None else _state_of(self.rng),
+            "counters": counters,
+        }
+        text = json.dumps(about, default=_plain)
+        handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=f"{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, about=np.array(text), allow_pickle=False, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def load(self) -> dict[str, Any]:
+        """Set all values to those in the file; after an error none of them.
+
+        Returns
+        -------
+        dict
+            The counters that `save` was given.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no file; `checkpoint.path.exists()` tells.
+        ValueError
+            If its variables are not those of this checkpoint.
+        """
+        with np.load(self.path, allow_pickle=False) as file:
+            if "about" not in file:
+                raise ValueError(f"{self.path} was not written by Checkpoint.save")
+            about = json.loads(str(file["about"]))
+            values = [file[str(i)] for i in range(len(about["variables"]))]
+        self._check(about, values)
+        for variable, value in zip(self.variables, values, strict=True):
+            variable.set_value(value)
+        if self.rng is not None:
+            _set_state(self.rng, about["rng"])
+        return dict(about["counters"])
+
+    def _check(self, about: Mapping[str, Any], values: Sequence[np.ndarray]) -> None:
+        if len(values) != len(self.variables):
+            raise ValueError(
+                f"{self.path} holds {len(values)} variables, not the {len(self.variables)} of this checkpoint:\n"
+                f"  {_listed(about['variables'])}\n  {_listed(variable.name for variable in self.variables)}"
+            )
+        for i, (variable, name, value) in enumerate(zip(self.variables, about["variables"], values, strict=True)):
+            sizes = variable.type.shape
+            fits = len(sizes) == value.ndim and all(
+                not isinstance(size, int) or size == own for size, own in zip(sizes, value.shape, strict=True)
+            )
+            if variable.name != name or variable.dtype != value.dtype or not fits:
+                raise ValueError(
+                    f"variable {i} of {self.path} is {name}, {value.dtype} of shape {value.shape}; it does not fit "
+                    f"{variable!r}"
+                )
+        state, own = about["rng"], None if self.rng is None else _state_of(self.rng)
+        kinds = [None if s is None else s["bit_generator"] for s in (state, own)]
+        if own is not None and kinds[0] != kinds[1]:
+            raise ValueError(f"{self.path} holds the state of the generator {kinds[0]}, not of {kinds[1]}")
+
+
+def _listed(names: Iterable[str | None]) -> str:
+    return ", ".join(name or "unnamed" for name in names)
+
+
+def _variables_of(thing: Any) -> Iterable[sj.SharedVariable]:
+    if isinstance(thing, sj.SharedVariable):
+        return [thing]
+    if isinstance(thing, sj.CompiledFunction):
+        read = [node.params["variable"] for node in thing.graph.shared]
+        return read + [variable for variable, _ in thing.graph.updates]
+    if isinstance(thing, sj.random.Stream):
+        return [thing.state]
+    if isinstance(thing, layers.Layer):
+        return [*layers.get_all_params(thing), *layers.get_updates(thing)]
+    if isinstance(thing, Mapping | list | tuple):
+        return [variable for item in thing for variable in _variables_of(item)]
+    raise TypeError(
+        f"a checkpoint holds compiled functions, layers, streams, shared variables, and lists or updates of them; "
+        f"got {thing!r}"
+    )
+
+
+def _state_of(rng: Any) -> dict[str, Any]:
+    """The state of a generator of NumPy, as a dictionary."""
+    if isinstance(rng, np.random.Generator):
+        return dict(rng.bit_generator.state)
+    if rng is np.random or isinstance(rng, np.random.RandomState):
+        return dict(rng.get_state(legacy=False))
+    raise TypeError(
+        f"rng must be a generator of NumPy (numpy.random.default_rng(seed), numpy.random.RandomState(seed) or "
+        f"numpy.random), got {rng!r}"
+    )
+
+
+def _set_state(rng: Any, state: Mapping[str, Any]) -> None:
+    if isinstance(rng, np.random.Generator):
+        rng.bit_generator.state = state
+    else:
+        rng.set_state(state)
+
+
+def _plain(value: Any) -> Any:
+    """An array or a number of NumPy, as JSON knows it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"counters must be numbers, strings, or lists and dictionaries of them, got {value!r}")
