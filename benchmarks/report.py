@@ -164,7 +164,8 @@ def draw(report: Report, path: str) -> None:
     for table in report.tables:
         _panel(axes[kinds.index(table.kind)][cases.index(table.case)], table)
     figure.suptitle(f"Speed of one core: {PEER} = 1, longer is faster", fontsize=11)
-    figure.savefig(path)
+    with importlib.import_module("matplotlib").rc_context({"svg.fonttype": "none", "svg.hashsalt": "scanjit"}):
+        figure.savefig(path, **({"metadata": {"Date": None}} if path.endswith(".svg") else {}))
 
 
 def _panel(axes: Any, table: Table) -> None:
@@ -179,8 +180,11 @@ def _panel(axes: Any, table: Table) -> None:
         axes.axvline(unit / table.limit, color="black", linestyle=":", linewidth=1)
         axes.text(unit / table.limit, -0.42, " fma limit", fontsize=7, ha="left", va="center")
     longest = max([*speeds, unit / table.limit if table.flops else 0])
-    axes.set_xlim(0, longest * 1.28)
+    axes.set_xlim(0, longest * 1.12)
     for i, (row, speed) in enumerate(zip(rows, speeds, strict=True)):
-        axes.text(speed, i, f" {speed:.2g}×  {_ms(row.steady)} ms", fontsize=7, va="center")
+        text = f" {speed:.{1 if speed >= 1 else 2}f}×  {_ms(row.steady)} ms "
+        inside = speed > longest / 3
+        style = {"ha": "right", "color": "white"} if inside else {"ha": "left"}
+        axes.text(speed, i, text, fontsize=7, va="center", **style)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
