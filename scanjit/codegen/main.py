@@ -7,7 +7,7 @@ from the sizes of this call. Only what changes from step to step is computed her
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
@@ -171,19 +171,35 @@ class _MainWriter:
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
             self._meet(depth)
-        if loop.unroll is True and isinstance(loop.length, int) and loop.stop is None:
-            self._straight(loop, step, depth)
-            return
-        copies = 1 if loop.stop is not None or loop.unroll is True else max(1, loop.unroll)
-        full = loop.length // copies * copies
-        self._iterate(loop, step, loop.start, loop.start + full, copies, depth)
-        if copies > 1 and not (isinstance(full, int) and full == loop.length):
-            self._iterate(loop, step, loop.start + full, loop.start + loop.length, 1, depth)
+        if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
+            self._unrolled(loop, step, depth)
+        else:
+            bounds = f"{self.number(loop.start)}, " if loop.start != 0 else ""
+            self.add(depth, f"for {step} in range({bounds}{self.number(loop.start + loop.length)}):")
+            self._step(loop, step, depth + 1)
         if loop.count is not None:
             self.add(depth, f"{self._counter(loop.ran, 'ran')} = load_i64({self._address(loop.count.buffer, 0)})")
 
-    def _straight(self, loop: TimeLoop, step: str, depth: int) -> None:
-        """All steps one after the other: calls of one function that is a step."""
+    def _unrolled(self, loop: TimeLoop, step: str, depth: int) -> None:
+        """All steps, or several an iteration, one after the other: calls of one function that is a step."""
+        start, stop = self.number(loop.start), self.number(loop.start + loop.length)
+        call = self._step_function(loop, step)
+        if loop.unroll is True and isinstance(loop.length, int):
+            for number in range(loop.length):
+                self.add(depth, call(str(number)))
+            return
+        copies = 1 if loop.unroll is True else loop.unroll
+        full = self.number(loop.start + loop.length // copies * copies)
+        if copies > 1:
+            self.add(depth, f"for {step} in range({start}, {full}, {copies}):")
+            for copy in range(copies):
+                self.add(depth + 1, call(f"{step} + {copy}" if copy else step))
+        if full != stop or copies == 1:
+            self.add(depth, f"for {step} in range({full if copies > 1 else start}, {stop}):")
+            self.add(depth + 1, call(step))
+
+    def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
+        """Write a function that runs one step; returns how it is called for a step."""
         inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters)
         known = list(self.counters.values())
         inner._step(loop, step, 0)
@@ -191,18 +207,12 @@ class _MainWriter:
         function = inner.finished("step", outer)
         self.functions[function.name] = function
         self.calls[function.name] = None
-        for number in range(loop.length):
-            arguments = [str(number) if name == step else name for name in outer]
-            self.add(depth, f"{function.name}({', '.join(['table', 'thread', 'threads', *arguments])})")
 
-    def _iterate(self, loop: TimeLoop, step: str, start: Dimension, stop: Dimension, copies: int, depth: int) -> None:
-        counter = step if copies == 1 else f"{step}_first"
-        bounds = f"{self.number(start)}, {self.number(stop)}" if start != 0 or copies > 1 else self.number(stop)
-        self.add(depth, f"for {counter} in range({bounds}{f', {copies}' if copies > 1 else ''}):")
-        for copy in range(copies):
-            if copies > 1:
-                self.add(depth + 1, f"{step} = {counter}" + (f" + {copy}" if copy else ""))
-            self._step(loop, step, depth + 1)
+        def call(number: str) -> str:
+            arguments = [number if name == step else name for name in outer]
+            return f"{function.name}({', '.join(['table', 'thread', 'threads', *arguments])})"
+
+        return call
 
     def _step(self, loop: TimeLoop, step: str, depth: int) -> None:
         row = self._counter(loop.row, "row")
