@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lasagne_like as lasagne
+import scanjit as sj
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -37,3 +40,21 @@ def test_the_code_of_the_readme():
         h = new
         total += 2 * h * carried / 1000
     np.testing.assert_allclose(names["slope"], total)
+
+
+@pytest.fixture
+def example():
+    """The main function of an example; what it sets for the whole process is set back."""
+    floatX = sj.config.floatX
+    yield lambda name: runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
+    sj.config.floatX = floatX
+    lasagne.random.set_rng(np.random)
+
+
+def test_char_rnn(example, tmp_path, capsys):
+    main = example("char_rnn")
+    file = str(tmp_path / "rhymes.npz")
+    trained = main(["--steps", "small", "--no-progress", "--save", file])
+    assert "loss per character" in capsys.readouterr().out
+    assert main(["--load", file, "--steps", "small"]) == trained
+    assert len(capsys.readouterr().out.splitlines()[-1]) <= 31  # what it wrote
