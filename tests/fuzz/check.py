@@ -343,6 +343,8 @@ def _within_noise(p: Program, arguments: list[np.ndarray], expected: Any, got: A
     for i, (a, b) in enumerate(zip(got, expected, strict=True)):
         if agree(a, b):
             continue
+        if a.dtype == b.dtype and any(s[i].shape != b.shape for s in samples):
+            continue  # rounding decides its very size: where a loop stops, say
         if a.dtype != b.dtype or a.shape != b.shape:
             raise Mismatch(f"{where}: output {i} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}")
         with np.errstate(all="ignore"):
