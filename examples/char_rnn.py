@@ -102,7 +102,7 @@ def pieces(text, starts, length):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Teach an LSTM to write, one character after the other.")
     parser.add_argument("text", nargs="?", type=Path, help="the text to learn from; by default rhymes")
-    parser.add_argument("--steps", default="400", help="how many steps of training; 'small' for a quick run")
+    parser.add_argument("--steps", default="300", help="how many steps of training; 'small' for a quick run")
     parser.add_argument("--save", type=Path, help="write the parameters to this file (.npz) at the end")
     parser.add_argument("--load", type=Path, help="take the parameters from this file, and do not train")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction, help="a progress bar (needs tqdm)")
@@ -146,7 +146,7 @@ def main(arguments=None):
 
     if options.save:
         Checkpoint(options.save, network).save(alphabet=alphabet)
-    if not small and steps >= 400:
+    if not small and steps >= 300:
         assert model < bigram
     return model, bigram
 

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +59,15 @@ def test_char_rnn(example, tmp_path, capsys):
     assert "loss per character" in capsys.readouterr().out
     assert main(["--load", file, "--steps", "small"]) == trained
     assert len(capsys.readouterr().out.splitlines()[-1]) <= 31  # what it wrote
+
+
+@pytest.mark.parametrize("name", ["adding_problem", "sequence_labelling", "timeseries", "custom_cell"])
+def test_an_example_learns_something(name, example):
+    example(name)(["--steps", "small"])  # asserts itself that it does
+
+
+def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    plot = example("timeseries").__globals__["plot"]
+    with pytest.raises(ImportError, match=r"pip install 'scanjit\[docs\]'"):
+        plot(tmp_path / "forecast.png", [1, 2], [0.0, 1.0], [1.0])
