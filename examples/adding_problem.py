@@ -4,7 +4,7 @@ Each sequence is of noise, and two of its steps are marked: one in the first hal
 numbers there is asked for after the last step. The sequences differ in length, so a mask says where each one ends.
 Guessing 1, the mean, has a squared error of 1/6; a recurrent layer that remembers does a lot better.
 
-    python examples/adding_problem.py                    # a GRU, in about half a minute
+    python examples/adding_problem.py                    # a GRU, in some seconds
     python examples/adding_problem.py --cell lstm
     python examples/adding_problem.py --steps small      # all in small, in a moment
 """

@@ -4,7 +4,7 @@ The series is that of Mackey and Glass, with noise: how much of a blood cell is 
 while ago. A GRU learns to say the next value; a linear model of the last twelve values, fitted to the same data, does
 the same. Then the cell, compiled for one step a call, goes on by itself, on what it has said before.
 
-    python examples/timeseries.py                        # in about half a minute
+    python examples/timeseries.py                        # in some seconds
     python examples/timeseries.py --plot forecast.png    # a picture of it (needs matplotlib)
     python examples/timeseries.py --steps small          # all in small, in a moment
 """
