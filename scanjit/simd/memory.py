@@ -131,9 +131,9 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])
 
 
-PATIENCE = 100000
-"""How often a thread looks whether the others are there (some milliseconds) before it offers its processor to somebody
-else: on a busy machine that may cost a whole time slice."""
+PATIENCE = 1000
+"""How often a thread looks whether the others are there (some ten microseconds) before it offers its processor to
+somebody else. More would be lost on a busy machine: the thread that is waited for may itself wait for a processor."""
 
 
 def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value) -> None:
