@@ -4,7 +4,7 @@ The layers read a text and guess each next character; what they have learned is 
 knows how often a character follows another, on a part of the text that neither has seen. Then the same cell, compiled
 for one step a call, writes. Without a text of yours it reads nursery rhymes, which it makes itself.
 
-    python examples/char_rnn.py                          # rhymes, in a minute or two
+    python examples/char_rnn.py                          # rhymes, in half a minute
     python examples/char_rnn.py book.txt --steps 3000    # a text of yours
     python examples/char_rnn.py --save rhymes.npz        # keep the parameters
     python examples/char_rnn.py --load rhymes.npz        # do not train, only write
@@ -102,7 +102,7 @@ def pieces(text, starts, length):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Teach an LSTM to write, one character after the other.")
     parser.add_argument("text", nargs="?", type=Path, help="the text to learn from; by default rhymes")
-    parser.add_argument("--steps", default="300", help="how many steps of training; 'small' for a quick run")
+    parser.add_argument("--steps", default="1000", help="how many steps of training; 'small' for a quick run")
     parser.add_argument("--save", type=Path, help="write the parameters to this file (.npz) at the end")
     parser.add_argument("--load", type=Path, help="take the parameters from this file, and do not train")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction, help="a progress bar (needs tqdm)")
