@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.types import Atom
 
@@ -58,7 +58,5 @@ def _value_atoms(node: Node) -> Iterator[Atom]:
 
 
 def _in_type(node: Node, atom: Atom) -> bool:
-    from scanjit import types
-
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
     return atom.kind == "value" and any(a is atom for k in kinds for d in k.shape for a in types.atoms(d))

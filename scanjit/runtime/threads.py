@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from scanjit.config import config
+from scanjit.schedule.parallel import MOST_THREADS
 
 
 class _Worker(threading.Thread):
@@ -49,10 +50,23 @@ class _Team:
                 worker.job = (function, table, threads)
                 worker.wake.release()
             function(table, 0, threads)
-            for worker in helpers:
-                worker.done.acquire()
+            _wait(helpers)
         finally:
             self.busy.release()
+
+
+def _wait(workers: list[_Worker]) -> None:
+    """Wait for all, even if a signal interrupts it: until then they use the memory of the call."""
+    interrupt: BaseException | None = None
+    for worker in workers:
+        while True:
+            try:
+                worker.done.acquire()
+                break
+            except BaseException as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 _team = _Team()
@@ -73,10 +87,12 @@ def run(function: Callable[..., None], table: int, threads: int) -> None:
 
 
 def count() -> int:
-    """How many threads large programs use: `config.threads`, or all processors of this process if it is 0."""
+    """How many threads large programs use: `config.threads`, or all processors of this process if it is 0; never more
+    than there is scratch memory for."""
     if config.threads:
         return config.threads
     try:
-        return len(os.sched_getaffinity(0))
+        found = len(os.sched_getaffinity(0))
     except AttributeError:
-        return os.cpu_count() or 1
+        found = os.cpu_count() or 1
+    return min(found, MOST_THREADS)
