@@ -17,6 +17,9 @@ from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
+OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "step", "stopped"])
+"""What the variables begin with that a main function has of its own."""
+
 
 @dataclass(frozen=True)
 class Generated:
@@ -166,7 +169,7 @@ class _MainWriter:
         self.statements(blocks.body, depth + 1)
 
     def _loop(self, loop: TimeLoop, depth: int) -> None:
-        """A loop over time; `unroll` copies of its body an iteration, or all of them one after the other."""
+        """A loop over time."""
         step = self._counter(loop.step, "step")
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
@@ -271,6 +274,6 @@ class _MainWriter:
 
 
 def _word(name: str) -> str:
-    """A buffer's name as the beginning of a variable's; it must not end in a digit, nor be a keyword with one."""
+    """A buffer's name as the beginning of a variable's, different from those of the generator's own variables."""
     word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
-    return f"{word or 'buffer'}_" if word in ("row", "step", "first", "rows", "block", "ran", "n", "") else word
+    return f"{word or 'buffer'}_" if word in OWN_WORDS else word

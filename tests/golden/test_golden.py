@@ -6,8 +6,10 @@ After a deliberate change: `SCANJIT_UPDATE_GOLDEN=1 python -m pytest tests/golde
 import os
 import pathlib
 
+import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit import codegen, schedule
 from scanjit.rewrite import run as rewrite
 from tests.golden.programs import PROGRAMS
@@ -40,6 +42,29 @@ def test_generated_code_is_as_reviewed(name, machine):
 def test_generated_code_calls_no_numpy():
     text = "".join(path.read_text() for path in HERE.glob("*.txt"))
     assert "np." not in text and "numpy" not in text
+
+
+def test_names_of_inputs_never_meet_variables_of_the_generator():
+    names = [
+        "begin",
+        "end",
+        "stopped",
+        "row",
+        "rows",
+        "step",
+        "first",
+        "block",
+        "ran",
+        "n",
+        "thread",
+        "table",
+        "i",
+        "def",
+    ]
+    inputs = [sj.vector(name) for name in names]
+    f = sj.function(inputs, [x * 2 for x in inputs], mode="emulate")
+    for i, result in enumerate(f(*(np.full(3, float(i)) for i in range(len(names))))):
+        np.testing.assert_array_equal(result, np.full(3, 2.0 * i))
 
 
 def test_the_core_of_the_lstm_is_one_nest_of_four_products():
