@@ -358,6 +358,7 @@ class Condition(NamedTuple):
     """What inference relies on without being able to decide it: `left == right` or `left <= right`.
 
     For `==`, `what` names the two; for `<=`, it is the text of the error, with `{left}` and `{right}` for the values.
+    `shapes` are the two shapes that the dimensions belong to, where the error is to show them whole.
     """
 
     kind: str
@@ -365,6 +366,17 @@ class Condition(NamedTuple):
     right: Dimension
     what: str
     error: type[errors.ScanjitError] = errors.ShapeError
+    shapes: Shapes | None = None
+
+
+Shapes = tuple[tuple[Dimension, ...], tuple[Dimension, ...]]
+"""The shape that something has, and the one that it should have."""
+
+
+def other_shape(what: str, shapes: Sequence[Sequence[object]], where: str | None = None) -> errors.ShapeError:
+    """The error for something that should have another shape."""
+    got, expected = (f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" for shape in shapes)
+    return errors.ShapeError(f"{what} has another shape than it should", got=got, expected=expected, where=where)
 
 
 _collector: contextvars.ContextVar[list[Condition] | None] = contextvars.ContextVar("collector", default=None)
@@ -381,18 +393,20 @@ def collecting() -> Iterator[list[Condition]]:
         _collector.reset(token)
 
 
-def equate(left: Dimension, right: Dimension, what: str) -> Dimension:
+def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None = None) -> Dimension:
     """Both dimensions must be equal: an error if they cannot be, a condition to check at run time if they may be.
 
-    Returns the more specific of the two.
+    Returns the more specific of the two. `what` names them; with `shapes`, the thing that has the first one.
     """
     if left is right or (isinstance(left, int) and left == right):
         return left
     if isinstance(left - right, int):  # the same symbols, another constant: never equal
+        if shapes is not None:
+            raise other_shape(what, shapes)
         raise errors.ShapeError(f"{what} must be equal", got=f"{left} and {right}")
     found = _collector.get()
     if found is not None:
-        found.append(Condition("==", left, right, what))
+        found.append(Condition("==", left, right, what, shapes=shapes))
     if isinstance(left, int) or isinstance(right, int):
         return left if isinstance(left, int) else right
     return min(left, right, key=lambda d: (len(d.terms), [[a.serial for a in m] for m, _ in d.terms]))

@@ -1,4 +1,5 @@
-"""What is known of values: `expect` states bounds on sizes, `via` that two computations have one value."""
+"""What is known of values: `expect` states bounds on sizes, `specify_shape` what they are, `via` that two computations
+have one value."""
 
 from __future__ import annotations
 
@@ -50,6 +51,36 @@ def expect(x: Node, *bounds: Bound) -> Node:
     """`x`, or if there is something to check, `x` with the bounds that are not certain to hold."""
     kept = tuple(bound for bound in bounds if not types.not_negative(bound[1] - bound[0]))
     return EXPECT(x, bounds=kept) if kept else x
+
+
+# ---- specify_shape ---------------------------------------------------------------------------------------------------
+
+
+def _specify_infer(x: Type, *, shape: tuple[Dimension, ...], what: str) -> Type:
+    if x.ndim != len(shape):
+        raise types.other_shape(what, (x.shape, shape))
+    for found, wanted in zip(x.shape, shape, strict=True):
+        types.equate(found, wanted, what, shapes=(x.shape, shape))
+    return x.with_shape(shape)
+
+
+def _specify_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...], what: str
+) -> Any:
+    return SPECIFY_SHAPE(args[0], shape=(size, *shape), what=what), True
+
+
+SPECIFY_SHAPE = View(
+    "specify_shape",
+    infer=_specify_infer,
+    reference=lambda x, *, shape, what: x,
+    access=lambda given, *, shape, what: [(0, ((axis, 1),)) for axis in range(len(given))],
+    vjp=lambda g, y, x, *, shape, what: (g,),
+    jvp=lambda tangents, y, x, **params: y.op(tangents[0], **params),
+    batch=_specify_batch,
+    samples=lambda rng, dtype: [((rng.normal(size=(3, 1)).astype(dtype),), {"shape": (3, 1), "what": "x"})],
+    doc="the operand itself, which must have this shape; `what` names it in the error",
+)
 
 
 # ---- via -------------------------------------------------------------------------------------------------------------

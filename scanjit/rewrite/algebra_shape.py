@@ -90,6 +90,15 @@ def expect(node: Node) -> Node | None:
     return None if values else node.operands[0]
 
 
+@rules.rule("specify_shape")
+def specify_shape(node: Node) -> Node | None:
+    """specify_shape(x) -> x with these sizes: as for `expect`"""
+    (x,) = node.operands
+    if any(atom.kind == "value" for atom in _atoms(*x.type.shape, *node.type.shape)):
+        return None
+    return x if same_shape(x.type.shape, node.type.shape) else BROADCAST_TO(x, shape=node.type.shape)
+
+
 def _atoms(*dims: Dimension) -> Iterator[Atom]:
     for dim in dims:
         yield from types.atoms(dim)

@@ -29,7 +29,7 @@ from scanjit.rewrite.split import (
 )
 from scanjit.types import Dimension
 
-_SEEN_THROUGH = ("dimshuffle", "broadcast_to", "expect")
+_SEEN_THROUGH = ("dimshuffle", "broadcast_to", "expect", "specify_shape")
 
 
 def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:

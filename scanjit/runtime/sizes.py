@@ -123,6 +123,7 @@ class Check:
     where : the user's line of the node that relies on it.
     body : the graph of a scan inside which alone it can be decided, as it depends on values in a step; else None.
     error : what is raised where it does not hold.
+    shapes : for "==", what the thing named by `what` has and should have, if the error is to show both whole.
     """
 
     kind: str
@@ -132,6 +133,7 @@ class Check:
     where: str
     body: Graph | None = None
     error: type[errors.ScanjitError] = errors.ShapeError
+    shapes: types.Shapes | None = None
 
     def verify(self, env: Mapping[Atom, int]) -> bool:
         """Raise where the relation does not hold; False where `env` lacks a size that it is about."""
@@ -143,12 +145,23 @@ class Check:
             return True
         if self.kind == "<=":
             raise self.error(self.what.format(left=left, right=right), where=self.where)
+        if self.shapes is not None:
+            whole = [[_shown(dim, env) for dim in shape] for shape in self.shapes]
+            raise types.other_shape(self.what, whole, where=self.where)
         shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
         raise self.error(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
 
     def atoms(self) -> set[Atom]:
         """The sizes that it is about."""
         return {*types.atoms(self.left), *types.atoms(self.right)}
+
+
+def _shown(dim: Dimension, env: Mapping[Atom, int]) -> object:
+    """A dimension as an error shows it: its size where that is known."""
+    try:
+        return types.evaluate(dim, env)
+    except KeyError:
+        return dim
 
 
 def inferred(node: Node) -> tuple[Any, list[Check]]:
@@ -159,7 +172,7 @@ def inferred(node: Node) -> tuple[Any, list[Check]]:
 
 
 def _check(found: types.Condition, where: str) -> Check:
-    return Check(found.kind, found.left, found.right, found.what, where, error=found.error)
+    return Check(found.kind, found.left, found.right, found.what, where, error=found.error, shapes=found.shapes)
 
 
 _of_graphs: weakref.WeakKeyDictionary[Graph, list[Check]] = weakref.WeakKeyDictionary()

@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_dim, dim_node
-from scanjit.ops.expect import expect
+from scanjit.ops.expect import SPECIFY_SHAPE, expect
 from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, RESHAPE, SET_SLICE, full, window
 from scanjit.ops.shape import flip as flip_axis
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
@@ -36,6 +36,7 @@ __all__ = [
     "roll",
     "shape",
     "size",
+    "specify_shape",
     "split",
     "squeeze",
     "stack",
@@ -230,6 +231,47 @@ def broadcast_to(x: Any, shape: Any) -> Node:
     """`x` stretched to a shape."""
     x, new = as_tensor(x), dimensions(shape)
     return x if x.type.shape == new else BROADCAST_TO(x, shape=new)
+
+
+def specify_shape(x: Any, shape: Sequence[Any], what: str = "a tensor") -> Node:
+    """`x`, which must have a shape: an error if it cannot have it, or later, when a function runs and it has not.
+
+    Parameters
+    ----------
+    x : tensor_like
+    shape : sequence of ints, integer scalars and None
+        None for what is as it may be.
+    what : str
+        How the error names `x`.
+
+    Returns
+    -------
+    Node
+        In whose type these sizes are known.
+
+    Raises
+    ------
+    ShapeError
+        With both shapes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> x, weights = sj.matrix("x"), sj.vector("weights")
+    >>> scores = x @ sj.specify_shape(weights, x.shape[1:], "the vector of weights")
+    >>> sj.function([x, weights], scores, mode="reference")(np.ones((3, 5)), np.ones(4))
+    Traceback (most recent call last):
+    scanjit.errors.ShapeError: the vector of weights has another shape than it should
+      got:      (4,)
+      expected: (5,)
+      ...
+    """
+    x = as_tensor(x)
+    if len(shape) != x.ndim:
+        raise types.other_shape(what, (x.type.shape, shape))
+    new = dimensions(tuple(own if size is None else size for size, own in zip(shape, x.type.shape, strict=True)))
+    return x if x.type.shape == new else SPECIFY_SHAPE(x, shape=new, what=what)
 
 
 # ---- several tensors -------------------------------------------------------------------------------------------------

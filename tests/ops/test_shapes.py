@@ -228,6 +228,43 @@ def test_sizes_are_checked_at_run_time() -> None:
         run(lambda x: sj.einsum("ii->i", x), np.zeros((2, 3)), symbolic=True)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_specified_shapes(mode: str) -> None:
+    """Of inputs, of what is cut to a computed size, and inside of a loop; errors show both shapes whole."""
+    x, w, n = sj.matrix("x"), sj.vector("w"), sj.iscalar("n")
+    same = sj.specify_shape(w, (x.shape[1],), "w {0}")
+    assert same.shape == x.shape[1:] and sj.specify_shape(x, (None, x.shape[1])) is x
+    rows = sj.specify_shape(x[:n], (w.shape[0], None), "the rows")
+    looped = sj.scan(lambda row, total: total + sj.specify_shape(w, row.shape, "w in the loop"), x, sj.zeros_like(x[0]))
+    cases = [
+        (
+            (x, w),
+            sj.grad(((x @ same) ** 2).sum(), w),
+            np.full(2, 12.0),
+            np.ones(3),
+            r"w \{0\} has .* got: +\(3,\).*\(2,\)",
+        ),
+        ((w, x, n), rows, np.ones((2, 2)), 1, r"the rows has .* got: +\(1, 2\).*\(2, 2\)"),
+        ((x, w), looped, np.outer([1, 2, 3], np.ones(2)), np.ones(4), r"w in the loop .* got: +\(4,\).*\(2,\)"),
+    ]
+    good = {x: np.ones((3, 2)), w: np.ones(2), n: np.array(2, "int32")}
+    for symbols, output, expected, wrong, message in cases:
+        f = sj.function(list(symbols), output, mode=mode)
+        given = [good[symbol] for symbol in symbols]
+        np.testing.assert_array_equal(f(*given), expected)
+        with pytest.raises(sj.ShapeError, match=f"(?s){message}"):
+            f(*given[:-1], wrong)
+
+
+def test_shapes_that_cannot_be() -> None:
+    x = sj.tensor((3, None), name="x")
+    for shape in ((3,), (2, None), (3, 4, None)):
+        with pytest.raises(sj.ShapeError, match="x has another shape"):
+            sj.specify_shape(x, shape, "x")
+    with pytest.raises(sj.ShapeError, match="a tensor has another shape"):
+        sj.specify_shape(sj.zeros(x.shape[1]), (x.shape[1] + 1,))
+
+
 def test_errors_of_creation() -> None:
     with pytest.raises(errors.ShapeError, match="must not be negative"):
         sj.zeros((2, -1))
