@@ -11,23 +11,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
-from scanjit.codegen.frame import SCRATCH, SCRATCH_BYTES, SYNC
+from scanjit.codegen.frame import PROFILE, SCRATCH, SCRATCH_BYTES, SYNC
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
-OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "step", "stopped"])
+OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "step", "stopped", "tick"])
 """What the variables begin with that a main function has of its own."""
 
 
 @dataclass(frozen=True)
 class Generated:
     """All source of a program: `functions` in an order in which each comes after those that it calls; the last is the
-    main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions."""
+    main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions. `timed`
+    are the statements whose time is taken: the buffer `PROFILE` gets two numbers of each, the ticks and the runs."""
 
     functions: list[Source]
     table: list[Buffer | Dimension]
+    timed: list[Nest | Pack]
 
     @property
     def main(self) -> Source:
@@ -35,14 +37,15 @@ class Generated:
         return self.functions[-1]
 
 
-def generate(program: Program, vector_bytes: int, label: str = "main") -> Generated:
-    """Generate the source of a program."""
+def generate(program: Program, vector_bytes: int, label: str = "main", profile: bool = False) -> Generated:
+    """Generate the source of a program; with `profile`, it takes the time of each statement."""
     table: dict[tuple[str, Buffer | Dimension], str] = {}
     functions: dict[str, Source] = {}
-    writer = _MainWriter(vector_bytes, table, functions, {})
+    timed: list[Nest | Pack] = []
+    writer = _MainWriter(vector_bytes, table, functions, {}, timed if profile else None)
     writer.statements(program.body, 0)
     main = writer.finished(label, [])
-    return Generated([*functions.values(), main], [entry for _, entry in table])
+    return Generated([*functions.values(), main], [entry for _, entry in table], timed)
 
 
 class _MainWriter:
@@ -54,8 +57,10 @@ class _MainWriter:
         table: dict[tuple[str, Buffer | Dimension], str],
         functions: dict[str, Source],
         counters: dict[Atom, str],
+        timed: list[Nest | Pack] | None,
     ) -> None:
         self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
+        self.timed = timed
         self.lines: list[str] = []
         self.shares: list[str] = []
         self._shared: dict[tuple[Dimension, int], tuple[str, str]] = {}
@@ -91,11 +96,28 @@ class _MainWriter:
                 self._loop(statement, depth)
             elif isinstance(statement, Blocks):
                 self._blocks(statement, depth)
-            elif isinstance(statement, Nest):
-                self._nest(statement, depth)
+            elif self.timed is None:
+                self._single(statement, depth)
             else:
-                lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
-                self._call(pack_source(statement, lanes), depth)
+                self._timed(statement, self.timed, depth)
+
+    def _timed(self, statement: Nest | Pack, timed: list[Nest | Pack], depth: int) -> None:
+        """Run a statement; the first thread adds up how long it took, waiting included, and how often it ran."""
+        place = 16 * len(timed)
+        timed.append(statement)
+        self.add(depth, "tick = clock()")
+        self._single(statement, depth)
+        self.add(depth, "if thread == 0:")
+        ticks, runs = (self._address(PROFILE, i) for i in (place // 8, place // 8 + 1))
+        self.add(depth + 1, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
+        self.add(depth + 1, f"store_i64({runs}, load_i64({runs}) + 1)")
+
+    def _single(self, statement: Nest | Pack, depth: int) -> None:
+        if isinstance(statement, Nest):
+            self._nest(statement, depth)
+        else:
+            lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
+            self._call(pack_source(statement, lanes), depth)
 
     def _nest(self, nest: Nest, depth: int) -> None:
         """Call a nest. In a step, one whose register tile has several rows has a form for one row beside it: the rows
@@ -203,7 +225,7 @@ class _MainWriter:
 
     def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
         """Write a function that runs one step; returns how it is called for a step."""
-        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters)
+        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
         known = list(self.counters.values())
         inner._step(loop, step, 0)
         outer = [name for name in known if name in inner.words()]

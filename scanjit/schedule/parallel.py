@@ -7,24 +7,11 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from scanjit import types
-from scanjit.ops import Elementwise
-from scanjit.schedule.program import (
-    Apply,
-    Blocks,
-    Loop,
-    Nest,
-    Pack,
-    Program,
-    Reduce,
-    Statement,
-    Tile,
-    TimeLoop,
-    walk_values,
-)
-from scanjit.types import Atom, Dimension
+from scanjit.schedule.account import costs, operations
+from scanjit.schedule.program import Loop, Nest, Program, Tile
+from scanjit.types import Atom
 
 MOST_THREADS = 64
 SMALLEST_NEST = 16384
@@ -39,7 +26,7 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
     """The loop that threads share, and the number of its iterations that stay together."""
     if nest.sequential or not nest.space:
         return None, 1
-    work = _work(nest, {})
+    work = operations(nest, {})
     if work is not None and work < SMALLEST_NEST:
         return None, 1
     first, lane = nest.space[0], nest.space[-1]
@@ -56,52 +43,7 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
 
 def worth(program: Program, sizes: Mapping[Atom, int]) -> bool:
     """Whether a program is large enough for several threads, with these sizes."""
-    work, meetings = _total(program.body, dict(sizes))
-    return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings
-
-
-def _total(body: Sequence[Statement], sizes: dict[Atom, int]) -> tuple[float, float]:
-    """(work, meetings) of statements."""
     work = meetings = 0.0
-    for statement in body:
-        if isinstance(statement, TimeLoop):
-            counters = _at(statement.step, 0) | _at(statement.row, 0) | _at(statement.ran, 0)
-            inner = _total(statement.body, sizes | counters)
-            times = types.evaluate(statement.length, sizes)
-        elif isinstance(statement, Blocks):
-            total, size = types.evaluate(statement.total, sizes), types.evaluate(statement.size, sizes)
-            inner = _total(statement.body, sizes | _at(statement.first, 0) | _at(statement.rows, min(total, size)))
-            times = -(-total // size)
-        else:
-            inner, times = (_work(statement, sizes) or 0.0, 1.0), 1
-        work, meetings = work + times * inner[0], meetings + times * inner[1]
-    return work, meetings
-
-
-def _at(dim: Dimension, value: int) -> dict[Atom, int]:
-    atom = types.as_atom(dim)
-    return {} if atom is None else {atom: value}
-
-
-def _work(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> float | None:
-    """About how many operations a statement takes; None where that depends on sizes that are not given."""
-    try:
-        if isinstance(statement, Pack):
-            return float(types.evaluate(types.product(statement.target.shape), sizes))
-        points = [loop.size for loop in statement.space] + ([statement.time.size] if statement.time else [])
-        each = 1.0
-        inside: set[object] = set()
-        for value in walk_values(statement.roots):
-            if isinstance(value, Reduce):
-                steps = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
-                parts = [v for v in walk_values([value.body]) if isinstance(v, Apply) and v not in inside]
-                inside.update(parts)
-                each += steps * (1 + sum(_cost(v) for v in parts))
-        each += sum(_cost(v) for v in walk_values(statement.roots) if isinstance(v, Apply) and v not in inside)
-        return types.evaluate(types.product(points), sizes) * each
-    except KeyError:
-        return None
-
-
-def _cost(value: Apply) -> int:
-    return value.op.cost if isinstance(value.op, Elementwise) else 1
+    for cost in costs(program, sizes):
+        work, meetings = work + cost.runs * cost.operations, meetings + cost.runs
+    return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings

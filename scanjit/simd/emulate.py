@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import time
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -165,6 +166,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "load_i64": memory.load_i64,
         "store_i64": memory.store_i64,
         "prefetch": lambda address: None,
+        "clock": time.perf_counter_ns,
         "barrier": _barrier,
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),

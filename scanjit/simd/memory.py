@@ -131,6 +131,12 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])
 
 
+def clock(builder: ir.IRBuilder) -> ir.Value:
+    """The time, in ticks of the processor's own clock: nearly free to read, and of no unit."""
+    name = "llvm.readcyclecounter" if is_x86() else "llvm.readsteadycounter"
+    return call(builder, name, I64, [])
+
+
 PATIENCE = 1000
 """How often a thread looks whether the others are there (some ten microseconds) before it offers its processor to
 somebody else. More would be lost on a busy machine: the thread that is waited for may itself wait for a processor."""

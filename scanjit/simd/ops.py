@@ -516,6 +516,10 @@ def _lower_lane_i64(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.V
     return (b.sext if sig.args[0].kind.family == "i" else b.zext)(scalar, I64)
 
 
+def _typing_clock() -> Any:
+    return signature(INT)
+
+
 def _typing_lane0(x: Any) -> Any:
     return signature(simd_type(_need_vector(x).kind, 1), x)
 
@@ -536,6 +540,7 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
     "load_i64": (_typing_load_i64, lambda b, sig, a: memory.load_i64(b, a[0])),
     "store_i64": (_typing_store_i64, lambda b, sig, a: memory.store_i64(b, a[0], a[1])),
     "barrier": (_typing_store_i64, lambda b, sig, a: memory.barrier(b, a[0], a[1])),
+    "clock": (_typing_clock, lambda b, sig, a: memory.clock(b)),
     "prefetch": (_typing_prefetch, lambda b, sig, a: memory.prefetch(b, a[0])),
     "select": (_typing_select, _lower_select),
     "any_of": (_typing_mask_to_bool, lambda b, sig, a: _vector(b, sig.args[0], a[0]).any()),

@@ -135,6 +135,6 @@ SUFFIXED = frozenset(
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(
-    "store store_masked store_strided scatter load_i64 store_i64 prefetch barrier select any_of all_of lane lane0 "
-    "lane_i64 concat_lanes".split()
+    "store store_masked store_strided scatter load_i64 store_i64 prefetch barrier clock select any_of all_of lane "
+    "lane0 lane_i64 concat_lanes".split()
 )

@@ -1,0 +1,108 @@
+"""What statements cost: operations and bytes, for the sizes of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from scanjit import types
+from scanjit.ops import Elementwise
+from scanjit.schedule.program import (
+    Access,
+    Apply,
+    Blocks,
+    Buffer,
+    Loop,
+    Nest,
+    Pack,
+    Program,
+    Reduce,
+    Statement,
+    TimeLoop,
+    walk_values,
+)
+from scanjit.types import Atom, Dimension
+
+
+class Cost(NamedTuple):
+    """All runs of a statement: how many, the operations of each, and the bytes that each touches."""
+
+    statement: Nest | Pack
+    runs: int
+    operations: float
+    nbytes: float
+
+
+def costs(program: Program, sizes: Mapping[Atom, int]) -> list[Cost]:
+    """The cost of every statement that is no loop, in the order of the program. A loop that may end early counts with
+    all of its steps; the last block of time as a whole one."""
+    return list(_costs(program.body, dict(sizes), 1))
+
+
+def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iterator[Cost]:
+    for statement in body:
+        if isinstance(statement, TimeLoop):
+            counters = _at(statement.step, 0) | _at(statement.row, 0) | _at(statement.ran, 0)
+            times = types.evaluate(statement.length, sizes)
+            yield from _costs(statement.body, sizes | counters, runs * times)
+        elif isinstance(statement, Blocks):
+            total, size = types.evaluate(statement.total, sizes), types.evaluate(statement.size, sizes)
+            inner = sizes | _at(statement.first, 0) | _at(statement.rows, min(total, size))
+            yield from _costs(statement.body, inner, runs * -(-total // size))
+        else:
+            yield Cost(statement, runs, operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0)
+
+
+def _at(dim: Dimension, value: int) -> dict[Atom, int]:
+    atom = types.as_atom(dim)
+    return {} if atom is None else {atom: value}
+
+
+def operations(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> float | None:
+    """About how many operations a run takes (a multiply-add counts as two); None where that depends on sizes that are
+    not given."""
+    try:
+        if isinstance(statement, Pack):
+            return float(types.evaluate(types.product(statement.target.shape), sizes))
+        each = 1.0
+        inside: set[object] = set()
+        for value in walk_values(statement.roots):
+            if isinstance(value, Reduce):
+                steps = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
+                parts = [v for v in walk_values([value.body]) if isinstance(v, Apply) and v not in inside]
+                inside.update(parts)
+                each += steps * (1 + sum(_cost(v) for v in parts))
+        each += sum(_cost(v) for v in walk_values(statement.roots) if isinstance(v, Apply) and v not in inside)
+        return types.evaluate(types.product(_points(statement)), sizes) * each
+    except KeyError:
+        return None
+
+
+def _points(nest: Nest) -> list[Dimension]:
+    return [loop.size for loop in nest.space] + ([nest.time.size] if nest.time else [])
+
+
+def _cost(value: Apply) -> int:
+    return value.op.cost if isinstance(value.op, Elementwise) else 1
+
+
+def touched(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> float | None:
+    """How many different bytes a run reads and writes; None where that depends on sizes that are not given."""
+    try:
+        if isinstance(statement, Pack):
+            return 2.0 * types.evaluate(statement.target.nbytes, sizes)
+        areas: dict[tuple[Buffer, Dimension], float] = {}
+        for access, _ in statement.accesses():
+            key = access.buffer, access.offset
+            areas[key] = max(areas.get(key, 0.0), _area(access, sizes))
+        totals: dict[Buffer, float] = {}
+        for (buffer, _), area in areas.items():
+            totals[buffer] = totals.get(buffer, 0.0) + area
+        return sum(min(total, types.evaluate(buffer.nbytes, sizes)) for buffer, total in totals.items())
+    except KeyError:
+        return None
+
+
+def _area(access: Access, sizes: Mapping[Atom, int]) -> float:
+    loops: list[Loop] = [loop for loop, stride in access.strides.items() if stride != 0]
+    return access.buffer.dtype.itemsize * float(types.evaluate(types.product(loop.size for loop in loops), sizes))
