@@ -316,6 +316,8 @@ def create_param(spec: Any, shape: Iterable[int], name: str | None = None) -> sj
     ValueError: cannot initialize parameter b: the array has shape (3,), should be (2,)
     """
     shape = tuple(shape)
+    if not all(isinstance(size, int_types) for size in shape):
+        raise TypeError(f"cannot create parameter {name}: its shape {shape} has a size that is not an int")
     if any(size <= 0 for size in shape):
         raise ValueError(f"cannot create parameter {name}: its shape {shape} has a size that is not positive")
     prefix, of = f"cannot initialize parameter {name}: ", ""

@@ -56,6 +56,8 @@ class GatedCell(Cell):
         bias : whether gates have biases.
         """
         for name, gate in gates.items():
+            if not isinstance(gate, Gate):
+                raise TypeError(f"{name} of {self!r} must be a Gate, got {gate!r}")
             self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}")
             if num_hidden is not None:
                 self._add_weight(gate.W_hid, (num_hidden, self.num_units), f"hid_to_{name}")

@@ -21,7 +21,6 @@ def unfold(
     backwards: bool = False,
     gradient_steps: int = -1,
     unroll: bool = False,
-    n_steps: int | None = None,
     precompute: bool = True,
     zero_output_for_mask: bool = False,
     checkpoint: int | str | None = None,
@@ -44,9 +43,7 @@ def unfold(
     gradient_steps : int
         Back-propagate through the last so many steps only; -1: all.
     unroll : bool
-        No loop: so many steps in a row as `n_steps` says, or else the shape of `x`, which must know it.
-    n_steps : int, optional
-        The length, where it is known and `x` does not know it.
+        No loop, but all steps in a row. The shape of `x` must know how many: `scanjit.specify_shape` tells it.
     precompute : bool
         Whether `cell.precompute` is called for all of time before the loop, rather than in each step. The results are
         the same, to rounding.
@@ -72,8 +69,7 @@ def unfold(
     """
     if cell.input_shape is None:
         raise ValueError(f"{cell!r} has no parameters yet: call cell.build(input_shape) first")
-    first = flatten(x)[0]
-    length, batch = first.shape[:2] if n_steps is None else (n_steps, first.shape[1])
+    length, batch = flatten(x)[0].shape[:2]
     if mask is not None:
         mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)
     state = cell.init_state(batch) if state is None else state

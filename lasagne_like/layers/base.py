@@ -33,6 +33,7 @@ class Layer:
     updates : new values for shared variables that go with the output, such as running averages or the state of a
         recurrent layer: filled by `get_output_for`, collected by `lasagne_like.layers.get_updates`.
     get_output_kwargs : names of keyword arguments that `get_output_for` passes on and that its signature does not show.
+    takes_structures : whether the input may be several tensors, such as the output and the state of a recurrent layer.
 
     Examples
     --------
@@ -53,18 +54,24 @@ class Layer:
 
     input_layer: Layer | None
     input_shape: Shape
+    takes_structures: bool = False
 
     def __init__(self, incoming: Any, name: str | None = None) -> None:
-        self.input_shape = _shape_of(incoming)
+        self.input_shape = shape_of(incoming)
         self.input_layer = None if isinstance(incoming, tuple) else incoming
         self._begin(name)
-        _check_positive(self.input_shape, self, "input_shape")
+        self._check_input(self.input_shape, "input_shape")
 
     def _begin(self, name: str | None) -> None:
         self.name = name
         self.params: OrderedDict[sj.Node, set[str]] = OrderedDict()
         self.updates: OrderedDict[sj.SharedVariable, sj.Node] = OrderedDict()
         self.get_output_kwargs: list[str] = []
+
+    def _check_input(self, shape: Any, what: str) -> None:
+        if not self.takes_structures:
+            check_single(shape, self)
+        _check_positive(shape, self, what)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{f' {self.name!r}' if getattr(self, 'name', None) else ''}>"
@@ -181,11 +188,11 @@ class MergeLayer(Layer):
     input_shapes: list[Shape]
 
     def __init__(self, incomings: Sequence[Any], name: str | None = None) -> None:
-        self.input_shapes = [_shape_of(incoming) for incoming in incomings]
+        self.input_shapes = [shape_of(incoming) for incoming in incomings]
         self.input_layers = [None if isinstance(incoming, tuple) else incoming for incoming in incomings]
         self._begin(name)
         for i, shape in enumerate(self.input_shapes):
-            _check_positive(shape, self, f"input_shapes[{i}]")
+            self._check_input(shape, f"input_shapes[{i}]")
 
     @property
     def output_shape(self) -> Shape:
@@ -203,12 +210,26 @@ class MergeLayer(Layer):
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
 
 
-def _shape_of(incoming: Any) -> Shape:
+def shape_of(incoming: Any) -> Shape:
+    """The shape that a layer gives; a tuple is a shape itself."""
     if isinstance(incoming, tuple):
         return incoming
     if not hasattr(incoming, "output_shape"):
-        raise TypeError(f"incoming must be a layer, or a tuple that is the shape of the input; got {incoming!r}")
+        hint = ": give InputLayer(shape, input_var=it)" if utils.is_expression(incoming) else ""
+        raise TypeError(
+            "incoming must be a layer, or a tuple that is the shape of the input; got a "
+            f"{type(incoming).__name__}{hint}"
+        )
     return incoming.output_shape
+
+
+def check_single(shape: Any, layer: Layer) -> None:
+    """An error for the shape of an input that is a structure of shapes: layers with states give such outputs."""
+    if not isinstance(shape, tuple) or any(isinstance(size, tuple | list | dict) for size in shape):
+        raise ValueError(
+            f"{layer!r} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "
+            "SelectLayer"
+        )
 
 
 def _check_positive(shape: Any, layer: Layer, what: str) -> None:

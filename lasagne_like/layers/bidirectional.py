@@ -64,6 +64,7 @@ class Bidirectional(MergeLayer):
     ) -> None:
         if merge is not None and merge not in _MERGES:
             raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
+        given = isinstance(cell_or_layer, RNNLayer)
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:
                 raise ValueError(
@@ -72,13 +73,14 @@ class Bidirectional(MergeLayer):
             if name is not None:
                 kwargs["name"] = f"{name}.forward"
             cell_or_layer = RNNLayer(incoming, cell_or_layer, **kwargs)
-        elif incoming is not None or kwargs:
-            raise ValueError(
-                f"{cell_or_layer!r} is a layer: it has its input and its options ({sorted(kwargs)}) already"
-            )
         for layer in (cell_or_layer, *([] if backward is None else [backward])):
             if not isinstance(layer, RNNLayer):
                 raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer!r}")
+        if given and (incoming is not None or kwargs):
+            raise ValueError(
+                f"{cell_or_layer!r} is a layer: it has its input already, and its options too "
+                f"({', '.join(sorted(kwargs)) or 'none given'})"
+            )
         self.merge = merge
         self.forward_layer: RNNLayer = cell_or_layer
         self.backward_layer: RNNLayer = cell_or_layer.reversed() if backward is None else backward

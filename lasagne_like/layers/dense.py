@@ -64,9 +64,11 @@ class DenseLayer(Layer):
         self.num_leading_axes = num_leading_axes
         features = self.input_shape[num_leading_axes:]
         if any(size is None for size in features):
+            most = max(axis for axis, size in enumerate(self.input_shape) if size is None) + 1
+            hint = f": num_leading_axes={most} leaves those before alone" if most < ndim else ""
             raise ValueError(
                 f"DenseLayer needs fixed sizes behind the leading axes, got input shape {self.input_shape} with "
-                f"num_leading_axes={num_leading_axes}"
+                f"num_leading_axes={num_leading_axes}{hint}"
             )
         num_inputs = math.prod(size for size in features if size is not None)
         self.W = self.add_param(W, (num_inputs, num_units), name="W")

@@ -65,7 +65,11 @@ def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) ->
 
 
 def _listed(layer: Any) -> list[Layer]:
-    return list(layer) if isinstance(layer, Iterable) else [layer]
+    layers = list(layer) if isinstance(layer, Iterable) else [layer]
+    for one in layers:
+        if not isinstance(one, Layer):
+            raise TypeError(f"expected a layer, or a list of layers, got {one!r}")
+    return layers
 
 
 def _inputs_of(layer: Any) -> list[Any]:
@@ -320,6 +324,14 @@ def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> Non
         if own != new:
             name = f" ({param.name})" if param.name else ""
             raise ValueError(f"mismatch: parameter {i}{name} has shape {own} but the value to set has shape {new}")
-    arrays = [np.asarray(v).astype(p.dtype, casting="same_kind") for p, v in zip(params, values, strict=True)]
+    arrays = [_as(p, v, i) for i, (p, v) in enumerate(zip(params, values, strict=True))]
     for param, array in zip(params, arrays, strict=True):
         param.set_value(array)
+
+
+def _as(param: sj.SharedVariable, value: Any, i: int) -> np.ndarray:
+    """A value in the dtype of a parameter."""
+    array = np.asarray(value)
+    if not np.can_cast(array.dtype, param.dtype, "same_kind"):
+        raise TypeError(f"mismatch: parameter {i} ({param.name}) holds {param.dtype}, the value to set {array.dtype}")
+    return array.astype(param.dtype)

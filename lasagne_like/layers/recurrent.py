@@ -9,7 +9,7 @@ from typing import Any
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.layers import helper
-from lasagne_like.layers.base import Layer
+from lasagne_like.layers.base import Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
 from lasagne_like.layers.rnn import RNNLayer
@@ -127,7 +127,7 @@ class CustomRecurrentLayer(RNNLayer):
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
         self.grad_clipping = grad_clipping
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
-        shape = incoming if isinstance(incoming, tuple) else incoming.output_shape
+        shape = shape_of(incoming)
         _check_connections(shape, input_to_hidden, hidden_to_hidden, precompute_input)
         super().__init__(
             incoming,
@@ -246,7 +246,8 @@ class RecurrentLayer(CustomRecurrentLayer):
         only_return_final: bool = False,
         **kwargs: Any,
     ) -> None:
-        shape = incoming if isinstance(incoming, tuple) else incoming.output_shape
+        shape = shape_of(incoming)
+        check_single(shape, self)
         if len(shape) < 3 or any(size is None for size in shape[2:]):
             raise ValueError(
                 "RecurrentLayer needs an input of shape (batch, time, features...), with features of fixed sizes, got "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import scanjit as sj
 from lasagne_like import init, utils
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
-from lasagne_like.layers.base import Layer, MergeLayer
+from lasagne_like.layers.base import Layer, MergeLayer, check_single
 
 __all__ = ["RNNLayer", "SelectLayer"]
 
@@ -49,7 +50,8 @@ class RNNLayer(MergeLayer):
     only_return_final : bool
         Give the output of the last step only (the first one for `backwards`).
     seq_lengths : Layer, tuple, array or expression, optional
-        Of shape (batch,): how many steps of each sequence count. What is behind them is as if masked.
+        Of shape (batch,): how many steps of each sequence count. What is behind them is as if masked. What an
+        expression gives may be more than there are steps: then all count.
     zero_output_for_mask : bool
         The output is 0 at masked steps.
     return_state : bool
@@ -61,8 +63,8 @@ class RNNLayer(MergeLayer):
         Input, mask and output have time as their first axis, and the batch as the second.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
-    **kwargs
-        `name`; it comes before the names of the parameters.
+    name : str, optional
+        It comes before the names of the parameters.
 
     Attributes
     ----------
@@ -90,6 +92,7 @@ class RNNLayer(MergeLayer):
     ((2, 5), (1, 5))
     """
 
+    takes_structures = True  # for the initial state
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> RNNLayer:
@@ -115,18 +118,20 @@ class RNNLayer(MergeLayer):
         stateful: bool = False,
         time_major: bool = False,
         checkpoint: int | str | None = None,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
+        self.name = name
         self.incoming_structure = incoming if not isinstance(incoming, Layer) and not is_shape(incoming) else (None,)
-        incomings = flatten(incoming)
+        incomings = flatten(incoming) or [incoming]
         self._num_inputs = len(incomings)
-        self._mask_at = self._add(incomings, mask_input)
+        self._mask_at = self._add(incomings, mask_input, "mask_input")
         fixed = isinstance(seq_lengths, np.ndarray | list) or utils.is_expression(seq_lengths)
         self._lengths = sj.as_tensor(seq_lengths) if fixed else None
-        self._lengths_at = self._add(incomings, None if fixed else seq_lengths)
+        self._lengths_at = self._add(incomings, None if fixed else seq_lengths, "seq_lengths")
         self._layers_of_state = [leaf for leaf in _specs(initial_state) if isinstance(leaf, Layer)]
         self._state_at = len(incomings)
-        super().__init__([*incomings, *self._layers_of_state], **kwargs)
+        super().__init__([*incomings, *self._layers_of_state], name)
         self.cell = StackedCells(cell) if isinstance(cell, list | tuple) else cell
         if not isinstance(self.cell, Cell):
             raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
@@ -139,17 +144,23 @@ class RNNLayer(MergeLayer):
         self.zero_output_for_mask, self.return_state, self.stateful = zero_output_for_mask, return_state, stateful
         self.time_major, self.checkpoint = time_major, checkpoint
         self._check_inputs()
+        if isinstance(seq_lengths, np.ndarray | list):
+            self._check_lengths(np.asarray(seq_lengths))
         if self.cell.name is None and self.cell.input_shape is None:
             self.cell.name = self.name
         self.cell.build(self._cell_input_shape())
         self.params.update(self.cell.params)
         self._begin_state(initial_state)
 
-    @staticmethod
-    def _add(incomings: list[Any], layer: Any) -> int | None:
+    def _add(self, incomings: list[Any], layer: Any, what: str) -> int | None:
         """Where an optional input is among the inputs."""
         if layer is None:
             return None
+        if not isinstance(layer, Layer) and not is_shape(layer):
+            raise TypeError(
+                f"{what} of {self!r} must be a layer (such as an InputLayer) or the shape of one, got a "
+                f"{type(layer).__name__}"
+            )
         incomings.append(layer)
         return len(incomings) - 1
 
@@ -163,6 +174,7 @@ class RNNLayer(MergeLayer):
     def _check_inputs(self) -> None:
         axes = "(time, batch" if self.time_major else "(batch, time"
         for shape in self.input_shapes[: self._num_inputs]:
+            check_single(shape, self)
             if len(shape) < 3:
                 raise ValueError(
                     f"{self!r} needs an input of shape {axes}, features...), got {shape}: {len(shape)} dimensions"
@@ -198,6 +210,15 @@ class RNNLayer(MergeLayer):
             raise ValueError(
                 f"unroll_scan needs a length that is known, but the input of {self!r} has shape {first}: give the size "
                 f"of axis {self._time} instead of None"
+            )
+
+    def _check_lengths(self, lengths: np.ndarray) -> None:
+        """Errors for lengths, given as numbers, that cannot be."""
+        most = self.input_shapes[0][self._time]
+        if lengths.dtype.kind not in "iu" or (lengths < 0).any() or (most is not None and (lengths > most).any()):
+            raise ValueError(
+                f"seq_lengths of {self!r} must be integers from 0 to the number of steps of the input "
+                f"{self.input_shapes[0]}, got {lengths.tolist()}"
             )
 
     def _cell_input_shape(self) -> Any:
@@ -244,7 +265,7 @@ class RNNLayer(MergeLayer):
 
     def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
         """A layer, expression or new parameter for one tensor of the initial state. None: what the cell says."""
-        label = f"{name or 'hid'}_init"
+        label = _label(name)
         if spec is None:
             if not self.learn_init:
                 return None
@@ -289,9 +310,13 @@ class RNNLayer(MergeLayer):
         else:
             own = zip(self.initial.values(), flatten(default), strict=True)
             leaves = [leaf if spec is None else given.pop(0) if isinstance(spec, Layer) else spec for spec, leaf in own]
-        shapes = flatten(self.state_shape)
-        stretched = [sj.broadcast_to(leaf, (batch, *shape)) for leaf, shape in zip(leaves, shapes, strict=True)]
-        return unflatten(self.state_shape, stretched)
+        return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self!r}")
+
+    def _stretched(self, leaves: list[Any], batch: Any, named: Callable[[str], str]) -> Any:
+        """A state for so many sequences. What is for one is for all; else there must be one for each."""
+        items = zip(leaves, paths(self.state_shape), flatten(self.state_shape), strict=True)
+        shaped = [_for_all(leaf, 0, (batch, *shape), named(name)) for leaf, name, shape in items]
+        return unflatten(self.state_shape, shaped)
 
     def reset_states(self, batch_size: int | None = None) -> None:
         """Let the next call of a stateful layer begin anew, from the initial state.
@@ -333,23 +358,20 @@ class RNNLayer(MergeLayer):
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         """The output for a list: what the cell reads, the mask, the lengths, what the state comes from."""
-        x = self._structured([self._time_first(leaf) for leaf in inputs[: self._num_inputs]])
+        x = self._given_in(inputs[: self._num_inputs])
         length, batch = flatten(x)[0].shape[:2]
         if self.stateful:
-            shapes = flatten(self.state_shape)
-            kept = [sj.broadcast_to(v, (batch, *shape)) for v, shape in zip(self._kept, shapes, strict=True)]
-            state = unflatten(self.state_shape, kept)
+            state = self._stretched(self._kept, batch, lambda name: f"the state that {self!r} keeps (see reset_states)")
         else:
             state = self.init_state(batch, inputs[self._state_at :])
         outputs, final = unfold(
             self.cell,
             x,
             state,
-            self._mask(inputs, length),
+            self._mask(inputs, length, batch),
             backwards=self.backwards,
             gradient_steps=self.gradient_steps,
             unroll=self.unroll_scan,
-            n_steps=self.input_shapes[0][self._time] if self.unroll_scan else None,
             precompute=self.precompute_input,
             zero_output_for_mask=self.zero_output_for_mask,
             checkpoint=self.checkpoint,
@@ -368,21 +390,31 @@ class RNNLayer(MergeLayer):
             outputs = transform(lambda rows: sj.swapaxes(rows, 0, 1), outputs)
         return (outputs, final) if self.return_state else outputs
 
-    def _time_first(self, x: Any) -> Any:
-        x = sj.as_tensor(x)
-        if self.cell.flattens_input and x.ndim > 3:
-            x = sj.flatten(x, 3)
-        return x if self.time_major else sj.swapaxes(x, 0, 1)
+    def _given_in(self, inputs: Any) -> Any:
+        """What the cell reads, time first. Its sizes are checked when it runs, if they are not known before."""
+        leading: list[Any] = [None, None]
+        if self.unroll_scan:
+            leading[self._time] = self.input_shapes[0][self._time]
+        leaves = []
+        for x, shape in zip(inputs, self.input_shapes, strict=False):
+            x = sj.specify_shape(x, (*leading, *shape[2:]), f"the input of {self!r}")
+            leading = list(x.shape[:2])  # the others must agree with it
+            if self.cell.flattens_input and x.ndim > 3:
+                x = sj.flatten(x, 3)
+            leaves.append(x if self.time_major else sj.swapaxes(x, 0, 1))
+        return self._structured(leaves)
 
-    def _mask(self, inputs: Any, length: Any) -> Any:
+    def _mask(self, inputs: Any, length: Any, batch: Any) -> Any:
         """Which steps count, (time, batch): from the mask, the lengths, or both."""
         mask = None
         if self._mask_at is not None:
-            mask = sj.as_tensor(inputs[self._mask_at])
+            shape = (length, batch) if self.time_major else (batch, length)
+            mask = _for_all(inputs[self._mask_at], 1 - self._time, shape, f"the mask of {self!r}")
             mask = mask if self.time_major else mask.dimshuffle(1, 0)
         lengths = self._lengths if self._lengths_at is None else inputs[self._lengths_at]
         if lengths is None:
             return mask
+        lengths = sj.specify_shape(lengths, (batch,), f"seq_lengths of {self!r}")
         inside = sj.arange(length)[:, None] < lengths[None, :]
         return inside if mask is None else sj.logical_and(inside, sj.not_equal(mask, 0))
 
@@ -463,6 +495,20 @@ def _cloned(value: Any) -> Any:
     if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
         return type(value)(map(_cloned, value))
     return value
+
+
+def _label(name: str) -> str:
+    """How the initial value of a part of the state is called."""
+    return f"{name or 'hid'}_init"
+
+
+def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
+    """A tensor of a shape. If it is known to be for one sequence only, it is stretched over the batch."""
+    x = sj.as_tensor(x)
+    if x.ndim == len(shape) and isinstance(x.shape[batch_axis], int) and x.shape[batch_axis] == 1:
+        one = tuple(1 if axis == batch_axis else size for axis, size in enumerate(shape))
+        return sj.broadcast_to(sj.specify_shape(x, one, what), shape)
+    return sj.specify_shape(x, shape, what)
 
 
 def _fits(a: Any, b: Any) -> bool:

@@ -174,6 +174,8 @@ class ExpressionLayer(Layer):
     (None, 100)
     """
 
+    takes_structures = True
+
     def __init__(
         self,
         incoming: Any,

@@ -114,8 +114,12 @@ def test_shapes_of_inputs_are_checked() -> None:
             InputLayer(shape)
         with pytest.raises(ValueError, match=r"input_shapes\[1\]"):
             MergeLayer([(1, 2), shape])
-    with pytest.raises(TypeError, match="incoming"):
+    with pytest.raises(TypeError, match=r"incoming .* got a int"):
         Three(5)
+    several = lasagne.layers.LSTMLayer((None, None, 2), 4, return_state=True)
+    for make in (Three, lambda layer: MergeLayer([(1, 2), layer])):
+        with pytest.raises(ValueError, match=r"takes one tensor.*\(\(None, None, 4\), LSTMState.*SelectLayer"):
+            make(several)
 
 
 def test_what_a_subclass_must_define() -> None:

@@ -109,6 +109,9 @@ def test_errors_of_inputs() -> None:
     with pytest.raises(ValueError, match="2 input layers"):
         get_output_shape(both, (3, 2))
     assert get_output(add(floating, 1), {floating: sj.matrix()}).ndim == 2
+    for nothing in (None, "layer", [a, None]):
+        with pytest.raises(TypeError, match="expected a layer, or a list of layers, got"):
+            get_output(nothing)
 
 
 def test_keyword_arguments_reach_every_layer() -> None:
@@ -215,6 +218,7 @@ def test_values_of_another_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         assert after.dtype == np.float32
         np.testing.assert_array_equal(before.astype("float32"), after)
     before = get_all_param_values(net)[0]
-    with pytest.raises(TypeError):
-        set_all_param_values(net, [values[0], values[1], values[2].astype("complex128")])
+    for dtype in ("complex128", "U32"):
+        with pytest.raises(TypeError, match=r"parameter 2 \(out.W\) holds float32, the value to set"):
+            set_all_param_values(net, [values[0], values[1], values[2].astype(dtype)])
     np.testing.assert_array_equal(get_all_param_values(net)[0], before)

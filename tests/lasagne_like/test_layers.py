@@ -390,7 +390,8 @@ def test_a_few_layers_compiled(name: str) -> None:
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: layers.DenseLayer((None, None), 3), r"\(None, None\).*num_leading_axes=1"),
+        (lambda: layers.DenseLayer((None, None), 3), r"\(None, None\).*num_leading_axes=1$"),
+        (lambda: layers.DenseLayer((None, None, 3), 3), "num_leading_axes=1: num_leading_axes=2 leaves"),
         (lambda: layers.DenseLayer((None, 3), 3, num_leading_axes=2), r"num_leading_axes=2.*\(None, 3\)"),
         (lambda: layers.DenseLayer((None, 3), 3, num_leading_axes=-3), "num_leading_axes=-3"),
         (lambda: layers.NINLayer((None, None, 3), 3), r"\(None, None, 3\)"),
@@ -447,6 +448,8 @@ def test_an_index_that_an_embedding_does_not_have_is_an_error_at_run_time() -> N
     f = sj.function([x], get_output(layers.EmbeddingLayer(InputLayer((None,), x), 3, 2)), mode="reference")
     with pytest.raises(IndexError):
         f(np.array([3], "int32"))
+    with pytest.raises(TypeError, match="<EmbeddingLayer> takes integers, got float64"):
+        get_output(layers.EmbeddingLayer(InputLayer((None,)), 3, 2))
 
 
 def test_a_parameter_can_be_trained_through_an_expression() -> None:

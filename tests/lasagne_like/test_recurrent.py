@@ -1,6 +1,7 @@
 """Lasagne's recurrent layers: their arguments, parameters and numbers."""
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -423,7 +424,7 @@ def test_unrolling_an_input_that_does_not_know_its_length(run: Any) -> None:
     x = sj.tensor3("x")
     layer = make_gru(InputLayer((None, LENGTH, INPUTS), x), unroll_scan=True)
     assert run(get_output(layer), {x: np.ones((2, LENGTH, INPUTS))}).shape == (2, LENGTH, UNITS)
-    with pytest.raises(sj.ScanjitError):
+    with pytest.raises(sj.ShapeError, match=r"(?s)the input of <GRULayer> has .*\(2, 4, 2\).*\(2, 5, 2\)"):
         run(get_output(layer), {x: np.ones((2, LENGTH - 1, INPUTS))})
 
 
@@ -447,12 +448,56 @@ def test_ranks_and_sizes(kind: str) -> None:
         make((None, None, 2), hid_init=sj.tensor((None, 3)))
 
 
-def test_a_mask_of_another_length_at_run_time(kind: str, run: Any) -> None:
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_a_mask_of_another_shape_at_run_time(kind: str, mode: str) -> None:
     setting = Setting(kind, True)
-    output = get_output(setting.layer)
-    for mask in (np.ones((BATCH, LENGTH + 1)), np.ones((BATCH, LENGTH - 1)), np.ones((BATCH + 1, LENGTH))):
-        with pytest.raises(sj.ShapeError):
-            run(output, {setting.l_in.input_var: setting.x, setting.l_mask.input_var: mask})
+    f = sj.function([setting.l_in.input_var, setting.l_mask.input_var], get_output(setting.layer), mode=mode)
+    for shape in ((BATCH, LENGTH + 1), (BATCH, LENGTH - 1), (BATCH + 1, LENGTH), (1, LENGTH), (LENGTH, BATCH)):
+        words = rf"(?s)the mask of {setting.layer!r} has another shape.*{re.escape(str(shape))}.*\(3, 5\)"
+        with pytest.raises(sj.ShapeError, match=words):
+            f(setting.x, np.ones(shape))
+
+
+def test_initial_states_of_another_batch_at_run_time(kind: str, run: Any) -> None:
+    l_in, l_hid = InputLayer((None, None, INPUTS)), InputLayer((None, UNITS))
+    output = get_output(KINDS[kind][0](l_in, hid_init=l_hid))
+    for batch in (1, BATCH + 1):
+        words = rf"(?s)hid_init of <.*Layer> has another shape.*\({batch}, 4\).*\(3, 4\)"
+        with pytest.raises(sj.ShapeError, match=words):
+            run(output, {l_in.input_var: np.ones((BATCH, LENGTH, INPUTS)), l_hid.input_var: np.ones((batch, UNITS))})
+
+
+def test_inputs_of_another_shape(kind: str) -> None:
+    """Given to `get_output` in place of those that the layer was made for."""
+    layer = KINDS[kind][0](InputLayer((None, None, INPUTS)), name="l")
+    for x in (sj.tensor((7, 5, 3)), sj.tensor((7, 5))):
+        words = rf"(?s)the input of {layer!r} has another shape.*{re.escape(str(x.type.shape))}.*, 2\)"
+        with pytest.raises(sj.ShapeError, match=words):
+            get_output(layer, x)
+
+
+def test_arguments_of_another_kind(kind: str) -> None:
+    make, l_in = KINDS[kind][0], InputLayer((None, None, INPUTS))
+    with pytest.raises(TypeError, match=r"mask_input of .* must be a layer .* got a ndarray"):
+        make(l_in, mask_input=np.ones((2, 3)))
+    with pytest.raises(TypeError, match=r"got a Node: give InputLayer\(shape, input_var=it\)"):
+        make(sj.tensor3())
+    with pytest.raises(TypeError, match=r"a layer, or a tuple .* got a NoneType"):
+        make(None)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'return_sequences'"):
+        make(l_in, return_sequences=True)
+    with pytest.raises(ValueError, match=r"several, of the shapes \(\(None, None, 4\), .*SelectLayer"):
+        make(make(l_in, return_state=True))
+
+
+def test_gates_and_units_of_another_kind() -> None:
+    with pytest.raises(TypeError, match="resetgate of <GRU> must be a Gate, got None"):
+        GRULayer((None, None, 2), 3, resetgate=None)  # type: ignore[arg-type]
+    for units in ("4", 4.0):
+        with pytest.raises(
+            TypeError, match=rf"W_in_to_ingate: its shape \(2, {units!r}\) has a size that is not an int"
+        ):
+            LSTMLayer((None, None, 2), units)  # type: ignore[arg-type]
 
 
 # ---- the contract ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """`RNNLayer` and `Bidirectional`: options of the loop, stacks, wrappers, nested values, kept state."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -53,6 +54,25 @@ def test_lengths_are_masks(backwards: bool, run: Any) -> None:
     close(state, final["hid"])
     fixed = RNNLayer(l_in, layer.cell, seq_lengths=lengths, backwards=backwards)
     close(run(get_output(fixed), {l_in.input_var: X}), expected)
+
+
+def test_lengths_that_do_not_fit(run: Any) -> None:
+    l_in, l_len = inputs(), InputLayer((None,), sj.ivector("lengths"))
+    output = get_output(RNNLayer(l_in, cells.GRU(4), seq_lengths=l_len))
+    with pytest.raises(sj.ShapeError, match=r"(?s)seq_lengths of <RNNLayer> has another shape.*\(2,\).*\(3,\)"):
+        run(output, {l_in.input_var: X, l_len.input_var: np.array([1, 2], "int32")})
+    for lengths in ([1, 2, 6], [1, -1, 2], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match=rf"integers from 0 .*\(3, 5, 2\), got {re.escape(str(lengths))}"):
+            RNNLayer((3, 5, 2), cells.GRU(4), seq_lengths=lengths)
+    with pytest.raises(ValueError, match=r"has shape \(2,\), but must hold one number .*\(3, 5, 2\): \(3,\)"):
+        RNNLayer((3, 5, 2), cells.GRU(4), seq_lengths=[1, 2])
+
+
+def test_inputs_that_differ_at_run_time(run: Any) -> None:
+    l_a, l_b = inputs(None, None, 2), inputs(None, None, 3)
+    output, _ = get_output(RNNLayer({"a": l_a, "b": l_b}, Nested()))
+    with pytest.raises(sj.ShapeError, match=r"(?s)the input of <RNNLayer> .*\(3, 4, 3\).*\(3, 5, 3\)"):
+        run(output, {l_a.input_var: X, l_b.input_var: np.ones((3, 4, 3))})
 
 
 def test_lengths_and_a_mask(run: Any) -> None:
@@ -244,8 +264,9 @@ def test_bidirectional_errors() -> None:
         Bidirectional(cells.GRU(3))
     with pytest.raises(ValueError, match="options"):
         Bidirectional(GRULayer(l_in, 3), incoming=l_in)
-    with pytest.raises(TypeError, match="takes recurrent layers"):
-        Bidirectional(l_in)
+    for given in (l_in, "lstm"):
+        with pytest.raises(TypeError, match="takes recurrent layers"):
+            Bidirectional(given, incoming=l_in)
     with pytest.raises(ValueError, match="same way"):
         Bidirectional(GRULayer(l_in, 3), backward=GRULayer(l_in, 3))
     with pytest.raises(ValueError, match=r"merged by 'sum': \(None, None, 3\) and \(None, None, 4\)"):
@@ -300,7 +321,7 @@ def test_kept_state_of_any_batch() -> None:
         layer.reset_states(batch_size=batch)
         x = X[:batch]
         close(np.concatenate([f(x[:, :2]), f(x[:, 2:])], axis=1), whole(x))
-    with pytest.raises(sj.ShapeError):
+    with pytest.raises(sj.ShapeError, match=r"(?s)<RNNLayer> keeps \(see reset_states\) has .*\(3, 4\).*\(1, 4\)"):
         f(X[:1])
 
 
