@@ -85,7 +85,7 @@ def plot(path, times, truth, forecast):
     axes.plot(times, truth, label="the series")
     axes.plot(times[-len(forecast) :], forecast, "--", label="the GRU, by itself")
     axes.set_xlabel("step")
-    axes.legend()
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     figure.savefig(path)
     print(f"see {path}")
 
