@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -14,26 +13,6 @@ from lasagne_like.cells.structure import is_shape
 from lasagne_like.utils import as_tuple, int_types
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D"]
-
-
-def convolved(x: Any, W: Any) -> Any:
-    """The convolution (without flipping, as networks mean it) of a batch with zeros around it: sizes stay.
-
-    Parameters
-    ----------
-    x : symbol (batch, channels, *sizes)
-    W : symbol (filters, channels, *odd sizes)
-    """
-    sizes, extents = x.shape[2:], W.shape[2:]
-    padded = sj.pad(x, [(0, 0), (0, 0), *((k // 2, k // 2) for k in extents)])
-    shifted = [
-        padded[(slice(None), slice(None), *(slice(i, i + n) for i, n in zip(offset, sizes, strict=True)))]
-        for offset in itertools.product(*map(range, extents))
-    ]
-    patches = sj.moveaxis(sj.concatenate(shifted, axis=1), 1, -1)
-    # patches hold the channels of one offset after the other
-    kernel = sj.transpose(W, (*range(2, W.ndim), 1, 0)).reshape((-1, W.shape[0]))
-    return sj.moveaxis(patches @ kernel, -1, 1)
 
 
 class _ConvLSTM(Cell):
@@ -74,18 +53,22 @@ class _ConvLSTM(Cell):
         shape = (self.num_filters, *input_shape[1:])
         self.state_shape, self.output_shape = LSTMState(shape, shape), shape
 
+    def _convolved(self, x: Any, W: Any) -> Any:
+        """With zeros around `x` and without flipping, as networks mean it: sizes stay."""
+        return (sj.conv1d if self.ndim == 1 else sj.conv2d)(x, W, "same", filter_flip=False)
+
     def precompute(self, x: Any) -> Any:
         leading = x.shape[: -(self.ndim + 1)]
         if len(leading) > 1:  # time and batch are one axis for the convolution
             x = x.reshape((math.prod(leading), *x.shape[len(leading) :]))
-        z = convolved(x, self.W_in)
+        z = self._convolved(x, self.W_in)
         if self.b is not None:
             z = z + self.b.dimshuffle(0, *["x"] * self.ndim)
         return z.reshape((*leading, *z.shape[1:])) if len(leading) > 1 else z
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
-        z = self.clipped(z + convolved(old.hid, self.W_hid))
+        z = self.clipped(z + self._convolved(old.hid, self.W_hid))
         n = self.num_filters
         i, f, new, o = (z[:, k * n : (k + 1) * n] for k in range(4))
         c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import scanjit as sj
@@ -148,22 +147,11 @@ class Conv1DLayer(Layer):
         return input_shape[0], self.num_filters, length
 
     def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself: a sum over the places of the filter of products of matrices."""
-        size, stride, zeros = self.filter_size[0], self.stride[0], _padding(self._pad(), self.filter_size[0])
-        if zeros:
-            input = sj.pad(input, ((0, 0), (0, 0), (zeros, zeros)))
-        last = input.shape[2] - size  # where the last filter could begin
-        taps = [input[:, :, k : last + k + 1 : stride] for k in range(size)]
-        weights = [self.W[:, :, size - 1 - k if self.flip_filters else k] for k in range(size)]
-        inside, outside = self.get_W_shape()[1], self.num_filters // self.num_groups
-        groups = []
-        for g in range(self.num_groups):
-            channels, filters = slice(g * inside, (g + 1) * inside), slice(g * outside, (g + 1) * outside)
-            products = [
-                sj.einsum("bct,fc->bft", x[:, channels], w[filters]) for x, w in zip(taps, weights, strict=True)
-            ]
-            groups.append(reduce(sj.add, products))
-        return sj.concatenate(groups, axis=1)
+        """The convolution itself."""
+        zeros = _padding(self._pad(), self.filter_size[0])
+        return sj.conv1d(
+            input, self.W, zeros, self.stride[0], filter_flip=self.flip_filters, num_groups=self.num_groups
+        )
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         activation = self.convolve(input, **kwargs)

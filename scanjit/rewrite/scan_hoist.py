@@ -10,7 +10,7 @@ from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_small_constant
 
-VIEWS = ("dimshuffle", "broadcast_to", "slice", "expect", "specify_shape")
+VIEWS = ("dimshuffle", "broadcast_to", "slice", "windows", "expect", "specify_shape")
 
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:

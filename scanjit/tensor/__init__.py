@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from scanjit.tensor import protocol, variables
+from scanjit.tensor.convolution import *  # noqa: F403
 from scanjit.tensor.creation import *  # noqa: F403
 from scanjit.tensor.elementwise import *  # noqa: F403
 from scanjit.tensor.indexing import *  # noqa: F403

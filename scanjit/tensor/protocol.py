@@ -10,9 +10,9 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.tensor import creation, elementwise, indexing, products, reductions, shapes
+from scanjit.tensor import convolution, creation, elementwise, indexing, products, reductions, shapes
 
-MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, indexing)
+MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, convolution, indexing)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
 }

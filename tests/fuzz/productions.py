@@ -525,6 +525,25 @@ def product(b: Builder) -> Node | None:
     return st.dot(x, x) if x.ndim == 1 else None
 
 
+def convolution(b: Builder) -> Node | None:
+    """conv1d, conv2d: what the pool has, as input and as filters, in one batch or a channel."""
+    x = b.pick(lambda n: 0 < n.ndim < 4, "f")
+    if x is None:
+        return None
+    lead = (None,) * max(0, 3 - x.ndim) if x.ndim < 3 or b.chance(0.7) else (None,)
+    x = x[(*lead, ...)]
+    axes = x.ndim - 2
+    widths = tuple(b.rnd.choice((1, 2, 2, 3, b.dim())) for _ in range(axes))
+    channels = x.type.shape[1]
+    split = isinstance(channels, int) and channels % 2 == 0 and channels > 0 and b.chance(0.4)
+    inside = channels // 2 if split else channels
+    w = b.fitted(b.some("f"), (2 if split else b.rnd.choice((1, 2, 3)), inside, *widths))
+    border = b.rnd.choice(("valid", "full", "half", 1, ((1, 0),) * axes))
+    function = st.conv1d if axes == 1 else st.conv2d
+    step, dilation = b.rnd.choice((1, 1, 2, 3)), b.rnd.choice((1, 1, 2))
+    return b.tame(function(x, w, border, step, dilation, b.chance(0.5), 2 if split else 1))
+
+
 def _same(a: Any, b: Any) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
@@ -553,6 +572,7 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (1.5, scattered),
     (2, made),
     (6, product),
+    (1, convolution),
     *LOOPS,
 )
 WEIGHED = ([production for _, production in TABLE], [weight for weight, _ in TABLE])

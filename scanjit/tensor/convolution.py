@@ -1,0 +1,209 @@
+"""Convolutions over one and two axes: a `contract` of filters with the windows of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node
+from scanjit.ops.linalg import contract
+from scanjit.ops.shape import RESHAPE, flip
+from scanjit.ops.windows import WINDOWS, extent
+from scanjit.tensor.shapes import pad, specify_shape
+from scanjit.tensor.variables import promoted
+from scanjit.types import Dimension
+
+__all__ = ["conv1d", "conv2d"]
+
+
+def conv1d(
+    input: Any,
+    filters: Any,
+    border_mode: Any = "valid",
+    subsample: Any = 1,
+    filter_dilation: Any = 1,
+    filter_flip: bool = True,
+    num_groups: int = 1,
+) -> Node:
+    """The convolution of a batch of sequences with filters.
+
+    Parameters
+    ----------
+    input : tensor_like (batch, channels, length)
+    filters : tensor_like (outputs, channels / num_groups, width)
+    border_mode : "valid", "full", "half", "same", int or (before, after)
+        How many zeros are put around the input: none, so that filters lie inside; one less than a filter reaches
+        over, so that each touches it; half of that reach, rounded down; the same, for filters that reach over an odd
+        number of entries, so that the length stays; or that many, on both sides or on each.
+    subsample : int
+        How far apart the places of filters are.
+    filter_dilation : int
+        How far apart the entries of filters are.
+    filter_flip : bool
+        True for a convolution, where filters are read from their end; False for a correlation.
+    num_groups : int
+        Channels and outputs are split into this many groups; each group of outputs sees its group of channels only.
+
+    Returns
+    -------
+    Node (batch, outputs, length + zeros - reach, divided by `subsample`, + 1)
+        `y[b, o, i] = sum_ck input[b, c, i * subsample + k * filter_dilation] * filters[o, c, -1 - k]`.
+
+    Raises
+    ------
+    ShapeError
+        If the filters do not fit into the input with its zeros, or channels do not agree; when the function is called,
+        if only then sizes are known.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from scanjit.tensor import conv1d, tensor
+    >>> x, w = tensor(("B", 3, 10)), tensor((4, 3, 5))
+    >>> conv1d(x, w), conv1d(x, w, "half", subsample=2)
+    (<contract: float64(B, 4, 6)>, <contract: float64(B, 4, 5)>)
+    >>> sj.function([], conv1d([[[1.0, 2.0, 3.0]]], [[[1.0, 10.0]]], "full"), mode="reference")()
+    array([[[ 1., 12., 23., 30.]]])
+    """
+    return _convolution("conv1d", 1, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
+
+
+def conv2d(
+    input: Any,
+    filters: Any,
+    border_mode: Any = "valid",
+    subsample: Any = (1, 1),
+    filter_dilation: Any = (1, 1),
+    filter_flip: bool = True,
+    num_groups: int = 1,
+) -> Node:
+    """The convolution of a batch of images with filters.
+
+    Parameters
+    ----------
+    input : tensor_like (batch, channels, rows, columns)
+    filters : tensor_like (outputs, channels / num_groups, filter rows, filter columns)
+    border_mode : "valid", "full", "half", "same", int, or a pair of ints or of pairs (before, after)
+        See `conv1d`; of a pair, the first is for the rows and the second for the columns.
+    subsample, filter_dilation : int or (int, int)
+        See `conv1d`; for both axes, or for rows and columns.
+    filter_flip, num_groups
+        See `conv1d`.
+
+    Returns
+    -------
+    Node (batch, outputs, rows, columns)
+
+    Examples
+    --------
+    >>> from scanjit.tensor import conv2d, tensor
+    >>> x, w = tensor(("B", 3, 10, "n")), tensor((4, 3, 5, 3))
+    >>> conv2d(x, w), conv2d(x, w, "same"), conv2d(x, w, (2, 0), subsample=(2, 1))
+    (<contract: float64(B, 4, 6, n - 2)>, <contract: float64(B, 4, 10, n)>, <contract: float64(B, 4, 5, n - 2)>)
+    """
+    return _convolution("conv2d", 2, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
+
+
+def _convolution(
+    name: str, ndim: int, input: Any, filters: Any, border: Any, step: Any, dilation: Any, flipped: bool, groups: Any
+) -> Node:
+    x, w = promoted((input, filters))
+    for node, what in ((x, "input"), (w, "filters")):
+        if node.ndim != ndim + 2:
+            raise errors.ShapeError(f"the {what} of {name} must have {ndim + 2} axes", got=node.type)
+    steps, dilations = _numbers(name, "subsample", step, ndim), _numbers(name, "filter_dilation", dilation, ndim)
+    (groups,) = _numbers(name, "num_groups", groups, 1)
+    x, w = _agreeing(name, x, w, groups)
+    if border == "same":  # an odd reach has a centre
+        sizes = [k if d % 2 == 0 else k // 2 * 2 + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
+        w = specify_shape(w, (*w.type.shape[:2], *sizes), f'the tensor of filters of {name} with border_mode="same"')
+    zeros = _zeros(name, border, [extent(k, d) for k, d in zip(w.type.shape[2:], dilations, strict=True)])
+    if any(isinstance(n, types.Dim) or n != 0 for pair in zeros for n in pair):
+        x = pad(x, ((0, 0), (0, 0), *zeros))
+    for axis in range(2, ndim + 2) if flipped else ():
+        w = flip(w, axis)
+    if groups > 1:
+        x, w = _grouped(x, 1, groups), _grouped(w, 0, groups)
+    return _product(x, w, steps, dilations)
+
+
+def _agreeing(name: str, x: Node, w: Node, groups: int) -> tuple[Node, Node]:
+    """Input and filters: channels and outputs must be whole groups, and filters of the size of a group of channels."""
+    split = f" with num_groups={groups}" if groups > 1 else ""
+    of_x, of_w = f"the input of {name}{split}", f"the tensor of filters of {name}{split}"
+    batch, channels, *sizes = x.type.shape
+    x = specify_shape(x, (batch, channels // groups * groups, *sizes), of_x)
+    outputs, inside, *sizes = w.type.shape
+    w = specify_shape(w, (outputs // groups * groups, inside, *sizes), of_w)
+    if isinstance(channels, int):
+        return x, specify_shape(w, (w.type.shape[0], channels // groups, *sizes), of_w)
+    return specify_shape(x, (batch, inside * groups, *x.type.shape[2:]), of_x), w
+
+
+def _grouped(x: Node, axis: int, groups: int) -> Node:
+    """A tensor with an axis split into groups."""
+    shape = x.type.shape
+    return RESHAPE(x, shape=(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]))
+
+
+def _product(x: Node, w: Node, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Node:
+    """The sum over channels and offsets."""
+    ndim = len(steps)
+    batch, group, channel, output, *rest = range(4 + 2 * ndim)
+    lead = (group,) if x.ndim > ndim + 2 else ()
+    places, offsets = rest[:ndim], rest[ndim:]
+    axes = tuple(range(x.ndim - ndim, x.ndim))
+    seen = WINDOWS(x, axes=axes, size=w.type.shape[-ndim:], step=steps, dilation=dilations)
+    y = contract(
+        seen,
+        w,
+        (batch, *lead, channel, *places, *offsets),
+        (*lead, output, channel, *offsets),
+        (batch, *lead, output, *places),
+    )
+    if not lead:
+        return y
+    n, groups, each, *sizes = y.type.shape
+    return RESHAPE(y, shape=(n, groups * each, *sizes))
+
+
+def _numbers(name: str, what: str, given: Any, count: int) -> tuple[int, ...]:
+    """A positive int an axis."""
+    found = tuple(given) if isinstance(given, tuple | list) else (given,) * count
+    if len(found) != count or not all(_is_int(n) and n >= 1 for n in found):
+        each = "a positive int" + ("" if count == 1 else f", or {count} of them")
+        raise errors.ArgumentError(f"{what} of {name} is {each}", got=repr(given))
+    return tuple(map(int, found))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _zeros(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dimension, Dimension]]:
+    """How many zeros come before and after each axis, for filters that reach over so many entries."""
+    if isinstance(border, str):
+        return [(n, n) for n in (_named_zeros(name, border, r) for r in reach)]
+    each = list(border) if isinstance(border, tuple | list) else [border] * len(reach)
+    if len(reach) == 1 and len(each) == 2 and all(map(_is_int, each)):
+        each = [tuple(each)]
+    pairs = [tuple(n) if isinstance(n, tuple | list) else (n, n) for n in each]
+    if len(pairs) != len(reach) or not all(len(p) == 2 and all(_is_int(n) and n >= 0 for n in p) for p in pairs):
+        raise errors.ArgumentError(
+            f"border_mode of {name} does not say how many zeros there are",
+            got=repr(border),
+            expected='"valid", "full", "half", "same"; or ints >= 0: one, one an axis, or (before, after) an axis',
+        )
+    return [(int(before), int(after)) for before, after in pairs]
+
+
+def _named_zeros(name: str, border: str, reach: Dimension) -> Dimension:
+    zeros: dict[str, Dimension] = {"valid": 0, "full": reach - 1, "half": reach // 2, "same": (reach - 1) // 2}
+    if border not in zeros:
+        raise errors.ArgumentError(
+            f"there is no border_mode {border!r} of {name}", expected=", ".join(map(repr, zeros))
+        )
+    return zeros[border]
