@@ -9,32 +9,82 @@ from scanjit.codegen.nest import Source, finished
 from scanjit.schedule.program import Buffer, Pack
 from scanjit.types import Dimension
 
+DEEP = 16
+"""Rows that are copied of one panel before the next: neighbouring panels come from neighbouring memory, so the rows are
+read as streams, and each panel is written in pieces of many cache lines."""
+
 
 def pack_source(pack: Pack, lanes: int) -> Source:
     """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
-    dtype, size = pack.target.dtype, pack.target.dtype.itemsize
-    name, groups = suffix(dtype, lanes), len(pack.sources)
-    addresses: dict[tuple[Buffer, Dimension], str] = {(pack.target, 0): "panels"}
-    numbers: dict[Dimension, str] = {}
-
-    def number(dim: Dimension) -> str:
-        return str(dim) if isinstance(dim, int) else numbers.setdefault(dim, f"n{len(numbers)}")
-
-    depth, columns = (number(d) for d in pack.sources[0].shape)
-    body = [f"for j in range(begin, end, {pack.width}):", f"    for k in range({depth}):"]
-    body.append(f"        row = panels + (j*{depth} + k*{pack.width})*{groups * size}")
-    for g, source in enumerate(pack.sources):
-        base = addresses.setdefault((source.buffer, source.offset), f"source{g}")
-        down, across = (number(stride * size) for stride in source.strides)
-        body.append(f"        column = {base} + k*{down} + j*{across}")
-        for v in range(pack.width // lanes):
-            past = f" + {number(v * lanes * source.strides[1] * size)}" if v else ""
-            mask = f"head_x{lanes}({columns} - j{f' - {v * lanes}' if v else ''})"
-            if source.strides[1] == 1:
-                value = f"load_masked_{name}(column{past}, {mask})"
-            else:
-                value = f"load_strided_{name}(column{past}, {across}, {mask})"
-            body.append(f"        store(row + {(g * pack.width + v * lanes) * size}, {value})")
-    names = [*addresses.values(), *numbers.values(), "begin", "end"]
-    packed = finished("pack", ["    " + line for line in body], names, tuple(addresses), tuple(numbers))
+    writer = _PackWriter(pack, lanes)
+    body = writer.body()
+    names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end"]
+    packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
     return replace(packed, split=(pack.sources[0].shape[1], pack.width))
+
+
+class _PackWriter:
+    """Writes the lines of a pack."""
+
+    def __init__(self, pack: Pack, lanes: int) -> None:
+        self.pack, self.lanes, self.size = pack, lanes, pack.target.dtype.itemsize
+        self.name, self.width = suffix(pack.target.dtype, lanes), pack.width * len(pack.sources)
+        self.addresses: dict[tuple[Buffer, Dimension], str] = {(pack.target, 0): "panels"}
+        self.numbers: dict[Dimension, str] = {}
+        self.bases = [self.addresses.setdefault((s.buffer, s.offset), f"source{g}") for g, s in enumerate(pack.sources)]
+
+    def number(self, dim: Dimension) -> str:
+        """A dimension as text."""
+        return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
+
+    def body(self) -> list[str]:
+        """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""
+        depth, columns = self.pack.sources[0].shape
+        lines = [f"for first in range(0, {self.number(depth)}, {DEEP}):"]
+        lines.append(f"    last = min(first + {DEEP}, {self.number(depth)})")
+        lines.append(f"    for j in range(begin, end, {self.pack.width}):")
+        rows = ["for k in range(first, last):", *("    " + line for line in self._row())]
+        if (
+            self.lanes > 1
+            and DEEP % self.lanes == 0
+            and all(s.strides[0] == 1 != s.strides[1] for s in self.pack.sources)
+        ):
+            whole = f"if last - first == {DEEP} and j + {self.pack.width} <= {self.number(columns)}:"
+            rows = [whole, *("    " + line for line in self._blocks()), "else:", *("    " + line for line in rows)]
+        return lines + ["        " + line for line in rows]
+
+    def _row(self) -> list[str]:
+        """Copy one row of a panel."""
+        depth, columns = self.pack.sources[0].shape
+        whole = isinstance(columns, int) and columns % self.pack.width == 0
+        lines = [
+            f"row = panels + (j*{self.number(depth)} + k*{self.pack.width})*{self.width // self.pack.width * self.size}"
+        ]
+        for g, source in enumerate(self.pack.sources):
+            down, across = (self.number(stride * self.size) for stride in source.strides)
+            lines.append(f"column = {self.bases[g]} + k*{down} + j*{across}")
+            for v in range(0, self.pack.width, self.lanes):
+                place = "column" + (f" + {self.number(v * source.strides[1] * self.size)}" if v else "")
+                mask = f"head_x{self.lanes}({self.number(columns)} - j{f' - {v}' if v else ''})"
+                if source.strides[1] != 1:
+                    value = f"load_strided_{self.name}({place}, {across}, {mask})"
+                else:
+                    value = f"load_{self.name}({place})" if whole else f"load_masked_{self.name}({place}, {mask})"
+                lines.append(f"store(row + {(g * self.pack.width + v) * self.size}, {value})")
+        return lines
+
+    def _blocks(self) -> list[str]:
+        """Copy a whole piece of a panel, block by block."""
+        depth, _ = self.pack.sources[0].shape
+        row = self.width * self.size
+        lines = [f"row = panels + (j*{self.number(depth)} + first*{self.pack.width})*{row // self.pack.width}"]
+        for g, source in enumerate(self.pack.sources):
+            across = self.number(source.strides[1] * self.size)
+            lines.append(f"column = {self.bases[g]} + first*{self.size} + j*{across}")
+            for k in range(0, DEEP, self.lanes):
+                for v in range(0, self.pack.width, self.lanes):
+                    down = k * row + (g * self.pack.width + v) * self.size
+                    past = f" + {self.number(v * source.strides[1] * self.size)}" if v else ""
+                    past += f" + {k * self.size}" if k else ""
+                    lines.append(f"transpose_{self.name}(row + {down}, {row}, column{past}, {across})")
+        return lines

@@ -94,6 +94,11 @@ def _suffixed(base: str, kind: Kind, lanes: int, memory: Memory) -> Emulated:
     def load_strided(address: int, stride: int, mask: Any) -> NumpyLanes:
         return wrap(memory.gather(kind, lanes, address, np.arange(lanes) * stride, _mask(mask, lanes)))
 
+    def transpose(target: int, target_step: int, source: int, source_step: int) -> None:
+        rows = np.array([memory.load(kind, lanes, source + i * source_step) for i in range(lanes)])
+        for i in range(lanes):
+            memory.store(kind, target + i * target_step, rows[:, i].copy())
+
     functions: dict[str, Emulated] = {
         "load": lambda address: wrap(memory.load(kind, lanes, address)),
         "load_masked": lambda address, mask: wrap(memory.load_masked(kind, lanes, address, _mask(mask, lanes))),
@@ -102,6 +107,7 @@ def _suffixed(base: str, kind: Kind, lanes: int, memory: Memory) -> Emulated:
         "gather": lambda address, offsets, mask: wrap(
             memory.gather(kind, lanes, address, _offsets(offsets, lanes), _mask(mask, lanes))
         ),
+        "transpose": transpose,
         "splat": splat,
         "iota": iota,
         "cast": cast,

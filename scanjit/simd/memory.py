@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from .cpu import is_x86
 from .kinds import KINDS, Kind
-from .llvm_lanes import I8, I32, I64, LlvmLanes, call, constant, element_type, splat_scalar, vector_type
+from .llvm_lanes import I8, I32, I64, LlvmLanes, call, constant, element_type, indices, splat_scalar, vector_type
 
 _BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
 
@@ -129,6 +129,37 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Ask for the cache line of an address, to be read."""
     flags = [ir.Constant(I32, k) for k in (0, 3, 1)]
     call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])
+
+
+def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: list[ir.Value]) -> None:
+    """Copy a square block: row i is `lanes` elements at `source + i*source_step`; lane j of all rows goes to
+    `target + j*target_step`. The operands are target, target_step, source, source_step (steps in bytes)."""
+    builder.call(_transpose_function(builder.module, _stored(kind), lanes), operands)
+
+
+def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Function:
+    """The copying itself, one function in a module: blocks of 1, 2, 4... lanes change places across the diagonal."""
+    name = f"scanjit_transpose_{kind.name}x{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    target, target_step, source, source_step = function.args
+    rows = [load(b, kind, lanes, b.add(source, b.mul(source_step, I64(i)))).value for i in range(lanes)]
+    size = 1
+    while size < lanes:
+        low = [lane + lanes - size if lane & size else lane for lane in range(lanes)]
+        high = [lane + lanes if lane & size else lane + size for lane in range(lanes)]
+        for i in (i for i in range(lanes) if not i & size):
+            pair = rows[i], rows[i + size]
+            rows[i], rows[i + size] = (b.shuffle_vector(*pair, indices(chosen)) for chosen in (low, high))
+        size *= 2
+    for i, row in enumerate(rows):
+        store(b, b.add(target, b.mul(target_step, I64(i))), LlvmLanes(b, row, kind, lanes))
+    b.ret_void()
+    return function
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:

@@ -334,6 +334,13 @@ def _suffixed_op(name: str, base: str, kind: Kind, lanes: int) -> Op:
             return signature(vector, INT, offsets, mask)
 
         return Op(name, typing_gather, lambda b, sig, args: memory.gather(b, kind, lanes, *args).value)
+    if base == "transpose":
+
+        def typing_transpose(target: Any, target_step: Any, source: Any, source_step: Any) -> Any:
+            _need_int(target, target_step, source, source_step)
+            return signature(types.none, INT, INT, INT, INT)
+
+        return Op(name, typing_transpose, lambda b, sig, args: memory.transpose(b, kind, lanes, list(args)))
     if base == "splat":
         return _splat_op(name, kind, lanes)
     if base == "iota":

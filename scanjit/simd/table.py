@@ -131,7 +131,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 
 # Names that each backend defines for itself: they involve memory, scalars, or a type in their name.
 SUFFIXED = frozenset(
-    "load load_masked broadcast load_strided gather splat iota cast bitcast".split()  # one element kind and lanes
+    "load load_masked broadcast load_strided gather transpose splat iota cast bitcast".split()  # of one kind and lanes
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(

@@ -56,6 +56,19 @@ def test_loads_and_stores(kind: str) -> None:
             np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64", "u8"])
+def test_square_blocks_are_transposed(kind: str) -> None:
+    dtype, size, lanes = KINDS[kind].dtype, KINDS[kind].size, min(NATIVE[kind], 16)
+    name = f"transpose_{kind}x{lanes}"
+    source = source_of([name], ["y", "x"], [f"{name}(y, {(lanes + 1) * size}, x + {size}, {(lanes + 3) * size})"])
+    x = np.arange(lanes * (lanes + 3)).astype(dtype).reshape(lanes, lanes + 3)
+    for run in (run_compiled, run_emulated):
+        y = np.zeros((lanes, lanes + 1), dtype)
+        run(source, [y, x])
+        np.testing.assert_array_equal(y[:, :lanes], x[:, 1 : lanes + 1].T)
+        assert not y[:, lanes].any()
+
+
 def emulated(body: list[str], *arguments: int, memory: emulate.Memory) -> None:
     imports = (
         "load_f32x4 load_masked_f32x4 load_strided_f32x4 gather_f32x4 broadcast_f32x4 store store_masked scatter "
