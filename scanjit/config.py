@@ -10,6 +10,7 @@ from scanjit import errors
 _FIELDS: dict[str, tuple[type, tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
     "threads": (int, tuple(range(65))),
+    "profile": (bool, ()),
 }
 """Each setting's type, and the values it may have (none listed: any of that type)."""
 
@@ -22,6 +23,7 @@ class Config:
     floatX : the dtype of symbols that are made without one: "float64" (the default) or "float32".
     threads : how many threads a large program uses, up to 64; 0 for one a processor. At first what the environment
         variable `SCANJIT_NUM_THREADS` says, else 0. Results do not depend on it.
+    profile : whether calls of compiled functions take the time of each statement, for `CompiledFunction.profile`.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Config:
 
     floatX: str = "float64"
     threads: int = 0
+    profile: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _FIELDS:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 from scanjit import errors, ir, show, types
+from scanjit.config import config
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
@@ -21,6 +22,9 @@ from scanjit.runtime import pickling, reference, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
 from scanjit.types import Atom
+
+if TYPE_CHECKING:
+    from scanjit.runtime.profile import Profile
 
 _ndarray = np.ndarray
 MODES = ("numba", "emulate", "reference")
@@ -349,7 +353,10 @@ class CompiledFunction:
         computed = list(dict.fromkeys(graph.roots))
         place = {node: i for i, node in enumerate(computed)}
         self._conditions = sizes.conditions(computed)
+        self._computed = computed
         self._executable = _compile(self._leaves, computed, name, mode)
+        self._profiled: Any = None
+        self._profiled_calls = 0
         self._slots = [
             Slot(f"argument {i}" + (f" ({node.name!r})" if node.name else "") + f" of {name}", node.type, node.where)
             for i, node in enumerate(graph.inputs)
@@ -414,7 +421,18 @@ class CompiledFunction:
         known = self._known.get(shapes)
         if known is None:
             known = self._bind(shapes)
+        if config.profile and self.mode == "numba":
+            return self._timed()(arrays, known)
         return self._executable(arrays, known)
+
+    def _timed(self) -> Executable:
+        """The program that takes the time of its statements; compiled when first asked for."""
+        from scanjit.runtime.profile import timed
+
+        if self._profiled is None:
+            self._profiled = timed(self._leaves, self._computed, self.name)
+        self._profiled_calls += 1
+        return self._profiled
 
     def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> dict[Atom, int]:
         """The sizes for these shapes, after all checks. What is found is remembered."""
@@ -437,6 +455,30 @@ class CompiledFunction:
     def explain(self) -> str:
         """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why."""
         return self._executable.explain()
+
+    def profile(self) -> Profile:
+        """How long each statement of the program took in the calls made with `sj.config.profile` on, beside what the
+        machine allows (measured): print it, or `plot` it.
+
+        Raises
+        ------
+        ArgumentError
+            If there was no such call.
+
+        Examples
+        --------
+        >>> import numpy as np, scanjit as sj
+        >>> x = sj.vector("x")
+        >>> f = sj.function([x], sj.exp(x).sum())
+        >>> sj.config.profile = True
+        >>> y = f(np.zeros(1000))
+        >>> sj.config.profile = False
+        >>> f.profile().calls
+        1
+        """
+        from scanjit.runtime.profile import profile_of
+
+        return profile_of(self._profiled, self.name, self._profiled_calls)
 
     def inspect_asm(self) -> str:
         """The machine code."""

@@ -39,14 +39,16 @@ def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: st
 class Executable:
     """A compiled computation. Safe to call from several threads at once."""
 
-    def __init__(self, leaves: list[Node], outputs: list[Node], name: str, mode: str) -> None:
+    def __init__(
+        self, leaves: list[Node], outputs: list[Node], name: str, mode: str, part: type[Part] | None = None
+    ) -> None:
         self.leaves, self.name, self.mode = leaves, name, mode
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
         self.outputs, self.notes = rewritten.outputs[: len(outputs)], rewritten.notes
         self._checked = list(zip((node.dim_atom for node in sized), rewritten.outputs[len(outputs) :], strict=True))
-        self.parts = [_Part(stage, f"{name}", mode) for stage in stages(leaves, rewritten.outputs)]
+        self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, rewritten.outputs)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
@@ -92,7 +94,7 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
     return [node for node in nodes if not any(node is leaf for leaf in leaves)]
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
     workspace and how large it is, the shapes of the buffers for results, where the results lie in them, and whether the
     work is enough for several threads."""
@@ -106,22 +108,25 @@ class _Layout(NamedTuple):
     large: bool
 
 
-class _Part:
+class Part:
     """One stage, compiled."""
 
     def __init__(self, stage: Stage, name: str, mode: str) -> None:
         self.stage, self.mode = stage, mode
         machine = schedule.Machine(cpu.vector_bytes(), 32 if cpu.vector_bytes() == 64 else 16)
         self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
-        self.code = codegen.generate(self.program, cpu.vector_bytes(), name)
+        self.code = self._generate(name)
         self.lives = lifetimes(self.program)
         self._sort_table()
         self.simple = not any(atom.kind == "value" for atom in self.atoms)
-        self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._layouts: dict[tuple[int, ...], Layout] = {}
         self._workspaces: list[np.ndarray] = []
         self.kernels: list[Any] = []
         if mode == "numba":
             self._load()
+
+    def _generate(self, name: str) -> codegen.Generated:
+        return codegen.generate(self.program, cpu.vector_bytes(), name)
 
     def _sort_table(self) -> None:
         """Which entries of the table are what; and which sizes they depend on."""
@@ -161,7 +166,7 @@ class _Part:
             text += f"; {layout.workspace} bytes for the last new sizes, {sum(layout.sizes)} without sharing"
         return text
 
-    def _layout(self, sizes: dict[Atom, int]) -> _Layout:
+    def _layout(self, sizes: dict[Atom, int]) -> Layout:
         key = tuple([sizes[atom] for atom in self.atoms])
         found = self._layouts.get(key)
         if found is None:
@@ -170,7 +175,7 @@ class _Part:
             found = self._layouts[key] = self._new_layout(sizes)
         return found
 
-    def _new_layout(self, sizes: dict[Atom, int]) -> _Layout:
+    def _new_layout(self, sizes: dict[Atom, int]) -> Layout:
         table = array("q", bytes(8 * (len(self.code.table) + TAIL)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
@@ -182,7 +187,7 @@ class _Part:
         results = [self._result(ref, sizes) for ref in self.program.outputs]
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
         temporaries = list(zip(self.temporary, offsets, strict=True))
-        return _Layout(table, total, temporaries, nbytes, shapes, results, worth(self.program, sizes))
+        return Layout(table, total, temporaries, nbytes, shapes, results, worth(self.program, sizes))
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
@@ -212,7 +217,7 @@ class _Part:
             for which, start, stop, shape in layout.results
         ]
 
-    def _call(self, layout: _Layout, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+    def _call(self, layout: Layout, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
         """Fill the table and run; returns the status."""
         table = layout.table[:]
         here = table.buffer_info()[0]
@@ -239,7 +244,7 @@ class _Part:
             self._workspaces.append(workspace)
         return table[tail]
 
-    def _start(self, table: int, layout: _Layout) -> None:
+    def _start(self, table: int, layout: Layout) -> None:
         """Run the main function, on several threads if that is worth it."""
         if layout.large and (count := threads.count()) > 1:
             threads.run(self._main, table, count)
@@ -255,4 +260,4 @@ class _Part:
         return workspace if workspace.size >= nbytes + ALIGNMENT else np.empty(nbytes + ALIGNMENT, np.uint8)
 
 
-__all__ = ["Executable", "compile_program"]
+__all__ = ["Executable", "Layout", "Part", "compile_program"]

@@ -1,0 +1,208 @@
+"""`f.profile()`: how long each statement of a compiled program takes, beside what the machine allows."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import codegen, errors
+from scanjit.codegen import Generated
+from scanjit.codegen.frame import PROFILE
+from scanjit.runtime import limits, threads
+from scanjit.runtime.addresses import address
+from scanjit.runtime.program import Executable, Layout, Part
+from scanjit.schedule.account import Cost, costs
+from scanjit.schedule.program import Nest
+from scanjit.simd import cpu
+from scanjit.types import Atom
+
+
+@dataclass
+class Line:
+    """A statement of a program, in all profiled calls together.
+
+    Attributes
+    ----------
+    label : what it computes, as in the name of its generated function.
+    runs : how often it ran.
+    seconds : the time that took; with several threads, until all had finished.
+    operations : how many operations (an fma is two), and `nbytes` how many bytes were touched.
+    limit : the seconds that the machine needs at least: for the operations or for the bytes, whichever is more.
+    bound : which of the two: "operations" or "bytes".
+    """
+
+    label: str
+    runs: int = 0
+    seconds: float = 0.0
+    operations: float = 0.0
+    nbytes: float = 0.0
+    limit: float = 0.0
+    bound: str = "operations"
+
+    @property
+    def fraction(self) -> float:
+        """The limit's share of the time: 1 is as fast as the machine allows."""
+        return self.limit / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class Profile:
+    """The times of a function's statements, made by `CompiledFunction.profile`. Print it, or `plot` it.
+
+    Attributes
+    ----------
+    name : the function's.
+    calls, seconds : how many calls were profiled, and how long their programs ran.
+    threads : how many threads the largest of them used.
+    lines : one a statement (`label`, `runs`, `seconds`, `operations`, `nbytes`, `limit`, `fraction`).
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    threads: int
+    lines: list[Line]
+
+    def __str__(self) -> str:
+        per = 1e3 / max(self.calls, 1)
+        many = "s" if self.threads > 1 else ""
+        head = f"{self.name}: {self.calls} calls, {self.seconds * per:.3f} ms each, {self.threads} thread{many}"
+        titles = "ms a call  share     runs  GFLOP/s     GB/s  of limit  bound by    statement"
+        rows = [
+            f"{line.seconds * per:9.4f}  {line.seconds / max(self.seconds, 1e-12):5.1%}  "
+            f"{line.runs // max(self.calls, 1):7d}  {line.operations / max(line.seconds, 1e-12) / 1e9:7.1f}  "
+            f"{line.nbytes / max(line.seconds, 1e-12) / 1e9:7.1f}  {line.fraction:8.2f}  {line.bound:10}  {line.label}"
+            for line in sorted(self.lines, key=lambda line: -line.seconds)
+        ]
+        rest = self.seconds - sum(line.seconds for line in self.lines)
+        return "\n".join([head, titles, *rows, f"{max(rest, 0.0) * per:9.4f}  between the statements"])
+
+    __repr__ = __str__
+
+    def plot(self, path: Any) -> None:
+        """Save a picture (SVG, PNG: what the suffix says): time a statement, and the part of it that the machine needs.
+
+        Needs matplotlib: `pip install scanjit[docs]`.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError("a picture of a profile needs matplotlib: pip install 'scanjit[docs]'") from error
+        lines = sorted(self.lines, key=lambda line: line.seconds)
+        per = 1e3 / max(self.calls, 1)
+        figure = Figure(figsize=(8, 1 + 0.3 * len(lines)), layout="constrained")
+        axes = figure.add_subplot()
+        names = [f"{i} {line.label}" for i, line in enumerate(lines)]
+        axes.barh(names, [line.seconds * per for line in lines], color="lightsteelblue", label="measured")
+        axes.barh(names, [line.limit * per for line in lines], height=0.4, color="navy", label="limit of the machine")
+        axes.set_xlabel("milliseconds a call")
+        axes.set_title(f"{self.name}: {self.seconds * per:.3f} ms a call")
+        axes.legend(loc="lower right")
+        figure.savefig(path)
+
+
+class TimedPart(Part):
+    """A stage whose main function takes the time of each statement. What it finds is added up in `lines`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.lines = [Line(_label(statement)) for statement in self.code.timed]
+        self.seconds, self.threads = 0.0, 1
+        self._place = self.code.table.index(PROFILE) if PROFILE in self.code.table else None
+        self._costs: dict[int, tuple[Layout, list[Cost]]] = {}
+        self._lock = threading.Lock()
+
+    def _generate(self, name: str) -> Generated:
+        return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True)
+
+    def _new_layout(self, sizes: dict[Atom, int]) -> Layout:
+        layout = super()._new_layout(sizes)
+        self._costs[id(layout)] = layout, costs(self.program, sizes)
+        return layout
+
+    def _start(self, table: int, layout: Layout) -> None:
+        counters = np.zeros((len(self.lines), 2), np.int64)
+        if self._place is not None:
+            ctypes.c_int64.from_address(table + 8 * self._place).value = address(counters)
+        start = time.perf_counter()
+        super()._start(table, layout)
+        seconds = time.perf_counter() - start
+        with self._lock:
+            self._add(counters, seconds, self._costs[id(layout)][1], threads.count() if layout.large else 1)
+
+    def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[Cost], count: int) -> None:
+        self.seconds, self.threads = self.seconds + seconds, max(self.threads, count)
+        tick = _seconds_a_tick()
+        for line, (ticks, runs), cost in zip(self.lines, counters.tolist(), expected, strict=True):
+            line.runs, line.seconds = line.runs + runs, line.seconds + ticks * tick
+            line.operations += runs * cost.operations
+            line.nbytes += runs * cost.nbytes
+            compute = cost.operations / (limits.operations(_dtype(cost)) * count)
+            memory = cost.nbytes / (limits.bandwidth(cost.nbytes / count) * count)
+            line.limit += runs * max(compute, memory)
+            line.bound = "bytes" if memory > compute else "operations"
+
+
+def timed(leaves: list[Any], outputs: list[Any], name: str) -> Executable:
+    """The computation of `outputs`, timed."""
+    return Executable(leaves, outputs, name, "numba", TimedPart)
+
+
+def profile_of(executable: Executable | None, name: str, calls: int) -> Profile:
+    """What was found so far; an error if no call was profiled."""
+    if executable is None or not calls:
+        raise errors.ArgumentError(
+            f"no call of {name} was profiled",
+            fix='set sj.config.profile = True, call the function (of mode="numba"), and ask then',
+        )
+    parts = [part for part in executable.parts if isinstance(part, TimedPart)]
+    lines = [line for part in parts for line in part.lines if line.runs]
+    seconds, most = sum(part.seconds for part in parts), max((part.threads for part in parts), default=1)
+    return Profile(name, calls, seconds, most, lines)
+
+
+def _label(statement: Any) -> str:
+    return str(statement.label) if not isinstance(statement, Nest) or statement.label else "nest"
+
+
+def _dtype(cost: Cost) -> str:
+    """The type that a statement computes in."""
+    if isinstance(cost.statement, Nest):
+        kinds = {str(value.dtype) for value in cost.statement.roots}
+        return "float64" if "float64" in kinds else "float32"
+    return str(cost.statement.target.dtype)
+
+
+_tick: float | None = None
+
+
+def _seconds_a_tick() -> float:
+    """How long a tick of the clock of generated code is: measured once."""
+    global _tick
+    if _tick is None:
+        read = limits.kernel("\n".join(_CLOCK), "limit_clock").call
+        memory = np.zeros(1, np.int64)
+        marks = []
+        for wait in (0.0, 0.01):
+            time.sleep(wait)
+            read(address(memory))
+            marks.append((int(memory[0]), time.perf_counter()))
+        (first, begin), (last, end) = marks
+        _tick = (end - begin) / max(last - first, 1)
+    return _tick
+
+
+_CLOCK = [
+    "from scanjit.simd import clock, store_i64",
+    "",
+    "",
+    "def limit_clock(memory):",
+    "    store_i64(memory, clock())",
+    "",
+]

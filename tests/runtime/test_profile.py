@@ -1,0 +1,51 @@
+"""`f.profile()`: what ran, how often, and what it cost; the results of timed programs are those of the others."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+
+@pytest.fixture
+def profiling():
+    sj.config.profile = True
+    yield
+    sj.config.profile = False
+
+
+def program(unroll=False):
+    x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+    h = sj.scan(lambda x_t, h: sj.tanh(x_t + h @ w), x, np.zeros(3), unroll=unroll)
+    return sj.function([x, w], h.sum(axis=1), name="recurrence")
+
+
+@pytest.mark.parametrize("unroll", [False, 2])
+def test_runs_and_operations(profiling, unroll) -> None:
+    rng = np.random.default_rng(0)
+    f = program(unroll)
+    arrays = rng.standard_normal((7, 3)), rng.standard_normal((3, 3))
+    timed = [f(*arrays) for _ in range(4)]
+    sj.config.profile = False
+    np.testing.assert_array_equal(timed, [f(*arrays)] * 4)
+    found = f.profile()
+    assert found.calls == 4 and found.threads == 1
+    steps = [line for line in found.lines if line.runs == 4 * 7]
+    assert len(steps) >= 1 and sum(line.operations for line in steps) >= 4 * 7 * 3 * 2 * 3  # at least the product's
+    assert all(line.seconds > 0 and line.limit > 0 and line.nbytes > 0 for line in found.lines)
+    assert sum(line.seconds for line in found.lines) < 2 * found.seconds
+    assert "recurrence: 4 calls" in str(found) and all(line.label in str(found) for line in found.lines)
+
+
+def test_nothing_was_profiled() -> None:
+    f = program()
+    with pytest.raises(sj.ArgumentError, match=r"no call of recurrence was profiled(.|\n)*sj.config.profile = True"):
+        f.profile()
+
+
+def test_picture(profiling, tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    x = sj.vector("x")
+    f = sj.function([x], sj.exp(x).sum())
+    f(np.zeros(10))
+    f.profile().plot(tmp_path / "profile.svg")
+    assert (tmp_path / "profile.svg").read_text().count("<path") > 5
