@@ -16,7 +16,6 @@ import numpy as np
 
 import lasagne_like as lasagne
 import scanjit as sj
-from lasagne_like.training import progress
 
 LAYERS = {"gru": lasagne.layers.GRULayer, "lstm": lasagne.layers.LSTMLayer}
 
@@ -69,7 +68,7 @@ def main(arguments=None):
     print(f"compiled in {time.perf_counter() - start:.1f} s")
 
     start, test = time.perf_counter(), generate(random, 1000, longest)
-    for i in progress(range(steps), options.cell):
+    for i in range(steps):
         train(*generate(random, 64, longest))
         if (i + 1) % (steps // 10 or 1) == 0:
             print(f"step {i + 1:5}   squared error {evaluate(*test):.4f}   {time.perf_counter() - start:5.1f} s")

@@ -61,6 +61,45 @@ def test_char_rnn(example, tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()[-1]) <= 31  # what it wrote
 
 
+def test_char_rnn_says_what_is_wrong_with_a_text(example, tmp_path):
+    """Before it learns anything."""
+    main = example("char_rnn")
+    file = tmp_path / "text.txt"
+    for content, message in [
+        (b"", "has 0 characters: too few to learn from, it takes 640"),
+        (b"a few words", "has 11 characters"),
+        ("naïve ".encode("latin-1") * 200, "is no text in UTF-8: byte 2 does not fit"),
+    ]:
+        file.write_bytes(content)
+        with pytest.raises(SystemExit, match=f"text.txt {message}"):
+            main([str(file), "--steps", "small"])
+    with pytest.raises(SystemExit, match=r"cannot read .*missing.txt"):
+        main([str(tmp_path / "missing.txt")])
+    file.write_text("größer als 日本語 🙂\n" * 60, encoding="utf-8")
+    with pytest.raises(SystemExit, match="not in the text that was learned from: 'Q' 'q'"):
+        main([str(file), "--steps", "small", "--begin", "gqQr"])
+    with pytest.raises(SystemExit):
+        main(["--steps", "small", "--save", str(tmp_path / "missing" / "file.npz")])
+
+
+def test_numbers_of_characters_and_a_loss_in_windows(example):
+    program = example("char_rnn").__globals__
+    text = "größer als 日本語 🙂"
+    alphabet = sorted(set(text))
+    numbers = program["encode"](text, alphabet)
+    assert "".join(alphabet[i] for i in numbers) == text
+    calls = []
+
+    def evaluate(x, following):
+        assert (following[:, :-1] == x[:, 1:]).all()
+        calls.append(x.shape)
+        return x.mean()
+
+    loss = program["loss_of_text"](evaluate, np.arange(23), window=5, batch=3)
+    assert calls == [(3, 5), (1, 5)]
+    assert loss == np.arange(20).mean()
+
+
 @pytest.mark.parametrize("name", ["adding_problem", "sequence_labelling", "timeseries", "custom_cell"])
 def test_an_example_learns_something(name, example):
     example(name)(["--steps", "small"])  # asserts itself that it does
