@@ -425,9 +425,31 @@ def as_dim(value: Any) -> Dimension:
     if value.op is SIZE:
         return value.params["dim"]
     rule = _DIM_RULES.get(value.op.name)
-    if rule is not None:
+    if rule is not None and all(arg.dtype.kind in "iu" for arg in value.operands):
         return rule(*map(as_dim, value.operands))
+    if (number := _computed(value)) is not None:
+        return number
     return types.value_dim(value, value.name or f"{value.op.name}{value.serial}")
+
+
+def _computed(node: Node) -> int | None:
+    """The value of an integer scalar that is made of constants alone; None for others."""
+    values: dict[Node, Any] = {}
+    stack = [node]
+    while stack:
+        top = stack[-1]
+        if top.op in LEAVES or top.op is SIZE or "body" in top.params or isinstance(top.type, tuple):
+            return None
+        missing = [arg for arg in top.args if arg not in values]
+        if missing:
+            stack.extend(missing)
+        elif stack.pop() not in values:
+            try:
+                with np.errstate(all="ignore"):
+                    values[top] = top.op.reference(*(values[arg] for arg in top.operands), **top.params)
+            except errors.ScanjitError:  # as an index out of bounds: an error of the run, not of the size
+                return None
+    return int(values[node])
 
 
 _DIM_RULES: dict[str, Callable[..., Dimension]] = {
@@ -471,6 +493,11 @@ def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node
                 args = node.args if sizes else node.operands
                 stack.extend((arg, False) for arg in reversed(args) if arg not in seen)
     return order
+
+
+def is_closed(node: Node) -> bool:
+    """Whether a node depends on no leaf: made of constants and named sizes, it means the same in every graph."""
+    return not any(n.op in LEAVES for n in walk([node]))
 
 
 def replace(
@@ -611,9 +638,11 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
 
     What is made of constants and dimensions alone is not listed: it belongs to the graph. Nodes whose values are sizes
-    in the types of the inputs, or of what is listed, are."""
-    inputs, outputs = set(inputs), list(outputs)
-    outputs += [size for node in sorted(inputs, key=lambda n: n.serial) for size in node.args[node.arity :]]
+    in the types of the inputs, or of what is listed, are, however they are made: types outside and inside say the same
+    only if the size is one value."""
+    given = sorted(inputs, key=lambda n: n.serial)
+    inputs, outputs = set(given), list(outputs)
+    outputs += [size for node in given for size in dim_nodes({"type": node.type})]
     order = walk(outputs, inputs)
     depends: set[Node] = set()
     known: set[Node] = set()
@@ -630,8 +659,6 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     for node in outputs:
         if node not in depends and node not in known:
             free[node] = None
-    for node in list(free):
-        for size in dim_nodes({"type": node.type}):
-            if size not in inputs and any(n.op in LEAVES for n in walk([size])):
-                free[size] = None
+    for node in [*given, *free]:
+        free |= dict.fromkeys(size for size in dim_nodes({"type": node.type}) if size not in depends)
     return list(free)

@@ -24,8 +24,9 @@ def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
     result: list[Stage] = []
     known: dict[Node, None] = dict.fromkeys(leaves)
     sized = {node.dim_atom for node in leaves if node.dim_atom is not None}
+    shared = [node for outer in ir.walk(outputs, known) for node in _sizes_of_all_steps(outer)]
     while True:
-        order = ir.walk(outputs, known)
+        order = ir.walk([*shared, *outputs], known)
         ready: dict[Node, bool] = {}
         wanted: dict[Atom, Node] = {}
         for node in order:
@@ -51,10 +52,19 @@ def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
 
 
 def _value_atoms(node: Node) -> Iterator[Atom]:
-    """The computed sizes in a node's type and parameters (those inside the graph of a scan are its own)."""
+    """The computed sizes in a node's type and parameters. Those inside the graph of a scan are its own, except where
+    they are the same in all steps."""
     for atom in ir._atoms_of(node):
         if (atom.kind == "value" and any(atom is other.dim_atom for other in node.args)) or _in_type(node, atom):
             yield atom
+    yield from (size.dim_atom for size in _sizes_of_all_steps(node) if size.dim_atom is not None)
+
+
+def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
+    """What is computed in the graph of a scan from constants and sizes outside alone, and is a size there."""
+    if isinstance(node.params.get("body"), ir.Graph):
+        sizes = dict.fromkeys(atom.args[0]() for atom in ir._atoms_of(node) if atom.kind == "value")
+        yield from (size for size in sizes if ir.is_closed(size))
 
 
 def _in_type(node: Node, atom: Atom) -> bool:

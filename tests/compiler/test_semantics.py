@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.fuzz.check import Config
 
 MODES = ["reference", "emulate", "numba"]
 
@@ -320,3 +321,42 @@ def test_nested_loops(mode: str) -> None:
 
     gradients_agree(lambda x: sj.scan(outer, x, sj.constant(0.3)).sum(), [ROWS], mode, [("T", "N")])
     assert sj.function([xs], sj.scan(outer, xs, sj.constant(0.3)), mode=mode)(np.zeros((0, 4))).shape == (0,)
+
+
+# ---- sizes in a step -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, False], ids=["rewritten", "as written"])
+def rewriting(request: pytest.FixtureRequest) -> Iterator[None]:
+    with Config(rewrite=request.param).active():
+        yield
+
+
+def _three() -> sj.Node:
+    return sj.cast(sj.constant([1.2, 2.3]).sum(), "int64")
+
+
+@pytest.mark.usefixtures("rewriting")
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("size", [lambda xs: _three(), lambda xs: sj.cast(xs.shape[1] * 0.5, "int64") + 2])
+def test_a_size_that_is_computed_and_the_same_in_all_steps(
+    mode: str, size: Callable[[sj.Node], sj.Node], outside: bool
+) -> None:
+    """Made of constants and sizes alone, it needs no step to be known, and what relies on it is checked."""
+    xs = sj.matrix("xs")
+    made = sj.ones(size(xs)) * xs.sum() if outside else None
+    ys = sj.scan(lambda row, s: s + (row + (sj.ones(size(xs)) if made is None else made)).sum(), xs, sj.constant(0.0))
+    f = sj.function([xs], [ys, sj.grad(ys.sum(), xs)], mode=mode)
+    add = ROWS.sum() if outside else 1.0
+    close(f(ROWS)[0], np.cumsum((ROWS + add).sum(1)))
+    with pytest.raises(sj.ShapeError):
+        f(np.ones((5, 5)))
+
+
+def test_a_size_that_differs_from_step_to_step_is_refused() -> None:
+    xs = sj.matrix("xs")
+    ys = sj.scan(lambda row, s: s + row[: sj.cast(row.sum(), "int64")].sum(), xs, sj.constant(0.0))
+    close(sj.function([xs], ys, mode="reference")(np.ones((2, 3))), [3, 6])
+    for rewrite, words in ((False, "a size inside a step"), (True, "a size that differs")):
+        with Config(rewrite=rewrite).active(), pytest.raises(sj.NotSupportedError, match=words):
+            sj.function([xs], ys, mode="emulate")
