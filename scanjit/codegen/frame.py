@@ -35,6 +35,8 @@ SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary",
 """Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
 SYNC = Buffer(np.dtype("int64"), (32,), "temporary", "sync")
 """Where threads meet."""
+PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
+"""Not memory, but a number in the table: whether what is kept between calls is there already."""
 PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")
 """Where the ticks and runs of statements are added up."""
 

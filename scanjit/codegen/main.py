@@ -7,14 +7,14 @@ from the sizes of this call. Only what changes from step to step is computed her
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
-from scanjit.codegen.frame import PROFILE, SCRATCH, SCRATCH_BYTES, SYNC
+from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
-from scanjit.schedule.program import Blocks, Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.program import Blocks, Buffer, Nest, Pack, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "step", "stopped", "tick"])
@@ -24,8 +24,8 @@ OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", 
 @dataclass(frozen=True)
 class Generated:
     """All source of a program: `functions` in an order in which each comes after those that it calls; the last is the
-    main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions. `timed`
-    are the statements whose time is taken: the buffer `PROFILE` gets two numbers of each, the ticks and the runs."""
+    main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions.
+    `timed` are the statements whose time is taken: the buffer `PROFILE` gets two numbers of each, ticks and runs."""
 
     functions: list[Source]
     table: list[Buffer | Dimension]
@@ -37,12 +37,20 @@ class Generated:
         return self.functions[-1]
 
 
-def generate(program: Program, vector_bytes: int, label: str = "main", profile: bool = False) -> Generated:
-    """Generate the source of a program; with `profile`, it takes the time of each statement."""
+def generate(
+    program: Program,
+    vector_bytes: int,
+    label: str = "main",
+    profile: bool = False,
+    kept: Collection[Statement] = (),
+) -> Generated:
+    """Generate the source of a program; with `profile`, it takes the time of each statement. Those in `kept` are left
+    out in calls for which the entry `PREPARED` of the table is not 0."""
     table: dict[tuple[str, Buffer | Dimension], str] = {}
     functions: dict[str, Source] = {}
     timed: list[Nest | Pack] = []
     writer = _MainWriter(vector_bytes, table, functions, {}, timed if profile else None)
+    writer.kept = kept
     writer.statements(program.body, 0)
     main = writer.finished(label, [])
     return Generated([*functions.values(), main], [entry for _, entry in table], timed)
@@ -61,6 +69,7 @@ class _MainWriter:
     ) -> None:
         self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
         self.timed = timed
+        self.kept: Collection[Statement] = ()
         self.lines: list[str] = []
         self.shares: list[str] = []
         self._shared: dict[tuple[Dimension, int], tuple[str, str]] = {}
@@ -96,10 +105,18 @@ class _MainWriter:
                 self._loop(statement, depth)
             elif isinstance(statement, Blocks):
                 self._blocks(statement, depth)
-            elif self.timed is None:
-                self._single(statement, depth)
+            elif statement in self.kept:
+                self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
+                self._leaf(statement, depth + 1)
             else:
-                self._timed(statement, self.timed, depth)
+                self._leaf(statement, depth)
+
+    def _leaf(self, statement: Nest | Pack, depth: int) -> None:
+        """Run a statement that is no loop."""
+        if self.timed is None:
+            self._single(statement, depth)
+        else:
+            self._timed(statement, self.timed, depth)
 
     def _timed(self, statement: Nest | Pack, timed: list[Nest | Pack], depth: int) -> None:
         """Run a statement; the first thread adds up how long it took, waiting included, and how often it ran."""

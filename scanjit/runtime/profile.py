@@ -119,7 +119,7 @@ class TimedPart(Part):
         self._lock = threading.Lock()
 
     def _generate(self, name: str) -> Generated:
-        return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True)
+        return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True, kept=self.prepared)
 
     def _new_layout(self, sizes: dict[Atom, int]) -> Layout:
         layout = super()._new_layout(sizes)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
-from scanjit.codegen.frame import SCRATCH, STATUS, SYNC
-from scanjit.ir import Node, as_dim
+from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC
+from scanjit.ir import SHARED, Node
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime import threads
@@ -19,6 +20,7 @@ from scanjit.runtime.addresses import address
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
 from scanjit.schedule.parallel import worth
+from scanjit.schedule.prepared import prepared
 from scanjit.schedule.program import Buffer, Ref
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
@@ -47,8 +49,7 @@ class Executable:
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
         self.outputs, self.notes = rewritten.outputs[: len(outputs)], rewritten.notes
-        found = [as_dim(node) for node in rewritten.outputs[len(outputs) :]]
-        self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
+        self._checked = list(zip((node.dim_atom for node in sized), rewritten.outputs[len(outputs) :], strict=True))
         self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, rewritten.outputs)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
@@ -58,24 +59,14 @@ class Executable:
         values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
         sizes = dict(sizes)
         sizes |= {leaf.dim_atom: int(a) for leaf, a in values.items() if leaf.dim_atom is not None}
-        self._learn(sizes, values)
         left = runtime_sizes.check(self._conditions, sizes)
         for part in self.parts:
             results = part.run([values[leaf] for leaf in part.stage.leaves], sizes)
             values |= dict(zip(part.stage.outputs, results, strict=True))
             sizes |= {atom: int(values[node]) for atom, node in part.stage.values.items()}
-            self._learn(sizes, values)
+            sizes |= {atom: int(values[node]) for atom, node in self._checked if node in values and atom is not None}
             left = runtime_sizes.check(left, sizes)
         return [values[node] for node in self.outputs]
-
-    def _learn(self, sizes: dict[Atom, int], values: Mapping[Node, np.ndarray]) -> None:
-        """Add the sizes that conditions are about and that are known by now."""
-        for atom, dim in self._checked:
-            for other in types.atoms(dim):
-                if other.kind == "value" and (node := other.args[0]()) in values:
-                    sizes[other] = int(values[node])
-            if all(other in sizes for other in types.atoms(dim)):
-                sizes[atom] = types.evaluate(dim, sizes)
 
     @property
     def source(self) -> str:
@@ -87,6 +78,8 @@ class Executable:
         notes = [str(note) for note in self.notes]
         for part in self.parts:
             notes += [*part.program.notes, part.memory()]
+            kept = ", ".join(statement.label for statement in part.prepared)
+            notes += [f"{kept}: once for each value of the shared variables, not in every call"] if kept else []
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
 
     def inspect_asm(self) -> str:
@@ -107,16 +100,33 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 
 class Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
-    workspace and how large it is, the shapes of the buffers for results, where the results lie in them, and whether the
-    work is enough for several threads."""
+    workspace and how large it is, the part of the workspace that is kept between calls, the shapes of the buffers for
+    results, where the results lie in them, and whether the work is enough for several threads."""
 
     table: array[int]
     workspace: int
     temporaries: list[tuple[int, int]]
     sizes: list[int]
+    kept: list[tuple[int, int]]
     shapes: list[tuple[int, ...]]
     results: list[tuple[int, int, int, tuple[int, ...]]]
     large: bool
+
+
+class _Workspace:
+    """Memory for the temporaries of a call, and what is kept in it: for which places, from which shared values."""
+
+    __slots__ = ("kept", "memory", "values")
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+        self.kept: list[tuple[int, int]] | None = None
+        self.values: list[np.ndarray] = []
+
+    def holds(self, kept: list[tuple[int, int]], values: list[np.ndarray]) -> bool:
+        """Whether what is kept is there. Values are compared by identity: nobody writes to the array of a shared
+        variable, a new value is a new array (which this one, being referred to, cannot be mistaken for)."""
+        return self.kept == kept and all(map(operator.is_, self.values, values))
 
 
 class Part:
@@ -126,18 +136,21 @@ class Part:
         self.stage, self.mode = stage, mode
         machine = schedule.Machine(cpu.vector_bytes(), 32 if cpu.vector_bytes() == 64 else 16)
         self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
+        pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
+        self.prepared, self.kept = prepared(self.program, [buffer for leaf, buffer in pairs if leaf.op is SHARED])
+        self.shared = [i for i, (leaf, _) in enumerate(pairs) if leaf.op is SHARED]
         self.code = self._generate(name)
         self.lives = lifetimes(self.program)
         self._sort_table()
         self.simple = not any(atom.kind == "value" for atom in self.atoms)
         self._layouts: dict[tuple[int, ...], Layout] = {}
-        self._workspaces: list[np.ndarray] = []
+        self._workspaces: list[_Workspace] = []
         self.kernels: list[Any] = []
         if mode == "numba":
             self._load()
 
     def _generate(self, name: str) -> codegen.Generated:
-        return codegen.generate(self.program, cpu.vector_bytes(), name)
+        return codegen.generate(self.program, cpu.vector_bytes(), name, kept=self.prepared)
 
     def _sort_table(self) -> None:
         """Which entries of the table are what; and which sizes they depend on."""
@@ -145,12 +158,14 @@ class Part:
         self.inputs = [place.get(buffer) for buffer in self.program.inputs]
         self.out_buffers = list(dict.fromkeys(ref.buffer for ref in self.program.outputs))
         self.outputs = [place.get(buffer) for buffer in self.out_buffers]
-        self.lives = [life for life in self.lives if life.buffer in place]
+        kept = [Lifetime(buffer, -1, sys.maxsize) for buffer in self.kept if buffer in place]
+        self.lives = kept + [life for life in self.lives if life.buffer in place and life.buffer not in self.kept]
+        self.kept = [life.buffer for life in kept]
         if SCRATCH in place:
             self.lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
         self.temporary = [place[life.buffer] for life in self.lives]
         self.constants = [(i, b.data) for b, i in place.items() if b.data is not None]
-        self.status, self.sync = place.get(STATUS), place.get(SYNC)
+        self.status, self.sync, self.flag = place.get(STATUS), place.get(SYNC), place.get(PREPARED)
         dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
         dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
         dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
@@ -198,7 +213,8 @@ class Part:
         results = [self._result(ref, sizes) for ref in self.program.outputs]
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
         temporaries = list(zip(self.temporary, offsets, strict=True))
-        return Layout(table, total, temporaries, nbytes, shapes, results, worth(self.program, sizes))
+        kept = list(zip(offsets, nbytes, strict=True))[: len(self.kept)]
+        return Layout(table, total, temporaries, nbytes, kept, shapes, results, worth(self.program, sizes))
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
@@ -247,10 +263,15 @@ class Part:
             self._start(here, layout)
             return table[tail]
         workspace = self._take(layout.workspace)
-        base = -(-address(workspace) // ALIGNMENT) * ALIGNMENT
+        base = -(-address(workspace.memory) // ALIGNMENT) * ALIGNMENT
         for i, offset in layout.temporaries:
             table[i] = base + offset
+        if self.flag is not None:
+            values = [arrays[i] for i in self.shared]
+            table[self.flag] = workspace.holds(layout.kept, values)
         self._start(here, layout)
+        if self.flag is not None:
+            workspace.kept, workspace.values = layout.kept, values
         if len(self._workspaces) < KEPT_WORKSPACES:
             self._workspaces.append(workspace)
         return table[tail]
@@ -262,13 +283,15 @@ class Part:
         else:
             self._main(table, 0, 1)
 
-    def _take(self, nbytes: int) -> np.ndarray:
-        """A workspace for one call: one that an earlier call left, or new memory."""
+    def _take(self, nbytes: int) -> _Workspace:
+        """A workspace for one call: one that an earlier call left, or a new one; with so much memory."""
         try:
             workspace = self._workspaces.pop()
         except IndexError:
-            workspace = np.empty(0, np.uint8)
-        return workspace if workspace.size >= nbytes + ALIGNMENT else np.empty(nbytes + ALIGNMENT, np.uint8)
+            workspace = _Workspace()
+        if workspace.memory.size < nbytes + ALIGNMENT:
+            workspace.memory, workspace.kept = np.empty(nbytes + ALIGNMENT, np.uint8), None
+        return workspace
 
 
 __all__ = ["Executable", "Layout", "Part", "compile_program"]

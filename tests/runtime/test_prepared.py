@@ -1,0 +1,99 @@
+"""What depends on shared variables alone is computed once a value, and kept between calls."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+RNG = np.random.default_rng(0)
+FIRST = RNG.standard_normal((20, 24))
+
+
+@pytest.fixture(scope="module")
+def program():
+    """A product with the transpose of a shared weight, which is packed."""
+    w = sj.shared(FIRST, "w")
+    x = sj.matrix("x")
+    return w, sj.function([x], sj.tanh(x @ w.T), name="product")
+
+
+def runs_of_packs(f, *arrays) -> int:
+    """How often the packs of a timed function ran in one more call."""
+    sj.config.profile = True
+    try:
+        before = _packs(f) if f._profiled is not None else 0
+        f(*arrays)
+    finally:
+        sj.config.profile = False
+    return _packs(f) - before
+
+
+def _packs(f) -> int:
+    return sum(line.runs for part in f._profiled.parts for line in part.lines if line.label == "pack")
+
+
+def test_packed_once_a_value(program) -> None:
+    w, f = program
+    x = RNG.standard_normal((9, 24))
+    assert runs_of_packs(f, x) == 1
+    assert runs_of_packs(f, x) == 0
+    assert runs_of_packs(f, RNG.standard_normal((5, 24))) == 0  # the sizes of a call do not matter
+    w.set_value(2 * FIRST)
+    assert runs_of_packs(f, x) == 1
+    w.set_value(2 * FIRST)  # equal, but another array: nobody compares values
+    assert runs_of_packs(f, x) == 1
+
+
+def test_new_values_are_seen(program) -> None:
+    w, f = program
+    x = RNG.standard_normal((9, 24))
+    for scale in (1.0, 1.0, 0.5, -1.0):
+        w.set_value(scale * FIRST)
+        for rows in (9, 3, 9):
+            np.testing.assert_allclose(f(x[:rows]), np.tanh(x[:rows] @ (scale * FIRST).T), rtol=1e-9)
+
+
+def test_updates() -> None:
+    w, x = sj.shared(FIRST, "w"), sj.matrix("x")
+    f = sj.function([x], x @ w.T, updates={w: 0.5 * w})
+    given = RNG.standard_normal((9, 24))
+    for step in range(3):
+        np.testing.assert_allclose(f(given), given @ (0.5**step * FIRST).T, rtol=1e-9)
+
+
+def test_calls_at_the_same_time(program) -> None:
+    """Each sees one value of the variable, whatever was packed for the others."""
+    w, f = program
+    x = RNG.standard_normal((30, 24))
+    wanted = [np.tanh(x @ (scale * FIRST).T) for scale in (1.0, 0.25)]
+    wrong = []
+
+    def call() -> None:
+        for _ in range(50):
+            y = f(x)
+            if not any(np.allclose(y, possible) for possible in wanted):
+                wrong.append(y)
+
+    w.set_value(FIRST)
+    callers = [threading.Thread(target=call) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for i in range(40):
+        w.set_value((0.25 if i % 2 == 0 else 1.0) * FIRST)
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_inputs_and_checked_indices_are_not_kept() -> None:
+    w, i = sj.shared(FIRST, "w"), sj.shared(np.array([0, 1]), "i")
+    x = sj.matrix("x")
+    f = sj.function([x], x @ w[i].T)
+    given = RNG.standard_normal((4, 24))
+    np.testing.assert_allclose(f(given), given @ FIRST[[0, 1]].T)
+    i.set_value(np.array([0, 25]))
+    for _ in range(2):  # every call looks at the index, not only the first
+        with pytest.raises(sj.OutOfBoundsError):
+            f(given)
