@@ -170,6 +170,10 @@ class Glorot(_Scaled):
 class GlorotNormal(Glorot):
     """`Glorot` with the normal distribution.
 
+    Parameters
+    ----------
+    gain, c01b : as for `Glorot`
+
     Examples
     --------
     >>> from lasagne_like.init import GlorotNormal
@@ -183,6 +187,10 @@ class GlorotNormal(Glorot):
 
 class GlorotUniform(Glorot):
     """`Glorot` with the uniform distribution: bounds `+- gain * sqrt(6 / (fan_in + fan_out))`.
+
+    Parameters
+    ----------
+    gain, c01b : as for `Glorot`
 
     Examples
     --------
@@ -224,6 +232,10 @@ class He(_Scaled):
 class HeNormal(He):
     """`He` with the normal distribution.
 
+    Parameters
+    ----------
+    gain, c01b : as for `He`
+
     Examples
     --------
     >>> from lasagne_like.init import HeNormal
@@ -237,6 +249,10 @@ class HeNormal(He):
 
 class HeUniform(He):
     """`He` with the uniform distribution.
+
+    Parameters
+    ----------
+    gain, c01b : as for `He`
 
     Examples
     --------

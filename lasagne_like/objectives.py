@@ -116,6 +116,10 @@ def categorical_crossentropy(predictions: Any, targets: Any) -> sj.Node:
 def squared_error(a: Any, b: Any) -> sj.Node:
     """`(a - b)**2`, element by element.
 
+    Parameters
+    ----------
+    a, b : expressions or arrays
+
     Examples
     --------
     >>> import scanjit as sj
@@ -256,6 +260,14 @@ def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
 
 def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.Node:
     """Whether `p >= threshold` is what the targets (0 or 1) say, element by element. It has no gradient.
+
+    Parameters
+    ----------
+    predictions : expression
+        Probabilities.
+    targets : expression
+        0 or 1, of the same shape.
+    threshold : float
 
     Examples
     --------

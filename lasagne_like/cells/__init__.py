@@ -3,6 +3,7 @@
 from lasagne_like.cells.base import *  # noqa: F403
 from lasagne_like.cells.convlstm import *  # noqa: F403
 from lasagne_like.cells.gate import *  # noqa: F403
+from lasagne_like.cells.gated import *  # noqa: F403
 from lasagne_like.cells.gru import *  # noqa: F403
 from lasagne_like.cells.loop import *  # noqa: F403
 from lasagne_like.cells.lstm import *  # noqa: F403

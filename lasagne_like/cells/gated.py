@@ -26,6 +26,25 @@ class GatedCell(Cell):
         The number of units of each gate.
     **kwargs
         See `Cell`.
+
+    Examples
+    --------
+    A memory behind one gate:
+
+    >>> import lasagne_like as lasagne
+    >>> class Latch(lasagne.cells.GatedCell):
+    ...     def make_params(self, input_shape):
+    ...         gates = {"gate": lasagne.cells.Gate(), "new": lasagne.cells.Gate(nonlinearity=None)}
+    ...         self.add_gates(gates, self.num_inputs(input_shape), self.num_units)
+    ...
+    ...     def recur(self, z, h):
+    ...         gate, new = self.split(z + self.project_hidden(h))
+    ...         gate = self.nonlinearity_gate(gate)
+    ...         h = gate * h + (1 - gate) * new
+    ...         return h, h
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), Latch(5))
+    >>> layer.output_shape, layer.cell.W_hid_to_gate.shape
+    ((None, None, 5), (5, 5))
     """
 
     weight_norm = False
@@ -120,7 +139,24 @@ def _lengths(W: Any) -> Any:
 
 
 def layer_normed(z: Any, gain: Any, shift: Any, epsilon: float) -> Any:
-    """The rows of a matrix with mean 0 and variance 1, then scaled and shifted for each column."""
+    """The rows of a matrix with mean 0 and variance 1, then scaled and shifted for each column.
+
+    Parameters
+    ----------
+    z : expression
+        Its last axis is normalized.
+    gain, shift : expressions
+        One number for each column.
+    epsilon : float
+        Added to variances.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.cells import layer_normed
+    >>> sj.function([], layer_normed(sj.constant([[1.0, 3.0]]), 1.0, 0.5, 0.0), mode="reference")()
+    array([[-0.5,  1.5]])
+    """
     centred = z - sj.mean(z, axis=-1, keepdims=True)
     variance = sj.mean(centred * centred, axis=-1, keepdims=True)
     return centred / sj.sqrt(variance + epsilon) * gain + shift

@@ -13,7 +13,14 @@ __all__ = ["LSTM", "LSTMState"]
 
 
 class LSTMState(NamedTuple):
-    """The state of an LSTM: the memory cells, and what it gave last."""
+    """The state of an LSTM: the memory cells, and what it gave last.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import LSTM
+    >>> LSTM(5, num_proj=2).state_shape
+    LSTMState(cell=(5,), hid=(2,))
+    """
 
     cell: Any
     hid: Any

@@ -103,7 +103,14 @@ class S6(Cell):
 
 
 class MambaState(NamedTuple):
-    """The state of a Mamba block: the last inputs of its convolution, the earliest first, and that of its `S6`."""
+    """The state of a Mamba block: the last inputs of its convolution, the earliest first, and that of its `S6`.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import Mamba
+    >>> Mamba(num_states=4, width=3).build(5).state_shape
+    MambaState(window=(2, 10), ssm=(10, 4))
+    """
 
     window: Any
     ssm: Any

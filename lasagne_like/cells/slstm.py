@@ -13,7 +13,14 @@ __all__ = ["SLSTM", "SLSTMState"]
 
 
 class SLSTMState(NamedTuple):
-    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm both are scaled down by), last output."""
+    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm both are scaled down by), last output.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import SLSTM
+    >>> SLSTM(5).state_shape
+    SLSTMState(cell=(5,), norm=(5,), scale=(5,), hid=(5,))
+    """
 
     cell: Any
     norm: Any

@@ -16,10 +16,25 @@ __all__ = ["StepFunction", "step_function"]
 class StepFunction:
     """A compiled step: `output, state = step(x, state)`. Made by `step_function`.
 
+    Parameters
+    ----------
+    cell, mode, dtype, kwargs : what `step_function` is given
+
     Attributes
     ----------
     function : the compiled function: of the leaves of the input, then of the state; it returns those of the output,
         then those of the new state.
+
+    Examples
+    --------
+    Several starts in one batch:
+
+    >>> import numpy as np
+    >>> import lasagne_like as lasagne
+    >>> step = lasagne.cells.step_function(lasagne.cells.LSTM(5).build(3), mode="reference")
+    >>> output, state = step(np.ones((2, 3)), step.initial_state(batch=2))
+    >>> output.shape, state.cell.shape
+    ((2, 5), (2, 5))
     """
 
     def __init__(self, cell: Any, mode: Any, dtype: Any, kwargs: dict[str, Any]) -> None:

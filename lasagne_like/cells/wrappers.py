@@ -79,6 +79,19 @@ class Wrapper(Cell):
     ----------
     cell : Cell
     name : str, optional
+
+    Examples
+    --------
+    A cell that says less than the one inside:
+
+    >>> import lasagne_like as lasagne
+    >>> class Halved(lasagne.cells.Wrapper):
+    ...     def step(self, x, state):
+    ...         output, state = self.cell.step(x, state)
+    ...         return output / 2, state
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), Halved(lasagne.cells.GRU(5)))
+    >>> layer.output_shape, len(layer.get_params())
+    ((None, None, 5), 9)
     """
 
     def __init__(self, cell: Cell, name: str | None = None) -> None:

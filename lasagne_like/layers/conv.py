@@ -46,6 +46,11 @@ def conv_output_length(input_length: int | None, filter_size: int, stride: int, 
 def conv_input_length(output_length: int | None, filter_size: int, stride: int, pad: Any = 0) -> int | None:
     """The smallest length from which a convolution gives this one.
 
+    Parameters
+    ----------
+    output_length : int or None
+    filter_size, stride, pad : as for `conv_output_length`
+
     Examples
     --------
     >>> from lasagne_like.layers import conv_input_length

@@ -61,6 +61,11 @@ def _window(mode: str, size: Any, sizes: Sequence[Any]) -> slice:
 def autocrop_array_shapes(input_shapes: Sequence[Shape], cropping: Sequence[str | None] | None) -> list[Shape]:
     """The shapes that `autocrop` gives.
 
+    Parameters
+    ----------
+    input_shapes : sequence of tuples
+    cropping : as for `autocrop`
+
     Examples
     --------
     >>> from lasagne_like.layers import autocrop_array_shapes

@@ -270,6 +270,10 @@ def get_all_params(layer: Any, unwrap_shared: bool = True, **tags: bool) -> list
 def count_params(layer: Any, **tags: bool) -> int:
     """The number of numbers in all parameters that `get_all_params` gives.
 
+    Parameters
+    ----------
+    layer, **tags : as for `get_all_params`
+
     Examples
     --------
     >>> from lasagne_like.layers import DenseLayer, InputLayer, count_params
@@ -281,6 +285,10 @@ def count_params(layer: Any, **tags: bool) -> int:
 
 def get_all_param_values(layer: Any, **tags: bool) -> list[np.ndarray]:
     """Copies of the values of all parameters that `get_all_params` gives, in its order.
+
+    Parameters
+    ----------
+    layer, **tags : as for `get_all_params`
 
     Examples
     --------

@@ -4,7 +4,9 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,3 +34,31 @@ def test_everything_public_has_a_docstring(name: str) -> None:
         thing = getattr(module, public)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert thing.__doc__, f"{name}.{public}"
+
+
+def documented() -> list[tuple[str, Any]]:
+    """Every class and function that a public module lists, once."""
+    found = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for public in getattr(module, "__all__", ()):
+            thing = getattr(module, public)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                found[thing] = f"{thing.__module__}.{public}"
+    return [(label, thing) for thing, label in found.items()]
+
+
+@pytest.mark.parametrize(("label", "thing"), documented(), ids=lambda value: value if isinstance(value, str) else "")
+def test_docstrings_have_an_example_and_name_the_parameters(label: str, thing: Any) -> None:
+    """Examples run as doctests. Parameters are listed if there are several, those of the signature and no others."""
+    doc = inspect.getdoc(thing) or ""
+    assert "Examples\n--------" in doc and ">>> " in doc
+    own = list(inspect.signature(thing.__init__ if inspect.isclass(thing) else thing).parameters)
+    own = [name for name in own if name not in ("self", "args", "kwargs")]
+    if "Parameters\n----------\n" not in doc:
+        assert len(own) < 2 or issubclass(thing, tuple)
+        return
+    section = re.split(r"\n\n(?=\w+\n---)", doc.split("Parameters\n----------\n")[1])[0]
+    listed = re.findall(r"^(?!\s)([\w*, ]+?)(?= :|$)", section, re.MULTILINE)
+    names = [name.strip().lstrip("*") for line in listed for name in line.split(",")]
+    assert [name for name in names if name not in ("args", "kwargs")] == own
