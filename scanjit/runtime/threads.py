@@ -1,4 +1,9 @@
-"""Worker threads: asleep between calls, they run a program's main function together with the thread that calls it."""
+"""Worker threads: asleep between calls, they run a program's main function together with the thread that calls it.
+
+A signal (Ctrl-C) may raise an exception anywhere in the Python code of the calling thread. Once a worker is awake, the
+others must do their parts too: it waits for them where they meet. So what follows may be done twice without harm, is
+done again after an exception, and the exception is raised when all have finished.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,30 @@ from collections.abc import Callable
 from scanjit.config import config
 from scanjit.schedule.parallel import MOST_THREADS
 
+Job = tuple[Callable[..., None], int, int]
+"""The function, the address of its table, and the number of threads; each job is an object of its own."""
+
 
 class _Worker(threading.Thread):
-    """A thread that runs one job at a time."""
+    """A thread that runs one job at a time, each job once however often it is woken."""
 
     def __init__(self, number: int) -> None:
         super().__init__(name=f"scanjit-{number}", daemon=True)
         self.number = number
         self.wake, self.done = threading.Semaphore(0), threading.Semaphore(0)
-        self.job: tuple[Callable[..., None], int, int] | None = None
+        self.job: Job | None = None
+        self.finished: Job | None = None
         self.start()
 
     def run(self) -> None:
         while True:
             self.wake.acquire()
-            assert self.job is not None
-            function, table, threads = self.job
+            job = self.job
+            if job is None or job is self.finished:
+                continue
+            function, table, threads = job
             function(table, self.number, threads)
+            self.finished = job
             self.done.release()
 
 
@@ -38,33 +50,41 @@ class _Team:
 
     def run(self, function: Callable[..., None], table: int, threads: int) -> None:
         """`function(table, i, threads)` on as many threads, i = 0 on the caller's; on that alone if the team is
-        busy."""
+        busy. The function is compiled: it raises nothing."""
         if threads < 2 or not self.busy.acquire(blocking=False):
             function(table, 0, 1)
             return
         try:
             while len(self.workers) < threads - 1:
                 self.workers.append(_Worker(len(self.workers) + 1))
-            helpers = self.workers[: threads - 1]
-            for worker in helpers:
-                worker.job = (function, table, threads)
-                worker.wake.release()
-            function(table, 0, threads)
-            _wait(helpers)
+            _work(self.workers[: threads - 1], (function, table, threads))
         finally:
             self.busy.release()
 
 
-def _wait(workers: list[_Worker]) -> None:
-    """Wait for all, even if a signal interrupts it: until then they use the memory of the call."""
+def _work(workers: list[_Worker], job: Job) -> None:
+    """Do a job together with workers, whatever interrupts it."""
+    function, table, threads = job
     interrupt: BaseException | None = None
+    done: list[None] = []
+    while not done:
+        try:
+            for worker in workers:
+                worker.job = job
+                worker.wake.release()
+            done.extend(
+                map(function, (table,), (0,), (threads,))
+            )  # no signal comes between the call and the note of it
+        except BaseException as error:
+            interrupt = error
     for worker in workers:
         while True:
             try:
                 worker.done.acquire()
-                break
             except BaseException as error:
                 interrupt = error
+            if worker.finished is job:
+                break
     if interrupt is not None:
         raise interrupt
 

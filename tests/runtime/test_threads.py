@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import os
+import threading
 
 import numpy as np
 import pytest
 
 import scanjit as sj
 from scanjit.config import config
+from scanjit.runtime import threads as workers
 from scanjit.schedule import parallel
 
 
@@ -76,10 +78,8 @@ def test_after_a_fork(network):
 
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):
-    from scanjit.runtime import threads
-
     monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 1e12)
-    monkeypatch.setattr(threads, "run", lambda *_: pytest.fail("a small program was given to several threads"))
+    monkeypatch.setattr(workers, "run", lambda *_: pytest.fail("a small program was given to several threads"))
     run(network, 2, arguments(batch=3, hidden=9))
 
 
@@ -88,3 +88,41 @@ def test_the_setting_is_checked():
         config.threads = -1
     with pytest.raises(sj.errors.ArgumentError, match=r"config\.threads"):
         config.threads = "two"
+
+
+class Interrupted:
+    """Stands in for a semaphore of a worker: the first time, a signal comes right after the method named."""
+
+    def __init__(self, semaphore, method):
+        self.semaphore, self.method, self.left = semaphore, method, 1
+
+    def __getattr__(self, name):
+        def call():
+            getattr(self.semaphore, name)()
+            if name == self.method and self.left:
+                self.left -= 1
+                raise KeyboardInterrupt
+
+        return call
+
+
+@pytest.mark.parametrize("at, method", [("wake", "release"), ("done", "acquire")])
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_interrupt_leaves_no_worker_waiting_for_the_others(at, method, which):
+    """Between the first worker's waking and the end of the last: all parts are done, once, then it is raised."""
+    team, meeting, ran = workers._Team(), threading.Barrier(3), []
+
+    def work(table, number, count):
+        meeting.wait(timeout=20)
+        ran.append((table, number, count))
+
+    team.run(work, 1, 3)
+    worker = team.workers[which]
+    setattr(worker, at, Interrupted(getattr(worker, at), method))
+    with pytest.raises(KeyboardInterrupt):
+        team.run(work, 2, 3)
+    assert sorted(ran[3:]) == [(2, number, 3) for number in range(3)]
+    assert not team.busy.locked()
+    for table in (3, 4):
+        team.run(work, table, 3)
+        assert sorted(ran[-3:]) == [(table, number, 3) for number in range(3)]
