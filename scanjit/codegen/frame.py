@@ -89,6 +89,9 @@ class Frame:
         self.tile = nest.tile or Tile()
         self.lane = nest.space[-1] if nest.space and not self.tile.horizontal else None
         """The loop along which lanes run just now (in a horizontal reduction, the reduction's own)."""
+        self.columns = nest.space[-1] if nest.space and self.tile.horizontal and self.tile.vectors > 1 else None
+        """The loop of which several iterations are computed at a time, each with vectors of its own, where lanes run
+        along the reductions."""
         self.addresses: dict[tuple[Buffer, Dimension], str] = {}
         self.numbers: dict[Dimension, str] = {}
         self.function = Scope(None)
@@ -171,6 +174,8 @@ class Frame:
 
     def counter(self, loop: Loop, point: Point) -> str:
         """The counter of a loop, as text."""
+        if loop is self.columns:
+            return self.index[loop, point.vector]
         return self.index[loop, point.row if loop is self.tile.rows else 0]
 
     def depends(self, value: Value) -> frozenset[Loop]:
@@ -218,14 +223,14 @@ class Frame:
         if lane is None or access.strides.get(lane, 0) == 0:
             return text, 0
         apart = (1 if access.panel is lane else access.strides[lane]) * itemsize
-        if point.vector:
+        if point.vector and self.columns is None:
             text += f" + {self.size(point.vector * point.width * apart)}"
         return text, itemsize if point.width == 1 else apart
 
     def mask(self, point: Point) -> str | None:
         """The mask of a vector's lanes that exist; None where all do."""
         masks = self.masks[-1]
-        return None if masks is None or point.width == 1 else masks[point.vector]
+        return None if masks is None or point.width == 1 else masks[point.vector if self.columns is None else 0]
 
     def every(self, point: Point) -> str:
         """The mask of a vector's lanes that exist, in any case."""

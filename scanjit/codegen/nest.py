@@ -68,13 +68,17 @@ class NestWriter(ReductionWriter):
         """Write everything."""
         self.registers = {}
         for loop in self.nest.space:
-            if loop is not self.lane and loop is not self.tile.rows:
+            if loop not in (self.lane, self.tile.rows, self.columns):
                 name = self.fresh("i")
                 start, stop = self.bounds(loop)
                 self.push(f"for {name} in range({stop if start == '0' else f'{start}, {stop}'}):", loop, name)
         if self.lane is not None:
             self._lanes(self.lane)
         else:
+            if self.columns is not None:
+                self._blocked(self.columns, self.tile.vectors)
+            if self.tile.rows is not None:
+                self._blocked(self.tile.rows, self.tile.row_block)
             self._body()
         self.pop(1)
 
@@ -107,7 +111,7 @@ class NestWriter(ReductionWriter):
         if masked:
             self.masks[-1] = [self._head(lane, v) for v in range(self.tile.vectors)]
         if self.tile.rows is not None:
-            self._rows(self.tile.rows)
+            self._blocked(self.tile.rows, self.tile.row_block)
         self._body()
         self.pop(depth)
 
@@ -120,18 +124,18 @@ class NestWriter(ReductionWriter):
         self.scope.add(f"{mask} = head_x{lanes}({left})")
         return mask
 
-    def _rows(self, rows: Loop) -> None:
-        """The loop over blocks of rows. Rows beyond the last repeat it: they store the same values again."""
-        block, size = self.tile.row_block, rows.size
-        name = self.fresh("i")
-        start, stop = self.bounds(rows)
-        self.push(f"for {name} in range({start}, {stop}, {block}):", rows, name)
+    def _blocked(self, loop: Loop, block: int) -> None:
+        """The loop over blocks of rows (or columns). Those beyond the last repeat it: they store the same values
+        again."""
+        size, name = loop.size, self.fresh("i")
+        start, stop = self.bounds(loop)
+        self.push(f"for {name} in range({start}, {stop}, {block}):", loop, name)
         for r in range(1, block):
             if isinstance(size, int) and size % block == 0:
-                self.index[rows, r] = f"({name} + {r})"
+                self.index[loop, r] = f"({name} + {r})"
             else:
-                self.index[rows, r] = self.fresh("row")
-                self.scope.add(f"{self.index[rows, r]} = min({name} + {r}, {self.size(size - 1)})")
+                self.index[loop, r] = self.fresh("row")
+                self.scope.add(f"{self.index[loop, r]} = min({name} + {r}, {self.size(size - 1)})")
 
     def points(self) -> list[Point]:
         """The copies of the body: the rows and vectors of the register tile."""

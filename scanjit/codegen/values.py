@@ -37,7 +37,7 @@ class ValueWriter(Frame):
         loops = self.depends(value)
         level = self.level_of(loops)
         row = point.row if self.tile.rows in loops else 0
-        vector = point.vector if self.lane in loops else 0
+        vector = point.vector if (self.columns or self.lane) in loops else 0
         key = (value, row, vector, point.width)
         found = self.recall(level, key)
         if found is not None:
@@ -84,7 +84,7 @@ class ValueWriter(Frame):
         name = suffix(value.dtype, point.width)
         terms = [f"{self.counter(loop, point)}*{self.size(stride)}" for loop, stride in value.strides.items()]
         step = value.strides.get(self.lane, 0) if self.lane is not None else 0
-        if step != 0 and point.vector:
+        if step != 0 and point.vector and self.columns is None:
             terms.append(self.size(step * (point.vector * point.width)))
         if value.offset != 0 or not terms:
             terms.insert(0, self.size(value.offset))

@@ -56,7 +56,8 @@ def _described(nest: Nest) -> str:
     if nest.time is not None:
         text += f"{nest.time.size} steps inside; "
     if tile.horizontal:
-        return text + f"{tile.lanes} lanes along the reductions"
+        tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
+        return text + f"{tile.lanes} lanes along the reductions{tiles}"
     tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors" if tile.rows is not None else ""
     return text + f"{tile.lanes} lanes{tiles}"
 
@@ -159,6 +160,11 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
         return Tile(lanes=1 if positional else lanes, horizontal=True)
     if not nest.space:
         return Tile(lanes=1)
+    if reductions and nest.time is None and _thin(nest, reductions, lanes):
+        lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
+        rows = _row_loop(nest, reductions)
+        block, columns = _thin_blocks(nest, len(reductions), rows, machine)
+        return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     rows = _row_loop(nest, reductions)
     block, vectors = _blocks(len(reductions), rows, machine)
@@ -213,6 +219,21 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
 
 
+def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
+    """Whether the last loop of the space does not fill a vector, as it is the case for the gradient of small filters,
+    and lanes may run along longer sums of products: what these read is contiguous there."""
+    size = nest.space[-1].size
+    if not isinstance(size, int) or not 1 < size < lanes:
+        return False
+    for reduction in reductions:
+        factors, along = _factors(reduction), reduction.loops[-1]
+        if factors is None or (isinstance(along.size, int) and along.size <= size):
+            return False
+        if any(load.access.strides.get(along, 0) not in (0, 1) for load in factors):
+            return False
+    return True
+
+
 def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
     """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
     for loop in reversed(nest.space[:-1]):
@@ -247,6 +268,17 @@ def _blocks(reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, 
     while isinstance(rows.size, int) and block > 1 and block - 1 >= rows.size:
         block -= 1
     return block, vectors
+
+
+def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:
+    """(rows, columns) of the register tile where lanes run along reductions. Accumulators take most registers: each
+    vector of one operand then meets many of the other."""
+    size, many = nest.space[-1].size, machine.registers >= 32
+    assert isinstance(size, int)
+    least, most = (3, 5) if many else (2, 3)
+    columns = min(range(min(most, size), min(least, size) - 1, -1), key=lambda n: -(-size // n) * n)
+    block = 1 if rows is None else max(1, (24 if many else 8) // (columns * reductions))
+    return min(block, rows.size) if rows is not None and isinstance(rows.size, int) else block, columns
 
 
 # ---- packing -------------------------------------------------------------------------------------------------------
