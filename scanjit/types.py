@@ -28,7 +28,7 @@ _serial = itertools.count()
 class Atom:
     """What a dimension is a polynomial of; compared by identity."""
 
-    __slots__ = ("args", "kind", "name", "serial")
+    __slots__ = ("__weakref__", "args", "kind", "name", "serial")
 
     def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
         self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
@@ -57,7 +57,7 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "max": max,
 }
 _named: dict[str, Atom] = {}
-_calls: dict[tuple[Any, ...], Atom] = {}
+_calls: weakref.WeakValueDictionary[tuple[Any, ...], Atom] = weakref.WeakValueDictionary()
 _dims: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
 
 
