@@ -1,11 +1,7 @@
-"""Run the benchmarks: one thread each, whatever library computes."""
+"""Run the benchmarks, or report on them: see `python -m benchmarks --help`."""
 
-import os
 import sys
 
-for name in ("SCANJIT", "OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM", "NUMBA"):
-    os.environ[f"{name}_NUM_THREADS"] = "1"  # read when these libraries are loaded, so before any import
-
-from benchmarks.driver import main  # noqa: E402
+from benchmarks.driver import main
 
 sys.exit(main())

@@ -1,109 +1,180 @@
-"""The one driver: checks everybody, measures everybody, prints a table for each task."""
+"""The one driver: checks everybody, measures everybody, prints a table for each case.
+
+    python -m benchmarks lstm gru --peers torch,jax --threads 2 --json results.json
+    python -m benchmarks report results.json
+    python -m benchmarks environment pytensor
+
+Every engine runs in a process of its own, of its own interpreter if it needs one, and is stopped while others are
+timed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from benchmarks import limit, measure, report
-from benchmarks.cases import CASES
-from benchmarks.measure import Row, Table, Times
+from benchmarks import facts, memory, remote, report, startup, threads
+from benchmarks.case import Task
+from benchmarks.cases import all_cases, find
+from benchmarks.engines import PEERS, TITLES
+from benchmarks.measure import Contender, Effort, measured
+from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
-from benchmarks.task import Contender, Task, check, check_reference, wide
+
+GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers")
+"""What consists of cases; the other words of the command line measure something else than steady time."""
+WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; see `--help`."""
-    options = _parser().parse_args(arguments)
-    if options.plot:
-        report.check_matplotlib()
-    result = report.load(options.read) if options.read else _run(options)
-    if options.read:
-        print(report.markdown(result))
+    """The command line; see `--help`. Returns 1 if somebody's results were wrong."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["report"]:
+        return report.main(words[1:])
+    if words[:1] == ["environment"]:
+        for engine in words[1:]:
+            remote.make_environment(engine)
+        return 0
+    options = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
+    for word in options.words:
+        if word not in WORDS:
+            raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and report, environment")
+    result = _Run(options).run()
     if options.json:
         report.save(result, options.json)
-    if options.plot:
-        report.draw(result, options.plot)
-    return 0
+    return 1 if result.failed or any(row.failed for row in result.rows) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"which ({', '.join(CASES)}; default: all)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", metavar="WHAT", help=f"{', '.join(WORDS)}; default: all")
+    parser.add_argument("--peers", help=f"whom to compare with: some of {','.join(PEERS)} (default: all), or none")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each engine (default: all cores)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes and few rounds: to see that it works")
-    parser.add_argument("--rounds", type=int, help="rounds in which each contender has a turn (default 30)")
-    parser.add_argument("--no-fresh", action="store_true", help="do not measure cold compile and warm load")
-    parser.add_argument("--no-numba-peer", action="store_true", help="leave out the loops by hand for Numba")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only rows with this in their title")
+    parser.add_argument("--rounds", type=int, help="rounds in which everybody has a turn (default 11)")
+    parser.add_argument("--unroll-scan", action="store_true", help="scanjit without loops: unroll=True")
+    parser.add_argument("--python", action="append", default=[], metavar="ENGINE=PATH", help="an engine's interpreter")
+    parser.add_argument("--pytensor-python", metavar="PATH", help="PyTensor's interpreter")
     parser.add_argument("--mode", default="numba", help="scanjit's mode (default numba)")
-    parser.add_argument("--json", metavar="FILE", help="write all measurements")
-    parser.add_argument("--plot", metavar="FILE", help="draw them (.svg, .png); needs matplotlib")
-    parser.add_argument("--read", metavar="FILE", help="measure nothing: take what --json wrote")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements, for `report`")
     return parser
 
 
-def _run(options: argparse.Namespace) -> Report:
-    unknown = [name for name in options.cases if name not in CASES]
-    if unknown:
-        raise SystemExit(f"there is no case {unknown[0]!r}; there are {', '.join(CASES)}")
-    count = options.rounds or (3 if options.quick else 30)
-    seconds = 0.002 if options.quick else 0.05
-    result = Report(
-        report.facts(
-            f"{count} interleaved rounds of {seconds * 1e3:.0f} ms a contender; processor time: medians, quartiles"
-        )
-    )
-    if options.no_numba_peer:
-        result.skipped.append("the loops for Numba were left out, as asked")
-    if not measure.installed("torch"):
-        result.skipped.append("PyTorch is not installed: not compared")
-    print(report.markdown(result), flush=True)
-    for name in options.cases or CASES:
-        for task in CASES[name](options.quick).tasks(options.mode):
-            table = _measured(name, task, options, count, seconds)
-            print(report.table_text(table) + "\n", flush=True)
-            result.tables.append(table)
-    return result
+class _Run:
+    """One run of the driver."""
 
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.quick = options, options.quick
+        self.given = dict(pair.split("=", 1) for pair in options.python)
+        if options.pytensor_python:
+            self.given["pytensor"] = options.pytensor_python
+        self.effort = Effort(options.rounds or 3, 0.002) if self.quick else Effort(options.rounds or 11)
+        self.words = options.words or list(WORDS)
+        self.peers = self._peers()
+        self.result = Report(threads=options.threads)
 
-def _measured(name: str, task: Task, options: argparse.Namespace, count: int, seconds: float) -> Table:
-    """One task: checked, timed in rounds, and started from nothing."""
-    check_reference(task)
-    expected = task.reference(*wide(task.arguments))
-    contenders = [c for c in task.contenders if not (options.no_numba_peer and c.package == "numba")]
-    calls, rows = {}, []
-    for contender in contenders:
-        call = calls[contender.name] = _bound(contender, task)
-        rows.append(Row(contender.name, check(task, contender.name, call(), expected), Times()))
-    reached, work = _limit(task)
-    times = measure.rounds({**calls, "limit": reached}, count, seconds)
-    for row in rows:
-        row.times = times[row.contender]
-    pace = times["limit"].quartiles[1] / work
-    amount = task.flops or task.chain
-    table = Table(task.case, task.kind, task.title, pace * amount, _described(task, pace), task.flops, rows)
-    if not options.no_fresh:
-        for row in rows:
-            row.start = _start(name, task, row.contender, options)
-    return table
+    def _peers(self) -> list[str]:
+        """Those that were asked for; else all, in a quick run without PyTensor, which compiles for a minute."""
+        if self.options.peers is None:
+            return [*(peer for peer in PEERS if not (self.quick and peer == "pytensor")), "numba"]
+        named = [name for name in self.options.peers.split(",") if name not in ("", "none")]
+        unknown = set(named) - set(TITLES)
+        if unknown:
+            raise SystemExit(f"there is no peer {sorted(unknown)[0]!r}; there are {', '.join(PEERS)} and numba")
+        return named
 
+    def run(self) -> Report:
+        """Everything that was asked for."""
+        begin = time.perf_counter()
+        names = ["scanjit", *self.peers, *(["lasagne_like"] if "layers" in self.words else [])]
+        with remote.started(names, self.options.threads, self.given, self.result.skipped) as engines:
+            if "scanjit" not in engines:
+                raise SystemExit(f"scanjit does not start: {self.result.skipped['scanjit']}")
+            self.result.versions = {name: engine.hello["version"] for name, engine in engines.items()}
+            self.result.facts = facts.facts(self.options.threads, self.effort, self.quick)
+            print(report.head(self.result), flush=True)
+            for group in GROUPS:
+                if group in self.words:
+                    self._group(group, engines)
+            if "unroll" in self.words:
+                self._unroll(engines)
+            if "threads" in self.words:
+                self._threads(engines["scanjit"])
+            there = list(engines)
+        if "compile" in self.words:
+            self._compile(there)
+        if "memory" in self.words:
+            self._memory(there)
+        self.result.facts.append(f"the whole run took {(time.perf_counter() - begin) / 60:.1f} minutes")
+        print(report.tail(self.result), flush=True)
+        return self.result
 
-def _bound(contender: Contender, task: Task) -> Callable[[], list]:
-    function = contender.make()
-    return lambda: function(*task.arguments)
+    def _tasks(self, group: str) -> list[Task]:
+        tasks = [task for case in all_cases() if case.group == group for task in case.tasks(self.quick)]
+        return self._chosen(tasks)
 
+    def _chosen(self, tasks: Sequence[Task]) -> list[Task]:
+        """Those that were asked for, as they were asked for."""
+        own = [task for task in tasks if self.options.only in task.title]
+        return [replace(task, threads=self.options.threads, mode=self.options.mode) for task in own]
 
-def _limit(task: Task) -> tuple[Callable[[], None], int]:
-    dtype = str(task.arguments[0].dtype)
-    return limit.throughput(dtype) if task.flops else limit.latency(dtype)
+    def _group(self, group: str, engines: Mapping[str, Engine]) -> None:
+        changes = {"unroll": True} if self.options.unroll_scan else {}
+        everybody = [Contender("scanjit", "scanjit", changes)]
+        everybody += [Contender(name, name) for name in engines if name != "scanjit"]
+        for task in self._tasks(group):
+            row = measured(task, everybody, engines, self.effort)
+            print(report.row_text(row) + "\n", flush=True)
+            self.result.rows.append(row)
 
+    def _unroll(self, engines: Mapping[str, Engine]) -> None:
+        variants: dict[str, int | bool] = {"loop": False, "unroll=8": 8, "unroll=True": True}
+        everybody = [Contender(name, "scanjit", {"unroll": unroll}) for name, unroll in variants.items()]
+        for task in self._some("LSTM", "GARCH(1,1)"):
+            chosen = everybody if task.case.name == "LSTM" else everybody[:2]  # nobody writes out 100,000 steps
+            row = replace(measured(task, chosen, engines, self.effort), group="unroll")
+            print(report.row_text(row) + "\n", flush=True)
+            self.result.rows.append(row)
 
-def _described(task: Task, pace: float) -> str:
-    if task.flops:
-        return f"{task.flops / 1e9:.3g} GFLOP at {1e-9 / pace:.0f} GFLOP/s, the fma rate of the same rounds"
-    return f"{task.chain:,} fmas of which each needs the one before, {pace * 1e9:.2f} ns each in the same rounds"
+    def _threads(self, engine: Engine) -> None:
+        counts = tuple(dict.fromkeys((1, max(self.options.threads, 2))))
+        for task in self._some("LSTM", "GRU", "layer-norm LSTM", "selective scan (S6)", "minGRU"):
+            try:
+                self.result.scaling.append(threads.scaling(task, engine, counts, self.effort))
+            except EngineError as error:
+                self.result.failed[f"threads, {task.title}"] = str(error).splitlines()[0]
 
+    def _compile(self, engines: Sequence[str]) -> None:
+        repeats = 1 if self.quick else 3
+        compilers = [name for name in engines if name not in ("torch", "onnxruntime", "numba", "lasagne_like")]
+        for task in self._some("LSTM"):
+            self.result.starts += startup.starts(task, compilers, self.given, repeats, self.result.failed)
+            if "unroll" in self.words or not self.quick:
+                self.result.starts.append(
+                    startup.start(replace(task, unroll=True), "scanjit", self.given, 1, "unroll=True")
+                )
+        self.result.overhead = startup.overhead(self.given)
 
-def _start(name: str, task: Task, contender: str, options: argparse.Namespace) -> measure.Start:
-    print(f"{task.title}: {contender} in processes of its own", file=sys.stderr)
-    return measure.start(name, task.kind, contender, options.mode, options.quick, 1 if options.quick else 3)
+    def _memory(self, engines: Sequence[str]) -> None:
+        chosen = [name for name in engines if name in ("scanjit", "torch", "jax", "tensorflow")]
+        for task in self._some("LSTM"):
+            if task.gradient:
+                self.result.memories += memory.memories(task, chosen, self.given, self.result.failed)
+
+    def _some(self, *names: str) -> list[Task]:
+        """One row of each of these cases, forward and with gradient: of the LSTM the third, where all engines are in
+        their stride."""
+        found = []
+        for case in map(find, names):
+            sizes = case.quick if self.quick else case.sizes[2] if len(case.sizes) > 2 else case.sizes[0]
+            found += [Task(case, sizes, case.dtypes[0], gradient) for gradient in (False, True)]
+        return self._chosen(found)

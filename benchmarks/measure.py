@@ -1,151 +1,223 @@
-"""Measuring: rounds in which everybody has a turn, and processes that start from nothing.
-
-Times are processor time, which for one thread is the time that passes, less what other processes of the machine took.
-"""
+"""Measuring one task: everybody is checked, then has a turn in each round."""
 
 from __future__ import annotations
 
-import gc
-import importlib.util
-import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+import numpy as np
+
+from benchmarks.case import Task, Work, check
+from benchmarks.remote import Absent, Engine, EngineError
+from benchmarks.worker import task_data
+
+SLOW = 0.5
+"""Who takes longer than so many seconds for a call has few turns."""
+FEW = 3
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who computes a task: an engine, and what is special about its program."""
+
+    name: str
+    engine: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Times:
-    """Seconds a call, one number for each round: processor time, and time that passed."""
+    """What was measured of a contender: seconds of making it (with the compilation), of the first call, and of a call
+    in each round; `error` is its largest difference from the reference."""
 
-    used: list[float] = field(default_factory=list)
-    passed: list[float] = field(default_factory=list)
-
-    @property
-    def quartiles(self) -> tuple[float, float, float]:
-        """Of the processor time: a half of the rounds lay between the first and the last, the median is in between."""
-        if len(self.used) < 2:
-            return self.used[0], self.used[0], self.used[0]
-        low, middle, high = quantiles(self.used, n=4, method="inclusive")
-        return low, middle, high
-
-
-def rounds(calls: Mapping[str, Callable[[], object]], count: int, seconds: float) -> dict[str, Times]:
-    """Measure each call.
-
-    In every round each has a turn of about `seconds`, after a call that does not count and brings its data back into
-    the caches. Whoever begins changes from round to round.
-    """
-    repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
-    times = {name: Times() for name in calls}
-    names = list(calls)
-    gc.collect()
-    gc.disable()
-    try:
-        for turn in range(count):
-            for i in range(len(names)):
-                name = names[(turn + i) % len(names)]
-                call, n = calls[name], repeats[name]
-                call()
-                began, start = time.perf_counter(), time.process_time()
-                for _ in range(n):
-                    call()
-                used, passed = time.process_time() - start, time.perf_counter() - began
-                times[name].used.append(used / n)
-                times[name].passed.append(passed / n)
-    finally:
-        gc.enable()
-    return times
-
-
-def _repeats(call: Callable[[], object], seconds: float) -> int:
-    """How many calls fill a turn."""
-    call()
-    start = time.perf_counter()
-    call()
-    return max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
-
-
-@dataclass
-class Fresh:
-    """Seconds in processes of their own: imports, what happens before the first call, the first call."""
-
-    imports: float
+    error: float
     make: float
     first: float
-
-
-@dataclass
-class Start:
-    """A contender's first time in a process: with an empty cache, and with a full one."""
-
-    cold: Fresh
-    warm: Fresh
-
-
-def start(case: str, kind: str, contender: str, mode: str, quick: bool, repeats: int) -> Start:
-    """Run a contender in processes of its own, one after the other: each time with no cache, then with the cache that
-    this left. The medians of all."""
-    cold: list[Fresh] = []
-    warm: list[Fresh] = []
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-            for results in (cold, warm):
-                results.append(_fresh([case, kind, contender, mode, "quick" if quick else "full"], folder))
-    return Start(_medians(cold), _medians(warm))
-
-
-def _medians(results: list[Fresh]) -> Fresh:
-    return Fresh(*(median(getattr(r, name) for r in results) for name in ("imports", "make", "first")))
-
-
-def _fresh(arguments: list[str], cache: str) -> Fresh:
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "SCANJIT_CACHE_DIR": cache, "NUMBA_CACHE_DIR": cache}
-    command = [sys.executable, "-m", "benchmarks.fresh", *arguments]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return Fresh(**json.loads(done.stdout))
-
-
-@dataclass
-class Row:
-    """What was measured of a contender."""
-
-    contender: str
-    error: float
-    times: Times
-    start: Start | None = None
+    passed: list[float] = field(default_factory=list)
+    used: list[float] = field(default_factory=list)
 
     @property
     def steady(self) -> float:
         """Seconds a call: the median of the rounds."""
-        return self.times.quartiles[1]
+        return median(self.passed)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """Between them lay half of the rounds."""
+        if len(self.passed) < 2:
+            return self.steady, self.steady
+        low, _, high = quantiles(self.passed, n=4, method="inclusive")
+        return low, high
 
 
 @dataclass
-class Table:
-    """One task: its rows, and the time that the limit of the hardware allows (`rate`: GFLOP/s, if it is one)."""
+class Row:
+    """A task, measured. `limit` is the time that the hardware allows, None if no limit is known; `absent` says for each
+    contender that is not there why; `failed` those that gave wrong results or none."""
 
     case: str
+    group: str
     kind: str
-    title: str
-    limit: float
+    dtype: str
+    sizes: dict[str, int]
+    limit: float | None
     limited_by: str
-    flops: int
-    rows: list[Row] = field(default_factory=list)
+    scalar: bool
+    times: dict[str, Times] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
-    def row(self, contender: str) -> Row | None:
-        """The row of a contender, if there is one."""
-        return next((row for row in self.rows if row.contender == contender), None)
+    @property
+    def title(self) -> str:
+        """A name that says all."""
+        sizes = " ".join(f"{name}={value:,}" for name, value in self.sizes.items())
+        return f"{self.case}, {self.kind}: {sizes}, {self.dtype}"
 
 
-def installed(package: str) -> bool:
-    """Whether a package is there, without importing it."""
-    return importlib.util.find_spec(package) is not None
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int = 11
+    seconds: float = 0.04
+
+
+def measured(task: Task, contenders: Sequence[Contender], engines: Mapping[str, Engine], effort: Effort) -> Row:
+    """Check and time all contenders whose engine is running; `scanjit`'s worker also measures the limit."""
+    row = Row(task.case.name, task.case.group, task.kind, task.dtype, task.sizes, None, "", task.case.scalar)
+    chosen = [c for c in contenders if c.engine in engines and c.engine in task.case.make]
+    for c in contenders:
+        if c.engine in engines and c.engine in task.case.absent:
+            row.absent[c.name] = task.case.absent[c.engine]
+    ready = _prepared(task, chosen, engines, row)
+    limits = _limits(task, engines.get("scanjit")) if ready else {}
+    turns = [(c.name, engines[c.engine]) for c in ready] + [(key, engines["scanjit"]) for key in limits]
+    paces = _rounds(turns, effort, row)
+    _set_limit(row, task.work(), {key: median(paces[key]) / amount for key, amount in limits.items()})
+    for engine in {c.engine for c in chosen}:
+        try:
+            engines[engine].ask("drop")
+        except EngineError as error:
+            row.failed.setdefault(engine, str(error))
+    return row
+
+
+def _prepared(task: Task, chosen: Sequence[Contender], engines: Mapping[str, Engine], row: Row) -> list[Contender]:
+    """Those whose programs were made and gave right results. All engines compile at once, each one program at a time,
+    while the reference is computed."""
+    made: dict[str, dict[str, Any]] = {}
+    waiting = list(chosen)
+    while waiting:
+        batch = {c.engine: c for c in reversed(waiting)}
+        waiting = [c for c in waiting if c not in batch.values()]
+        sent = [c for c in batch.values() if _tried(row, c, lambda c: _send(task, c, engines[c.engine])) is not None]
+        expected = _expected(task)
+        for c in sent:
+            answer = _tried(row, c, lambda c: engines[c.engine].receive())
+            if answer is not None:
+                made[c.name] = answer
+    ready = []
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        path = str(Path(folder) / "results.npz")
+        for c in chosen:
+            if c.name in made:
+                times = _tried(row, c, lambda c: _checked(task, c, engines[c.engine], path, expected))
+                if times is not None:
+                    row.times[c.name] = replace(times, make=made[c.name]["seconds"])
+                    ready.append(c)
+    return ready
+
+
+def _tried(row: Row, c: Contender, order: Callable[[Contender], Any]) -> Any:
+    """What the order gives; None, and an entry in the row, if the contender cannot do it or fails."""
+    try:
+        return order(c)
+    except Absent as reason:
+        row.absent[c.name] = str(reason)
+    except (EngineError, AssertionError) as error:
+        print(f"{row.title}: {c.name} FAILED: {error}", file=sys.stderr)
+        row.failed[c.name] = str(error).splitlines()[0]
+    return None
+
+
+def _send(task: Task, c: Contender, engine: Engine) -> bool:
+    engine.send("make", key=c.name, case=task.case.name, task=task_data(replace(task, **c.changes)))
+    return True
+
+
+def _checked(task: Task, c: Contender, engine: Engine, path: str, expected: list[np.ndarray]) -> Times:
+    first = engine.ask("first", key=c.name, path=path)
+    return Times(check(task, c.name, _read(path), expected), 0.0, first["seconds"])
+
+
+_known: dict[str, list[np.ndarray]] = {}
+"""The reference's results of the row that was computed last, by its title with gradient."""
+
+
+def _expected(task: Task) -> list[np.ndarray]:
+    """What the reference says, computed once for the value alone and with gradient."""
+    full = replace(task, gradient=True)
+    if full.title not in _known:
+        _known.clear()
+        _known[full.title] = full.expected()
+    return _known[full.title] if task.gradient else _known[full.title][:1]
+
+
+def _read(path: str) -> list[np.ndarray]:
+    with np.load(path) as data:
+        return [data[f"arr_{i}"] for i in range(len(data.files))]
+
+
+def _rounds(turns: Sequence[tuple[str, Engine]], effort: Effort, row: Row) -> dict[str, list[float]]:
+    """Seconds a call of everybody, in each round; who begins changes from round to round. Slow ones have few turns."""
+    found: dict[str, list[float]] = {name: [] for name, _ in turns}
+    for turn in range(effort.rounds):
+        for i in range(len(turns)):
+            name, engine = turns[(turn + i) % len(turns)]
+            if len(found[name]) >= FEW and median(found[name]) > SLOW:
+                continue
+            answer = engine.ask("time", key=name, seconds=effort.seconds)
+            found[name].append(answer["passed"])
+            if name in row.times:
+                row.times[name].passed.append(answer["passed"])
+                row.times[name].used.append(answer["used"])
+    return found
+
+
+# ---- the limit -------------------------------------------------------------------------------------------------------
+
+
+def _limits(task: Task, engine: Engine | None) -> dict[str, float]:
+    """The kernels that show what the hardware can do, by key, with the amounts that they do."""
+    work = task.work()
+    if engine is None:
+        return {}
+    orders = {
+        "flops": (work.flops, "throughput", [task.dtype, task.threads]),
+        "stream": (work.stream, "stream", [task.dtype, task.threads, int(work.footprint)]),
+        "chain": (work.chain, "latency", [task.dtype, task.threads]),
+    }
+    return {
+        key: engine.ask("limit", key=key, name=name, arguments=arguments)["amount"]
+        for key, (amount, name, arguments) in orders.items()
+        if amount
+    }
+
+
+def _set_limit(row: Row, work: Work, paces: Mapping[str, float]) -> None:
+    """The slowest of what has to be done, at the paces that were measured (seconds for one of each)."""
+    if not paces:
+        return
+    seconds = {key: getattr(work, key) * pace for key, pace in paces.items()}
+    worst = max(seconds, key=lambda key: seconds[key])
+    row.limit = seconds[worst]
+    row.limited_by = {
+        "flops": lambda: f"{work.flops / 1e9:.3g} GFLOP at {1e-9 / paces[worst]:.0f} GFLOP/s",
+        "stream": lambda: f"{work.stream / 1e6:.3g} MB from the caches at {1e-9 / paces[worst]:.0f} GB/s",
+        "chain": lambda: f"{work.chain:,.0f} fmas, each after the one before, at {paces[worst] * 1e9:.2f} ns",
+    }[worst]()

@@ -1,123 +1,56 @@
-"""Results as Markdown, as JSON and back, and as a picture."""
+"""Results as JSON and back, and as Markdown."""
 
 from __future__ import annotations
 
-import importlib
+import argparse
 import json
-import os
-import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from benchmarks.measure import Fresh, Row, Start, Table, Times, installed
+from benchmarks.engines import TITLES
+from benchmarks.measure import Row, Times
+from benchmarks.memory import Memory
+from benchmarks.startup import Start
+from benchmarks.targets import Target, best_peer, fraction, ratio, targets
+from benchmarks.threads import Scaling
 
-PEER = "Numba loop"
-"""Whom the last column compares with."""
+RESULTS = Path(__file__).absolute().parent / "RESULTS.md"
 
 
 @dataclass
 class Report:
-    """All that was measured, where, and what was left out."""
+    """All that was measured, where, and what was left out and why."""
 
-    facts: list[str]
-    tables: list[Table] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-
-
-def facts(note: str) -> list[str]:
-    """Versions and the machine."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    import scanjit
-    from scanjit.simd import cpu
-
-    versions = [f"scanjit {scanjit.__version__}", f"Python {platform.python_version()}"]
-    for package in ("numpy", "numba", "llvmlite", "scipy", "torch"):
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return [
-        ", ".join(versions),
-        f"{_cpu()}, vectors of {cpu.vector_bytes()} bytes, {platform.system()} {platform.machine()}; one thread each",
-        note,
-        f"load of the machine at the start: {_load()}",
-    ]
+    threads: int
+    facts: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    scaling: list[Scaling] = field(default_factory=list)
+    overhead: float | None = None
 
 
-def _load() -> str:
-    """How many processes wanted to run in the last minute."""
-    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "not known"
+def main(arguments: Sequence[str]) -> int:
+    """`python -m benchmarks report results.json ...`: the Markdown of one or several runs, and maybe a picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks report", description=main.__doc__)
+    parser.add_argument("files", nargs="+", metavar="JSON", help="what --json wrote")
+    parser.add_argument("--output", default=str(RESULTS), help="the file to write (default benchmarks/RESULTS.md)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the first run (.svg, .png); needs matplotlib")
+    options = parser.parse_args(arguments)
+    reports = [load(path) for path in options.files]
+    Path(options.output).write_text(markdown(reports), encoding="utf-8")
+    print(f"wrote {options.output}")
+    if options.plot:
+        from benchmarks import picture
 
-
-def _cpu() -> str:
-    """The name of the processor, and what LLVM calls it; clouds often tell only half of the first."""
-    from llvmlite import binding
-
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
-    return f"{name} ({binding.get_host_cpu_name()}), {os.cpu_count()} cores"
-
-
-# ---- Markdown --------------------------------------------------------------------------------------------------------
-
-
-def markdown(report: Report) -> str:
-    """The whole report."""
-    parts = ["\n".join(f"- {fact}" for fact in [*report.facts, *report.skipped])]
-    parts += [table_text(table) for table in report.tables]
-    return "\n\n".join(parts) + "\n"
-
-
-def table_text(table: Table) -> str:
-    """One table. Columns in which nothing was measured are left out."""
-    peer = table.row(PEER)
-    columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("", lambda row: row.contender),
-        ("steady, ms", lambda row: _ms(row.steady)),
-        ("quartiles", lambda row: f"{_ms(row.times.quartiles[0])}–{_ms(row.times.quartiles[2])}"),
-        ("passed, ms", lambda row: _ms(median(row.times.passed))),
-        ("GFLOP/s", lambda row: f"{table.flops / row.steady / 1e9:.0f}" if table.flops else ""),
-        ("of the limit", lambda row: f"{table.limit / row.steady:.2f}"),
-        (f"× {PEER}", lambda row: f"{peer.steady / row.steady:.2f}" if peer else ""),
-        ("imports, s", lambda row: f"{row.start.warm.imports:.2f}" if row.start else ""),
-        ("cold compile, s", lambda row: f"{row.start.cold.make:.2f}" if row.start else ""),
-        ("warm load, s", lambda row: f"{row.start.warm.make:.2f}" if row.start else ""),
-        ("first call, ms", lambda row: _ms(row.start.warm.first) if row.start else ""),
-        ("error", lambda row: f"{row.error:.0e}"),
-    ]
-    cells = [[text(row) for row in table.rows] for _, text in columns]
-    kept = [i for i, column in enumerate(cells) if any(column)]
-    lines = [[columns[i][0] for i in kept], ["---", *["---:"] * (len(kept) - 1)]]
-    lines += [[cells[i][n] for i in kept] for n in range(len(table.rows))]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(kept))]
-    rows = ["| " + " | ".join(_padded(line, widths)) + " |" for line in lines]
-    return "\n".join([f"### {table.title}", "", f"Limit: {_ms(table.limit)} ms, {table.limited_by}.", "", *rows])
-
-
-def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    first, *rest = zip(line, widths, strict=True)
-    return [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
-
-
-def _ms(seconds: float) -> str:
-    """Milliseconds, three digits."""
-    value = seconds * 1e3
-    return (
-        f"{value:.3f}"
-        if value < 1
-        else f"{value:.2f}"
-        if value < 10
-        else f"{value:.1f}"
-        if value < 100
-        else f"{value:.0f}"
-    )
+        picture.draw(reports[0], options.plot)
+        print(f"wrote {options.plot}")
+    return 0
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -131,60 +64,154 @@ def save(report: Report, path: str) -> None:
 def load(path: str) -> Report:
     """What `save` wrote."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
-    return Report(data["facts"], [_table(table) for table in data["tables"]], data["skipped"])
+    parts: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "rows": _row,
+        "starts": lambda entry: Start(**entry),
+        "memories": lambda entry: Memory(**entry),
+        "scaling": lambda entry: Scaling(**entry),
+    }
+    return Report(**{key: [parts[key](e) for e in value] if key in parts else value for key, value in data.items()})
 
 
-def _table(data: dict[str, Any]) -> Table:
-    rows = []
-    for row in data.pop("rows"):
-        start, times = row.pop("start"), Times(**row.pop("times"))
-        fresh = start and Start(*(Fresh(**start[name]) for name in ("cold", "warm")))
-        rows.append(Row(**row, times=times, start=fresh))
-    return Table(**data, rows=rows)
+def _row(data: dict[str, Any]) -> Row:
+    return Row(**{**data, "times": {name: Times(**times) for name, times in data["times"].items()}})
 
 
-# ---- the picture -----------------------------------------------------------------------------------------------------
-
-_COLOURS = {"scanjit": "#1b6ca8", "Numba loop": "#d9822b", "NumPy loop": "#8a8a8a"}
+# ---- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def check_matplotlib() -> None:
-    """SystemExit with what to do, unless the picture can be drawn."""
-    if not installed("matplotlib"):
-        raise SystemExit("the picture needs matplotlib: pip install 'scanjit[docs]'")
+def markdown(reports: Sequence[Report]) -> str:
+    """The whole file: the targets of each run, then its tables."""
+    parts = ["# Results", _INTRODUCTION]
+    for report in reports:
+        parts += [f"## Targets, {_threads(report)}", head(report), targets_text(report)]
+    for report in reports:
+        parts += [f"## Measurements, {_threads(report)}", tail(report, "###"), *map(row_text, report.rows)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def draw(report: Report, path: str) -> None:
-    """Bars: how often each computes a task in the time in which the loop for Numba does it once."""
-    cases = list(dict.fromkeys(table.case for table in report.tables))
-    kinds = list(dict.fromkeys(table.kind for table in report.tables))
-    size = (1.2 + 3.9 * len(cases), 0.9 + 1.75 * len(kinds))
-    figure = importlib.import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(len(kinds), len(cases), squeeze=False, sharey=True)
-    for table in report.tables:
-        _panel(axes[kinds.index(table.kind)][cases.index(table.case)], table)
-    figure.suptitle(f"Speed of one core: {PEER} = 1, longer is faster", fontsize=11)
-    with importlib.import_module("matplotlib").rc_context({"svg.fonttype": "none", "svg.hashsalt": "scanjit"}):
-        figure.savefig(path, **({"metadata": {"Date": None}} if path.endswith(".svg") else {}))
+_INTRODUCTION = """\
+Written by `python -m benchmarks report`. Times are of one call with everything it needs: with gradient, the value and
+the gradients of the inputs and all weights, from weights that are new (packing them is part of the call). All engines
+compute from the same arrays; their results were compared with a plain loop in float64 before anything was timed.
+*Speed* is how often scanjit computes a row in the time of the fastest peer. *Of the limit* is the part of what the
+processor's multiply-add units (or its caches, or the latency of an fma) allow, measured in the same rounds. A loop that
+was written by hand for Numba is shown where there is one, and is no peer."""
 
 
-def _panel(axes: Any, table: Table) -> None:
-    peer = table.row(PEER)
-    unit = peer.steady if peer else table.limit
-    rows = table.rows[::-1]
-    speeds = [unit / row.steady for row in rows]
-    colours = [next(c for name, c in _COLOURS.items() if row.contender.startswith(name)) for row in rows]
-    axes.barh([row.contender for row in rows], speeds, color=colours, height=0.72)
-    axes.set_title(table.title.partition(", float")[0], fontsize=9)
-    if table.flops:
-        axes.axvline(unit / table.limit, color="black", linestyle=":", linewidth=1)
-        axes.text(unit / table.limit, -0.42, " fma limit", fontsize=7, ha="left", va="center")
-    longest = max([*speeds, unit / table.limit if table.flops else 0])
-    axes.set_xlim(0, longest * 1.12)
-    for i, (row, speed) in enumerate(zip(rows, speeds, strict=True)):
-        text = f" {speed:.{1 if speed >= 1 else 2}f}×  {_ms(row.steady)} ms "
-        inside = speed > longest / 3
-        style = {"ha": "right", "color": "white"} if inside else {"ha": "left"}
-        axes.text(speed, i, text, fontsize=7, va="center", **style)
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+def _threads(report: Report) -> str:
+    return f"{report.threads} thread{'s' * (report.threads > 1)}"
+
+
+def head(report: Report) -> str:
+    """Where and with what."""
+    versions = ", ".join(f"{TITLES[name]} {version}".strip() for name, version in report.versions.items())
+    lines = [versions, *report.facts]
+    lines += [f"{TITLES[name]}: left out, {reason}" for name, reason in report.skipped.items()]
+    lines += [f"FAILED: {name}: {reason}" for name, reason in report.failed.items()]
+    lines += [f"FAILED: {row.title}: {who}: {reason}" for row in report.rows for who, reason in row.failed.items()]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def targets_text(report: Report) -> str:
+    """The targets as a table, then the rows that miss them."""
+    verdicts = {True: "met", False: "**missed**", None: "not measured"}
+
+    def line(target: Target) -> list[str]:
+        return [target.what, target.wanted, target.measured, verdicts[target.met]]
+
+    parts = [table(["target", "wanted", "measured", ""], [line(target) for target in targets(report)])]
+    compared = [row for row in report.rows if ratio(row) is not None]
+    if compared:
+        parts.append(table(["row", "best peer", "speed", "of the limit"], [_summary(row) for row in compared]))
+    return "\n\n".join(parts)
+
+
+def _summary(row: Row) -> list[str]:
+    peer, speed, part = best_peer(row), ratio(row), fraction(row)
+    return [row.title, TITLES[peer or ""], f"{speed:.2f}x", "" if part is None else f"{part:.2f}"]
+
+
+def row_text(row: Row) -> str:
+    """One row as a table of its contenders. Columns in which nothing was measured are left out."""
+    peer = best_peer(row)
+    columns: list[tuple[str, Callable[[Times], str]]] = [
+        ("steady, ms", lambda times: ms(times.steady)),
+        ("quartiles", lambda times: "–".join(map(ms, times.quartiles))),
+        ("of the limit", lambda times: f"{row.limit / times.steady:.2f}" if row.limit else ""),
+        ("speed", lambda times: f"{row.times[peer].steady / times.steady:.2f}" if peer else ""),
+        ("make, s", lambda times: f"{times.make:.2f}"),
+        ("first call, ms", lambda times: ms(times.first)),
+        ("error", lambda times: f"{times.error:.0e}"),
+    ]
+    timed = {name: times for name, times in row.times.items() if times.passed}
+    kept = [column for column in columns if any(column[1](times) for times in timed.values())]
+    lines = [[TITLES.get(name, name), *(text(times) for _, text in kept)] for name, times in timed.items()]
+    parts = [f"### {row.title}"]
+    if row.limit:
+        parts.append(f"Limit: {ms(row.limit)} ms, {row.limited_by}.")
+    parts.append(table(["", *(name for name, _ in kept)], lines))
+    notes = [f"{TITLES.get(name, name)}: {reason}" for name, reason in row.absent.items()]
+    notes += [f"{TITLES.get(name, name)} FAILED: {reason}" for name, reason in row.failed.items()]
+    return "\n\n".join([*parts, *(["; ".join(notes) + "."] if notes else [])])
+
+
+def tail(report: Report, level: str = "###") -> str:
+    """What is no row: starting, memory, threads."""
+    parts = []
+    if report.starts:
+        columns = ["", "imports, s", "cold, s", "first call, ms", "warm, s", "first call, ms", "trace, s", "rewrite, s"]
+        parts.append(f"{level} Before the first call: an empty cache, then a second process")
+        parts.append(table(columns, map(_start, report.starts)))
+    if report.overhead is not None:
+        parts.append(f"A call of a compiled function of one number takes {report.overhead * 1e6:.1f} us.")
+    if report.memories:
+        columns = ["", "", "growth, MB", "of it results", "traces needed", "growth without results / traces"]
+        parts += [f"{level} Memory of the first call", table(columns, map(_memory, report.memories))]
+    if report.scaling:
+        counts = list(dict.fromkeys(count for entry in report.scaling for count in entry.seconds))
+        columns = ["", *(f"{count} thread(s), ms" for count in counts), "results"]
+        parts += [f"{level} Threads", table(columns, (_scaling(entry, counts) for entry in report.scaling))]
+    return "\n\n".join(parts)
+
+
+def _memory(memory: Memory) -> list[str]:
+    sizes = (f"{size / 1e6:.1f}" for size in (memory.peak, memory.results, memory.traces))
+    return [TITLES[memory.engine], memory.title, *sizes, f"{memory.ratio:.2f}"]
+
+
+def _scaling(entry: Scaling, counts: Sequence[str]) -> list[str]:
+    verdict = "identical" if entry.identical else "**different**"
+    return [entry.title, *(ms(entry.seconds[count]) for count in counts), verdict]
+
+
+def _start(start: Start) -> list[str]:
+    name = f"{TITLES[start.engine]}{', ' + start.variant if start.variant else ''}: {start.case}, {start.kind}"
+    more = ["" if value is None else f"{value:.3f}" for value in (start.trace, start.rewrite)]
+    return [
+        name,
+        f"{start.imports:.2f}",
+        f"{start.cold:.2f}",
+        ms(start.cold_first),
+        f"{start.warm:.2f}",
+        ms(start.warm_first),
+        *more,
+    ]
+
+
+def table(columns: Sequence[str], lines: Iterable[list[str]]) -> str:
+    """A table in Markdown, laid out to be read as text too."""
+    rows = [list(columns), ["---", *["---:"] * (len(columns) - 1)], *lines]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    return "\n".join("| " + " | ".join(_padded(row, widths)) + " |" for row in rows)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    first, *rest = zip(row, widths, strict=True)
+    return [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds, three digits."""
+    value = seconds * 1e3
+    return f"{value:.{3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0}f}"

@@ -2,65 +2,223 @@
 
 import importlib.util
 import json
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import measure
-from benchmarks.cases import CASES
-from benchmarks.driver import main
-from benchmarks.task import check, check_reference, wide
+from benchmarks import report, tape
+from benchmarks.case import Task, check
+from benchmarks.cases import all_cases, find
+from benchmarks.driver import WORDS, main
+from benchmarks.engines import PACKAGES, PEERS
+from benchmarks.measure import Row, Times
+from benchmarks.memory import Memory
+from benchmarks.remote import Absent, Engine, EngineError, interpreter
+from benchmarks.report import Report
+from benchmarks.startup import Start
+from benchmarks.targets import best_peer, fraction, ratio, targets
+from benchmarks.threads import Scaling
+from benchmarks.worker import task_data
 
-TASKS = [(name, kind) for name in CASES for kind in ("forward", "gradient")]
+TASKS = [task for case in all_cases() for task in case.tasks(True)]
+NAMES = [f"{task.case.name}, {task.kind}" for task in TASKS]
 
 
-@pytest.mark.parametrize(("name", "kind"), TASKS)
-def test_all_compute_the_same(name: str, kind: str) -> None:
-    task = next(t for t in CASES[name](True).tasks("reference") if t.kind == kind)
-    check_reference(task)
-    expected = task.reference(*wide(task.arguments))
-    for contender in task.contenders:
-        if contender.package != "numba":
-            check(task, contender.name, contender.make()(*task.arguments), expected)
+def reference_mode(task: Task) -> Task:
+    return Task(task.case, task.sizes, task.dtype, task.gradient, mode="reference")
+
+
+# ---- the cases -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS, ids=NAMES)
+def test_scanjit_computes_what_the_reference_does(task: Task) -> None:
+    own = {name for name in ("scanjit", "lasagne_like") if name in task.case.make}
+    expected = task.expected()
+    for name in own:
+        program = task.case.make[name](reference_mode(task))
+        check(task, name, program.read(program.call()), expected)
+
+
+@pytest.mark.parametrize("task", TASKS[1::2], ids=NAMES[1::2])
+def test_gradients_of_the_reference_are_its_slopes(task: Task) -> None:
+    arguments = {name: np.asarray(a, np.float64) if a.dtype.kind == "f" else a for name, a in task.arguments().items()}
+    rng = np.random.default_rng(3)
+    moves = {name: rng.standard_normal(arguments[name].shape) for name in task.case.wrt}
+    if task.case.name == "5 bidirectional LSTM layers":  # thirty weights at once: a short way
+        moves = {name: 0.1 * move for name, move in moves.items()}
+    step = 1e-6
+
+    def cost(t: float) -> float:
+        moved = {n: a + t * moves[n] if n in moves else a for n, a in arguments.items()}
+        wrapped = {n: tape.Array(a) if a.dtype.kind == "f" else a for n, a in moved.items()}
+        return float((task.case.reference(**wrapped).value * task.cotangent()).sum())
+
+    found = task.expected()[1:]
+    along = sum(float((g * moves[name]).sum()) for name, g in zip(task.case.wrt, found, strict=True))
+    size = sum(float(np.abs(g * moves[name]).sum()) for name, g in zip(task.case.wrt, found, strict=True))
+    assert abs((cost(step) - cost(-step)) / (2 * step) - along) <= 1e-6 * size
 
 
 def test_wrong_results_are_found() -> None:
-    task = CASES["rnn"](True).tasks("reference")[1]
-    expected = task.reference(*wide(task.arguments))
-    wrong = [np.array(result, np.float32) for result in expected]
+    task = next(task for task in find("GRU").tasks(True) if task.gradient)
+    wrong = [np.array(result, task.dtype) for result in task.expected()]
     wrong[2][0, 0] += 0.01
-    with pytest.raises(AssertionError, match="result 2: off by"):
-        check(task, "somebody", wrong, expected)
+    with pytest.raises(AssertionError, match="somebody, result 2: off by"):
+        check(task, "somebody", wrong, task.expected())
+    with pytest.raises(AssertionError, match="result 0: float16 of"):
+        check(task, "somebody", [a.astype("float16") for a in wrong], task.expected())
+
+
+def test_every_engine_has_a_name_and_every_program_an_engine() -> None:
+    used = {engine for case in all_cases() for engine in (*case.make, *case.absent)}
+    assert used <= set(PACKAGES) and set(PEERS) <= used
+
+
+def test_arrays_that_share_a_gradient_keep_their_own() -> None:
+    x = tape.Array(np.ones(3))
+    a = x + 1.0
+    y = (a + x).sum() + x[0] * 2.0  # the row of x is added in place to what a's gradient also is
+    assert tape.gradients(y, np.ones(()), {"x": x, "a": a})["x"].tolist() == [4.0, 2.0, 2.0]
+
+
+# ---- workers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_runs_only_while_it_has_an_order(tmp_path: Path) -> None:
+    task = reference_mode(find("GARCH(1,1)").tasks(True)[0])
+    worker = Engine("scanjit", interpreter("scanjit", {}), 1)
+    try:
+        worker.ask("make", key="it", case=task.case.name, task=task_data(task))
+        worker.ask("first", key="it", path=str(tmp_path / "results.npz"))
+        with np.load(tmp_path / "results.npz") as results:
+            check(task, "worker", [results["arr_0"]], task.expected())
+        state = Path(f"/proc/{worker._process.pid}/stat")
+        for _ in range(1000 if state.exists() else 0):
+            if state.read_text().rpartition(")")[2].split()[0] == "T":
+                break
+            time.sleep(0.001)
+        else:
+            assert not state.exists(), "the worker is not stopped"
+        assert worker.ask("time", key="it", seconds=0.0)["passed"] > 0
+        with pytest.raises(EngineError, match="KeyError"):
+            worker.ask("time", key="nobody", seconds=0.0)
+        assert worker.ask("drop") == {}
+        worker._process.kill()
+        worker._process.wait()
+        with pytest.raises(EngineError, match="has ended"):
+            worker.ask("drop")
+    finally:
+        worker.close()
+
+
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(PACKAGES, "torch", "no_such_package")
+    monkeypatch.setattr("benchmarks.remote.ENVIRONMENTS", tmp_path)
+    with pytest.raises(Absent, match="python -m benchmarks environment torch"):
+        interpreter("torch", {})
+    assert interpreter("torch", {"torch": "/a/python"}) == "/a/python"
+    (tmp_path / "torch" / "bin").mkdir(parents=True)
+    (tmp_path / "torch" / "bin" / "python").touch()
+    assert interpreter("torch", {}) == str(tmp_path / "torch" / "bin" / "python")
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "results.json"
-    assert main(["garch", "--quick", "--no-fresh", "--json", str(path)]) == 0
+    command = ["custom", "--quick", "--peers", "none", "--threads", "1", "--only", "GARCH", "--mode", "reference"]
+    assert main([*command, "--json", str(path)]) == 0
     printed = capsys.readouterr().out
-    assert "| Numba loop " in printed and "GARCH(1,1), gradient" in printed
-    tables = json.loads(path.read_text())["tables"]
-    assert [table["kind"] for table in tables] == ["forward", "gradient"]
-    assert main(["--read", str(path)]) == 0
-    assert capsys.readouterr().out.strip() == printed.strip()
+    assert "| scanjit " in printed and "### GARCH(1,1), gradient: T=300, float64" in printed
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["kind"] for row in rows] == ["forward", "gradient"]
+    assert all(len(times["passed"]) == 3 for row in rows for times in row["times"].values())
+    assert all(row["limit"] > 0 for row in rows)
 
 
-def test_processes_of_their_own() -> None:
-    start = measure.start("rnn", "forward", "scanjit", "numba", quick=True, repeats=1)
-    assert start.cold.make > 0 and start.warm.first > 0
+def test_words_that_are_not_there() -> None:
+    with pytest.raises(SystemExit, match=f"there is no 'lstn'; there are {', '.join(WORDS)}"):
+        main(["lstn"])
+    with pytest.raises(SystemExit, match="there is no peer 'theano'"):
+        main(["lstm", "--peers", "torch,theano"])
 
 
-def test_a_case_that_is_not_there() -> None:
-    with pytest.raises(SystemExit, match="no case 'gru'; there are lstm, garch, rnn"):
-        main(["gru"])
+# ---- the report ------------------------------------------------------------------------------------------------------
+
+
+def canned() -> Report:
+    """A run in which everything was measured, with round numbers."""
+
+    def row(case: str, group: str, kind: str, own: float, **others: float) -> Row:
+        times = {n: Times(1e-7, 0.5, 0.01, [s, s, 2 * s], [s, s, s]) for n, s in {"scanjit": own, **others}.items()}
+        sizes = {"B": 16, "T": 100, "I": 120, "H": 320}
+        return Row(case, group, kind, "float32", sizes, 0.5 * own, "a limit", False, times, {}, {})
+
+    result = Report(threads=2, facts=["a machine"], versions={"scanjit": "1", "torch": "2"})
+    result.skipped = {"pytensor": "not installed"}
+    result.rows = [
+        row("LSTM", "lstm", "forward", 0.004, torch=0.008, jax=0.006),
+        row("LSTM", "lstm", "gradient", 0.01, torch=0.02, numba=0.001),
+        row("GRU", "gru", "forward", 0.004, torch=0.003),
+        row("minGRU", "custom", "forward", 0.001, jax=0.003),
+        row("two layers", "layers", "forward", 0.01, lasagne_like=0.0102),
+    ]
+    result.rows[0].absent["onnxruntime"] = "forward only"
+    result.starts = [Start("LSTM", "forward", "scanjit", "", 0.1, 0.9, 0.2, 0.01, 0.01, 0.05, 0.06)]
+    result.memories = [Memory("LSTM", "scanjit", 130, 20, 100)]
+    result.scaling = [Scaling("LSTM", {"1": 0.02, "2": 0.01}, False)]
+    result.overhead = 5e-6
+    return result
+
+
+def test_targets_from_measurements() -> None:
+    found = {target.what: (target.measured, target.met) for target in targets(canned())}
+    assert found["LSTM and GRU, forward: against the best peer, every row"] == ("0.75x to 1.50x; 1 of 2 rows", False)
+    assert found["LSTM and GRU, forward: geometric mean"] == ("1.06x of 2 rows", False)
+    assert found["LSTM and GRU, with gradient: geometric mean"] == ("2.00x of 1 rows", True)
+    assert found["custom recurrences, forward: against the best peer, every row"][1]
+    assert found["custom recurrences, with gradient: against the best peer, every row"] == ("-", None)
+    assert found["fraction of the fma limit, B >= 16, H >= 128, forward"] == ("0.50 to 0.50; 0 of 2 rows", False)
+    assert found["time of a prebuilt layer, relative to the same recurrence written with scan"] == (
+        "1.02 to 1.02",
+        True,
+    )
+    assert found["LSTM, forward: cold compile"] == ("0.9 s", True)
+    assert found["LSTM, gradient: cold compile"] == ("-", None)
+    assert found["call of a compiled scalar function"] == ("5 us", True)
+    assert found["memory of forward and backward, relative to the traces that the gradient needs"] == ("1.10", True)
+    assert found["results do not depend on the number of threads"] == ("0 of 1 programs", False)
+
+
+def test_the_best_peer_is_the_fastest_that_is_one() -> None:
+    first, second = canned().rows[:2]
+    assert best_peer(first) == "jax" and ratio(first) == pytest.approx(1.5) and fraction(first) == pytest.approx(0.5)
+    assert best_peer(second) == "torch"  # a loop by hand is none
+
+
+def test_the_report(tmp_path: Path) -> None:
+    saved, written = tmp_path / "results.json", tmp_path / "RESULTS.md"
+    report.save(canned(), str(saved))
+    assert report.load(str(saved)) == canned()
+    assert main(["report", str(saved), str(saved), "--output", str(written)]) == 0
+    text = written.read_text()
+    assert text.count("## Targets, 2 threads") == 2 and "PyTensor: left out, not installed" in text
+    assert "**missed**" in text and "not measured" in text
+    assert "| JAX     |       6.00 | 6.00–9.00 |         0.33 |  1.00 |" in text
+    assert "ONNX Runtime: forward only." in text
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    command = ["rnn", "--quick", "--no-fresh", "--no-numba-peer", "--mode", "reference"]
-    path = tmp_path / "picture.svg"
+    saved, path = tmp_path / "results.json", tmp_path / "picture.svg"
+    report.save(canned(), str(saved))
+    command = ["report", str(saved), "--output", str(tmp_path / "RESULTS.md"), "--plot", str(path)]
     if importlib.util.find_spec("matplotlib"):
-        assert main([*command, "--plot", str(path)]) == 0
+        assert main(command) == 0
         assert "<svg" in path.read_text()
     else:
         with pytest.raises(SystemExit, match=r"scanjit\[docs\]"):
-            main([*command, "--plot", str(path)])
+            main(command)

@@ -1,8 +1,19 @@
-"""The recurrences, one file each: the step for scanjit, and the loops that people write by hand."""
+"""The recurrences: for each the data, a plain loop in NumPy that is the reference, scanjit's program and its peers'."""
 
 from __future__ import annotations
 
-from benchmarks.cases import garch, lstm, rnn
+import importlib
 
-CASES = {"lstm": lstm.case, "garch": garch.case, "rnn": rnn.case}
-"""For each case what makes it; takes whether sizes are small."""
+from benchmarks.case import Case
+
+MODULES = ("lstm", "gru", "gated", "linear", "garch", "filters", "ode", "ragged", "stack")
+
+
+def all_cases() -> list[Case]:
+    """Every case, in the order of the tables."""
+    return [case for name in MODULES for case in importlib.import_module(f"benchmarks.cases.{name}").CASES]
+
+
+def find(name: str) -> Case:
+    """The case of this name."""
+    return next(case for case in all_cases() if case.name == name)

@@ -1,92 +1,61 @@
-"""What the cases share: who computes them, and in which two kinds."""
+"""What the cases share."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from benchmarks.task import Contender, Function, Task
-
-Graph = Callable[[int | None, int | bool, bool], tuple[list[Any], list[Any]]]
-"""Makes scanjit's inputs and outputs; takes the number of steps (None: any), `unroll`, and whether with gradients."""
+SEQUENCE = {0: "T", 1: "B"}
+"""The free axes of a sequence."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """A recurrence, written for scanjit and by hand.
+class Draw:
+    """Random numbers of one dtype."""
 
-    Parameters
-    ----------
-    name, sizes, arguments, tolerance : see `Task`; `sizes` has the number of steps as T.
-    graph : the recurrence as scanjit's graph.
-    by_numpy, by_numpy_with_gradient : the loop by hand.
-    module : of this package, where Numba's `forward` and `with_gradient` are; they return tuples.
-    weights : arguments that only the gradient has: those that make a number of the value.
-    wrt, cost : of the gradient; see `Task`.
-    flops, chain : of the value. A gradient does three times as much as the value alone, in a chain twice as long.
-    """
+    def __init__(self, rng: np.random.Generator, dtype: str) -> None:
+        self.rng, self.dtype = rng, dtype
 
-    name: str
-    sizes: dict[str, int]
-    arguments: list[np.ndarray]
-    graph: Graph
-    by_numpy: Function
-    by_numpy_with_gradient: Function
-    module: str
-    wrt: list[int]
-    cost: Callable[[np.ndarray, list[np.ndarray]], float]
-    tolerance: float
-    weights: list[np.ndarray] = field(default_factory=list)
-    flops: int = 0
-    chain: int = 0
+    def normal(self, *shape: int, scale: float = 1.0) -> np.ndarray:
+        """Normally distributed: the same numbers in both dtypes, but for rounding."""
+        return (self.rng.standard_normal(shape) * scale).astype(self.dtype)
 
-    def tasks(self, mode: str) -> list[Task]:
-        """The value, and the value with its gradient."""
-        return [self._task(mode, False), self._task(mode, True)]
+    def matrix(self, rows: int, columns: int) -> np.ndarray:
+        """A weight: products with it keep the size of what they are given."""
+        return self.normal(rows, columns, scale=rows**-0.5)
 
-    def _task(self, mode: str, gradient: bool) -> Task:
-        by_numpy = self.by_numpy_with_gradient if gradient else self.by_numpy
-        arguments = [*self.arguments, *self.weights] if gradient else self.arguments
-        return Task(
-            case=self.name,
-            kind="gradient" if gradient else "forward",
-            sizes=self.sizes,
-            arguments=arguments,
-            reference=by_numpy,
-            contenders=[
-                Contender("scanjit", "scanjit", lambda: self._scanjit(mode, gradient, False)),
-                Contender("scanjit, unroll=8", "scanjit", lambda: self._scanjit(mode, gradient, 8)),
-                Contender("scanjit, unroll=True", "scanjit", lambda: self._scanjit(mode, gradient, True)),
-                Contender("Numba loop", "numba", lambda: self._numba(gradient, arguments)),
-                Contender("NumPy loop", "numpy", lambda: by_numpy),
-            ],
-            tolerance=self.tolerance,
-            cost=self.cost if gradient else None,
-            wrt=self.wrt if gradient else [],
-            flops=self.flops * (3 if gradient else 1),
-            chain=self.chain * (2 if gradient else 1),
-        )
-
-    def _scanjit(self, mode: str, gradient: bool, unroll: int | bool) -> Function:
-        """Only where there is to be no loop at all, the number of steps is known."""
-        import scanjit as sj
-
-        inputs, outputs = self.graph(self.sizes["T"] if unroll is True else None, unroll, gradient)
-        return sj.function(inputs, outputs, mode=mode)
-
-    def _numba(self, gradient: bool, arguments: list[np.ndarray]) -> Function:
-        import numba
-
-        loops = importlib.import_module(f"benchmarks.cases.{self.module}")
-        loop = loops.with_gradient if gradient else loops.forward
-        loop.compile(tuple(numba.typeof(argument) for argument in arguments))
-        return lambda *values: list(loop(*values))
+    def uniform(self, low: float, high: float, *shape: int) -> np.ndarray:
+        """Evenly distributed."""
+        return self.rng.uniform(low, high, shape).astype(self.dtype)
 
 
-def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> np.ndarray:
-    """Normally distributed float32."""
-    return rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+def grid(names: str, *rows: tuple[int, ...]) -> list[dict[str, int]]:
+    """Sizes: the names once, then the numbers."""
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
+
+
+def split(z: Any, count: int) -> list[Any]:
+    """The gates, which lie side by side: for everything that has slices."""
+    width = z.shape[-1] // count
+    return [z[..., k * width : (k + 1) * width] for k in range(count)]
+
+
+def reordered(weights: np.ndarray, order: str, wanted: str) -> np.ndarray:
+    """Gates along the last axis, in another order."""
+    parts = dict(zip(order, np.split(weights, len(order), axis=-1), strict=True))
+    return np.concatenate([parts[gate] for gate in wanted], axis=-1)
+
+
+def gate_flops(sizes: Any, gates: int) -> float:
+    """Of the products of a recurrent layer with so many gates: input I, state H."""
+    return 2.0 * gates * sizes["T"] * sizes["B"] * sizes["H"] * (sizes["I"] + sizes["H"])
+
+
+def loop(step: Callable[..., Any], rows: Any, state: Any) -> list[Any]:
+    """What `state = step(row, *state)` gives first, at each row: for arrays that record or run as they come."""
+    found = []
+    for i in range(len(rows) if isinstance(rows, list) else rows.shape[0]):
+        state = step(rows[i], *state)
+        found.append(state[0])
+    return found

@@ -1,4 +1,4 @@
-"""The log-likelihood of a GARCH(1,1) model, and its gradient: `h = p0 + p1*r**2 + p2*h`, summed `log(h) + r**2/h`."""
+"""The log-likelihood of a GARCH(1,1) model: `h = p0 + p1*r**2 + p2*h`, summed `log(h) + r**2/h`; h begins with 1."""
 
 from __future__ import annotations
 
@@ -6,73 +6,88 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases.common import Case
+from benchmarks import tape
+from benchmarks.case import Arrays, Case, Sizes, Work
+from benchmarks.cases.common import Draw, grid
+from benchmarks.engines import jax, numba, pytensor, scanjit
 
 
-def case(quick: bool) -> Case:
-    """The model, and what it is measured on."""
-    T = 300 if quick else 100_000
-    return Case(
-        name="GARCH(1,1)",
-        sizes={"T": T},
-        arguments=[np.array([0.1, 0.1, 0.8]), np.random.default_rng(0).standard_normal(T)],
-        graph=graph,
-        by_numpy=by_numpy,
-        by_numpy_with_gradient=by_numpy_with_gradient,
-        module="garch_numba",
-        wrt=[0],
-        cost=lambda value, _: float(value),
-        tolerance=1e-9,
-        chain=T,
-    )
+def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """The parameters and the returns."""
+    return {"p": np.array([0.1, 0.1, 0.8], dtype), "r": Draw(rng, dtype).normal(sizes["T"])}
 
 
-# ---- scanjit ---------------------------------------------------------------------------------------------------------
+def reference(p: Any, r: Any) -> Any:
+    """The plain loop."""
+    h, found = tape.Array(1.0), []
+    known = p[0] + p[1] * r * r
+    for t in range(r.shape[0]):
+        h = known[t] + p[2] * h
+        found.append(h)
+    h = tape.stack(found)
+    return (tape.log(h) + r * r / h).sum()
 
 
-def graph(T: int | None, unroll: int | bool, gradient: bool) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs."""
+def by_scanjit(p: Any, r: Any, unroll: int | bool) -> Any:
+    """As a user writes it."""
     import scanjit as sj
-
-    p, r = sj.tensor((3,), "float64", "p"), sj.tensor((T or "T",), "float64", "r")
 
     def step(r_t: Any, h: Any) -> Any:
         h = p[0] + p[1] * r_t * r_t + p[2] * h
         return h, sj.log(h) + r_t * r_t / h
 
-    _, terms = sj.scan(step, r, [1.0, None], unroll=unroll)
-    total = terms.sum()
-    return [p, r], [total, sj.grad(total, p)] if gradient else [total]
+    return sj.scan(step, r, [1.0, None], unroll=unroll)[1].sum()
 
 
-# ---- by hand ---------------------------------------------------------------------------------------------------------
+def by_jax(p: Any, r: Any) -> Any:
+    """`lax.scan` over the variance alone, everything else for all steps at once."""
+    from jax import lax
+    from jax import numpy as jnp
+
+    def step(h: Any, known: Any) -> Any:
+        h = known + p[2] * h
+        return h, h
+
+    h = lax.scan(step, jnp.ones((), r.dtype), p[0] + p[1] * r * r)[1]
+    return (jnp.log(h) + r * r / h).sum()
 
 
-def variances(p: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """The recurrence alone, which NumPy cannot do at once; Python's own floats are the fastest way."""
-    p2, h = float(p[2]), 1.0
-    found = []
-    for known in (p[0] + p[1] * r * r).tolist():
-        h = known + p2 * h
-        found.append(h)
-    return np.array(found)
+def by_pytensor(p: Any, r: Any) -> Any:
+    """`scan` over the variance alone."""
+    import pytensor
+    import pytensor.tensor as pt
+
+    h = pytensor.scan(
+        lambda known, h, p2: known + p2 * h,
+        [p[0] + p[1] * r * r],
+        [pt.ones((), dtype=r.dtype)],
+        non_sequences=[p[2]],
+        return_updates=False,
+        strict=True,
+    )
+    return (pt.log(h) + r * r / h).sum()
 
 
-def by_numpy(p: np.ndarray, r: np.ndarray) -> list[np.ndarray]:
-    """The loop in NumPy: the sum."""
-    h = variances(p, r)
-    return [np.asarray((np.log(h) + r * r / h).sum())]
-
-
-def by_numpy_with_gradient(p: np.ndarray, r: np.ndarray) -> list[np.ndarray]:
-    """The loop in NumPy, and back: the sum and its gradient."""
-    h = variances(p, r)
-    square = r * r
-    p2, d = float(p[2]), 0.0
-    found = []
-    for known in ((1 - square / h) / h)[::-1].tolist():
-        d = known + p2 * d
-        found.append(d)
-    dh = np.array(found[::-1])
-    before = np.concatenate([[1.0], h[:-1]])
-    return [np.asarray((np.log(h) + square / h).sum()), np.array([dh.sum(), dh @ square, dh @ before])]
+CASES = [
+    Case(
+        name="GARCH(1,1)",
+        group="custom",
+        sizes=grid("T", (100_000,)),
+        quick={"T": 300},
+        data=data,
+        reference=reference,
+        make={
+            "scanjit": scanjit.program(by_scanjit),
+            "jax": jax.program(by_jax),
+            "pytensor": pytensor.program(by_pytensor),
+            "numba": numba.program("garch_numba"),
+        },
+        value=(),
+        wrt=("p",),
+        free={"r": {0: "T"}},
+        work=lambda sizes, itemsize: Work(chain=sizes["T"]),
+        dtypes=("float64",),
+        scalar=True,
+        absent={"torch": "an eager loop of 100,000 steps takes seconds"},
+    )
+]

@@ -1,4 +1,4 @@
-"""An LSTM: gates stacked as i, f, g, o; the input projection may be done for all steps at once."""
+"""An LSTM: gates stacked as i, f, g, o; the state begins with zeros; gradients of x and all weights."""
 
 from __future__ import annotations
 
@@ -6,117 +6,178 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases.common import Case, normal
+from benchmarks import tape
+from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
+from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid, loop, reordered, split
+from benchmarks.engines import jax, numba, onnxruntime, pytensor, scanjit, tensorflow, torch
+
+GRID = grid(
+    "B T I H",
+    (1, 100, 64, 64),
+    (1, 100, 120, 320),
+    (16, 100, 120, 320),
+    (64, 100, 128, 128),
+    (32, 50, 512, 512),
+    (20, 35, 200, 200),
+    (64, 1000, 32, 64),
+)
+DEEPBENCH = grid(
+    "B T I H", (1, 25, 512, 512), (4, 25, 512, 512), (16, 25, 512, 512), (32, 25, 1024, 1024), (16, 150, 256, 256)
+)
+"""Some of DeepBench's shapes for an LSTM, inference and training."""
 
 
-def case(quick: bool) -> Case:
-    """The LSTM, and what it is measured on."""
-    T, B, I, H = (12, 4, 24, 32) if quick else (100, 16, 120, 320)
-    rng = np.random.default_rng(0)
-    arguments = [
-        normal(rng, T, B, I),
-        normal(rng, B, H),
-        normal(rng, B, H),
-        normal(rng, I, 4 * H, scale=I**-0.5),
-        normal(rng, H, 4 * H, scale=H**-0.5),
-        normal(rng, 4 * H, scale=0.1),
-    ]
-    return Case(
-        name="LSTM",
-        sizes={"T": T, "B": B, "I": I, "H": H},
-        arguments=arguments,
-        graph=lambda T, unroll, gradient: graph(T, I, H, unroll, gradient),
-        by_numpy=by_numpy,
-        by_numpy_with_gradient=by_numpy_with_gradient,
-        module="lstm_numba",
-        wrt=[0, 1, 2, 3, 4, 5],
-        cost=lambda hs, arguments: float((hs * arguments[-1]).sum()),
-        tolerance=1e-4,
-        weights=[normal(rng, T, B, H)],
-        flops=8 * T * B * H * (I + H),
-    )
+def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Inputs and weights."""
+    T, B, I, H = (sizes[name] for name in "TBIH")
+    draw = Draw(rng, dtype)
+    return {
+        "x": draw.normal(T, B, I),
+        "W": draw.matrix(I, 4 * H),
+        "R": draw.matrix(H, 4 * H),
+        "b": draw.normal(4 * H, scale=0.1),
+    }
+
+
+def work(sizes: Sizes, itemsize: int) -> Work:
+    """The products; alone in its batch, every step has to read the recurrent weights."""
+    weights = 4 * sizes["H"] ** 2 * itemsize
+    alone = sizes["B"] == 1
+    return Work(gate_flops(sizes, 4), alone * sizes["T"] * weights, weights)
+
+
+def reference(x: Any, W: Any, R: Any, b: Any) -> Any:
+    """The plain loop."""
+    zeros = tape.Array(np.zeros((x.shape[1], R.shape[0])))
+
+    def step(z: Any, h: Any, c: Any) -> tuple[Any, Any]:
+        i, f, g, o = split(z + h @ R, 4)
+        c = tape.sigmoid(f) * c + tape.sigmoid(i) * tape.tanh(g)
+        return tape.sigmoid(o) * tape.tanh(c), c
+
+    return tape.stack(loop(step, x @ W + b, (zeros, zeros)))
 
 
 # ---- scanjit ---------------------------------------------------------------------------------------------------------
 
 
-def graph(T: int | None, I: int, H: int, unroll: int | bool, gradient: bool) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs. The sizes of the weights are known, the batch is not."""
+def by_scanjit(x: Any, W: Any, R: Any, b: Any, unroll: int | bool) -> Any:
+    """As a user writes it: nothing is hoisted, stacked or split by hand."""
     import scanjit as sj
 
-    x = sj.tensor((T or "T", "B", I), "float32", "x")
-    h0, c0 = (sj.tensor(("B", H), "float32", name) for name in ("h0", "c0"))
-    W, R = sj.tensor((I, 4 * H), "float32", "W"), sj.tensor((H, 4 * H), "float32", "R")
-    b = sj.tensor((4 * H,), "float32", "b")
+    zeros = sj.zeros((x.shape[1], R.shape[0]), x.dtype)
 
     def step(x_t: Any, h: Any, c: Any) -> Any:
-        z = x_t @ W + h @ R + b
-        i, f, g, o = (z[:, k * H : (k + 1) * H] for k in range(4))
+        i, f, g, o = split(x_t @ W + h @ R + b, 4)
         c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
         return sj.sigmoid(o) * sj.tanh(c), c
 
-    hs, _ = sj.scan(step, x, [h0, c0], unroll=unroll)
-    inputs = [x, h0, c0, W, R, b]
-    if not gradient:
-        return inputs, [hs]
-    dhs = sj.tensor((T or "T", "B", H), "float32", "dhs")
-    return [*inputs, dhs], [hs, *sj.grad((hs * dhs).sum(), inputs)]
+    return sj.scan(step, x, [zeros, zeros], unroll=unroll)[0]
 
 
-# ---- by hand ---------------------------------------------------------------------------------------------------------
+# ---- peers -----------------------------------------------------------------------------------------------------------
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """As one writes it."""
-    return 1 / (1 + np.exp(-x))
+def by_jax(x: Any, W: Any, R: Any, b: Any) -> Any:
+    """`lax.scan`, with the product of the input before the loop."""
+    from jax import lax, nn
+    from jax import numpy as jnp
+
+    def step(state: Any, z: Any) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(z + h @ R, 4, axis=-1)
+        c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
+        h = nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    zeros = jnp.zeros((x.shape[1], R.shape[0]), x.dtype)
+    return lax.scan(step, (zeros, zeros), x @ W + b)[1]
 
 
-def by_numpy(
-    x: np.ndarray, h0: np.ndarray, c0: np.ndarray, W: np.ndarray, R: np.ndarray, b: np.ndarray
-) -> list[np.ndarray]:
-    """The loop in NumPy: `hs`."""
-    (T, B, I), H = x.shape, h0.shape[1]
-    projected = (x.reshape(T * B, I) @ W + b).reshape(T, B, 4 * H)
-    hs = np.empty((T, B, H), x.dtype)
-    h, c = h0, c0
-    for t in range(T):
-        z = projected[t] + h @ R
-        i, f, o = sigmoid(z[:, :H]), sigmoid(z[:, H : 2 * H]), sigmoid(z[:, 3 * H :])
-        c = f * c + i * np.tanh(z[:, 2 * H : 3 * H])
-        h = hs[t] = o * np.tanh(c)
-    return [hs]
+def by_torch(task: Task) -> Program:
+    """`nn.LSTM`. It has two biases; the second is zero."""
+    import torch as library
+
+    arguments = torch.tensors(task)
+    network = library.nn.LSTM(task.sizes["I"], task.sizes["H"], dtype=arguments["x"].dtype)
+    weights = [arguments["W"].T, arguments["R"].T, arguments["b"], library.zeros_like(arguments["b"])]
+    with library.no_grad():
+        for parameter, value in zip(network.parameters(), weights, strict=True):
+            parameter.copy_(value)
+    leaves = [arguments["x"], *network.parameters()]
+    return torch.timed(
+        task, lambda: network(arguments["x"])[0], leaves, lambda found: [found[0], found[1].T, found[2].T, found[3]]
+    )
 
 
-def by_numpy_with_gradient(
-    x: np.ndarray, h0: np.ndarray, c0: np.ndarray, W: np.ndarray, R: np.ndarray, b: np.ndarray, dhs: np.ndarray
-) -> list[np.ndarray]:
-    """The loop in NumPy, and back: `hs` and the gradients of `sum(hs * dhs)`."""
-    (T, B, I), H = x.shape, h0.shape[1]
-    gates = (x.reshape(T * B, I) @ W + b).reshape(T, B, 4 * H)
-    hs, cs, tanh_cs = (np.empty((T, B, H), x.dtype) for _ in range(3))
-    h, c = h0, c0
-    for t in range(T):
-        z = gates[t]
-        z += h @ R
-        z[:, : 2 * H] = sigmoid(z[:, : 2 * H])
-        z[:, 2 * H : 3 * H] = np.tanh(z[:, 2 * H : 3 * H])
-        z[:, 3 * H :] = sigmoid(z[:, 3 * H :])
-        c = cs[t] = z[:, H : 2 * H] * c + z[:, :H] * z[:, 2 * H : 3 * H]
-        tanh_cs[t] = np.tanh(c)
-        h = hs[t] = z[:, 3 * H :] * tanh_cs[t]
-    dz = np.empty_like(gates)
-    dh, dc = np.zeros_like(h0), np.zeros_like(c0)
-    for t in range(T - 1, -1, -1):
-        i, f, g, o = (gates[t, :, k * H : (k + 1) * H] for k in range(4))
-        dh = dh + dhs[t]
-        dc = dc + dh * o * (1 - tanh_cs[t] ** 2)
-        dz[t, :, :H] = dc * g * i * (1 - i)
-        dz[t, :, H : 2 * H] = dc * (cs[t - 1] if t else c0) * f * (1 - f)
-        dz[t, :, 2 * H : 3 * H] = dc * i * (1 - g**2)
-        dz[t, :, 3 * H :] = dh * tanh_cs[t] * o * (1 - o)
-        dc = dc * f
-        dh = dz[t] @ R.T
-    flat = dz.reshape(T * B, 4 * H)
-    before = np.concatenate([h0[None], hs[:-1]]).reshape(T * B, H)
-    dx = (flat @ W.T).reshape(T, B, I)
-    return [hs, dx, dh, dc, x.reshape(T * B, I).T @ flat, before.T @ flat, flat.sum(0)]
+def by_pytensor(x: Any, W: Any, R: Any, b: Any) -> Any:
+    """`scan`, with the product of the input before the loop."""
+    import pytensor
+    import pytensor.tensor as pt
+
+    H = R.shape[0]
+
+    def step(z: Any, h: Any, c: Any, R: Any) -> Any:
+        z = z + h @ R
+        i, f, g, o = (z[:, k * H : (k + 1) * H] for k in range(4))
+        c = pt.sigmoid(f) * c + pt.sigmoid(i) * pt.tanh(g)
+        return pt.sigmoid(o) * pt.tanh(c), c
+
+    zeros = pt.zeros((x.shape[1], H), dtype=x.dtype)
+    outputs = pytensor.scan(step, [x @ W + b], [zeros, zeros], non_sequences=[R], return_updates=False, strict=True)
+    return outputs[0]
+
+
+by_tensorflow = tensorflow.layer(
+    lambda tf, task: tf.keras.layers.LSTM(task.sizes["H"], return_sequences=True, dtype=task.dtype),
+    lambda arguments: [arguments[name] for name in "WRb"],
+    lambda found: found,
+)
+
+
+def onnx_weights(arguments: Arrays) -> Arrays:
+    """ONNX stacks i, o, f, c, and has two biases."""
+    W, R, b = (reordered(arguments[name], "ifco", "iofc") for name in "WRb")
+    return {"W": W.T[None], "R": R.T[None], "B": np.concatenate([b, 0 * b])[None]}
+
+
+def _onnx_nodes(helper: Any, task: Task) -> list[Any]:
+    lstm = helper.make_node("LSTM", ["x", "W", "R", "B"], ["y"], hidden_size=task.sizes["H"])
+    return [lstm]
+
+
+by_onnxruntime = onnxruntime.program(_onnx_nodes, onnx_weights, lambda y: y[:, 0])
+
+MAKE = {
+    "scanjit": scanjit.program(by_scanjit),
+    "torch": by_torch,
+    "jax": jax.program(by_jax),
+    "onnxruntime": by_onnxruntime,
+    "tensorflow": by_tensorflow,
+    "pytensor": pytensor.program(by_pytensor),
+    "numba": numba.program("lstm_numba"),
+}
+
+
+def _case(name: str, group: str, sizes: list[dict[str, int]], dtypes: tuple[str, ...]) -> Case:
+    return Case(
+        name=name,
+        group=group,
+        sizes=sizes,
+        quick={"B": 3, "T": 7, "I": 5, "H": 18},
+        data=data,
+        reference=reference,
+        make=MAKE,
+        value=("T", "B", "H"),
+        wrt=("x", "W", "R", "b"),
+        weights=("W", "R", "b"),
+        free={"x": SEQUENCE},
+        work=work,
+        dtypes=dtypes,
+    )
+
+
+CASES = [
+    _case("LSTM", "lstm", GRID, ("float32", "float64")),
+    _case("LSTM, DeepBench", "lstm", DEEPBENCH, ("float32",)),
+]

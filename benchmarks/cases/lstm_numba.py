@@ -16,16 +16,16 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=True, cache=True)
-def forward(x, h0, c0, W, R, b):  # type: ignore[no-untyped-def]
+def forward(x, W, R, b):  # type: ignore[no-untyped-def]
     """`hs`."""
     T, B, I = x.shape
-    H = h0.shape[1]
+    H = R.shape[0]
     projected = np.empty((T * B, 4 * H), x.dtype)
     np.dot(x.reshape(T * B, I), W, projected)
     hs = np.empty((T, B, H), x.dtype)
-    c = c0.copy()
+    c = np.zeros((B, H), x.dtype)
     z = np.empty((B, 4 * H), x.dtype)
-    h = h0
+    h = np.zeros((B, H), x.dtype)
     for t in range(T):
         np.dot(h, R, z)
         h = hs[t]
@@ -42,18 +42,18 @@ def forward(x, h0, c0, W, R, b):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=True, cache=True)
-def with_gradient(x, h0, c0, W, R, b, dhs):  # type: ignore[no-untyped-def]
+def with_gradient(x, W, R, b, dhs):  # type: ignore[no-untyped-def]
     """`hs` and the gradients of `sum(hs * dhs)`."""
     T, B, I = x.shape
-    H = h0.shape[1]
+    H = R.shape[0]
     flat_x = x.reshape(T * B, I)
     gates = np.empty((T, B, 4 * H), x.dtype)
     np.dot(flat_x, W, gates.reshape(T * B, 4 * H))
     before = np.empty((T + 1, B, H), x.dtype)
     cs = np.empty((T + 1, B, H), x.dtype)
     tanh_cs = np.empty((T, B, H), x.dtype)
-    before[0] = h0
-    cs[0] = c0
+    before[0] = 0
+    cs[0] = 0
     z = np.empty((B, 4 * H), x.dtype)
     for t in range(T):
         np.dot(before[t], R, z)
@@ -99,4 +99,4 @@ def with_gradient(x, h0, c0, W, R, b, dhs):  # type: ignore[no-untyped-def]
     for n in range(T * B):
         for j in range(4 * H):
             db[j] += flat[n, j]
-    return before[1:], dx.reshape(T, B, I), dh, dc, dW, dR, db
+    return before[1:], dx.reshape(T, B, I), dW, dR, db

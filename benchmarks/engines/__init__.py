@@ -1,0 +1,32 @@
+"""The engines that are compared: for each a file that makes programs of what the cases write for it.
+
+They are imported in workers only (`benchmarks.worker`), each where its library is; what a case imports at its top must
+not need any of them.
+"""
+
+PACKAGES = {
+    "scanjit": "scanjit",
+    "torch": "torch",
+    "jax": "jax",
+    "onnxruntime": "onnxruntime",
+    "tensorflow": "tensorflow",
+    "pytensor": "pytensor",
+    "numba": "numba",
+    "lasagne_like": "lasagne_like",
+}
+"""For each engine the package that it needs."""
+
+TITLES = {
+    "scanjit": "scanjit",
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "onnxruntime": "ONNX Runtime",
+    "tensorflow": "TensorFlow",
+    "pytensor": "PyTensor",
+    "numba": "Numba, by hand",
+    "lasagne_like": "lasagne_like",
+}
+
+PEERS = ("torch", "jax", "onnxruntime", "tensorflow", "pytensor")
+"""Whom the targets compare with. A loop by hand for Numba is shown where there is one: it is what one would otherwise
+write, and not a library."""

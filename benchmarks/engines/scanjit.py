@@ -1,0 +1,72 @@
+"""scanjit: a recurrence as a user writes it, over symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Program, Task
+
+
+class program:
+    """Makes programs of `forward(unroll=..., **symbols) -> value`.
+
+    Parameters are shared variables where there is no gradient, as ONNX Runtime's are constants: packed when they
+    change. With a gradient they are arguments, as in training, where every call has new ones.
+    """
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.forward = forward
+
+    def __call__(self, task: Task) -> Program:
+        import scanjit as sj
+
+        inputs, outputs, values = self.graph(task)
+        function = sj.function(inputs, outputs, name=task.case.name, mode=task.mode)
+        return Program(_Call(function, values, task.threads), lambda results: results)
+
+    def graph(self, task: Task) -> tuple[list[Any], list[Any], list[np.ndarray]]:
+        """Inputs and outputs, and the arrays for the inputs."""
+        return graph(task, self.forward)
+
+
+def graph(task: Task, forward: Callable[..., Any]) -> tuple[list[Any], list[Any], list[np.ndarray]]:
+    """Inputs and outputs as symbols, and the arrays for the inputs."""
+    import scanjit as sj
+
+    arguments = task.arguments()
+    kept = () if task.gradient else task.case.weights
+    symbols = {
+        name: sj.shared(value, name) if name in kept else sj.tensor(_shape(task, name, value), str(value.dtype), name)
+        for name, value in arguments.items()
+    }
+    y = forward(unroll=task.unroll, **symbols)
+    inputs, values = ([d[name] for name in arguments if name not in kept] for d in (symbols, arguments))
+    if not task.gradient:
+        return inputs, [y], values
+    wrt = [symbols[name] for name in task.case.wrt]
+    if not task.case.value:
+        return inputs, [y, *sj.grad(y, wrt)], values
+    dy = sj.tensor(y.type.shape, task.dtype, "dy")
+    return [*inputs, dy], [y, *sj.grad((y * dy).sum(), wrt)], [*values, task.cotangent()]
+
+
+def _shape(task: Task, name: str, value: np.ndarray) -> tuple[int | str, ...]:
+    """The sizes that a user knows; batch and length are any, unless the loop is to be written out."""
+    free = {} if task.unroll is True else task.case.free.get(name, {})
+    return tuple(free.get(axis, size) for axis, size in enumerate(value.shape))
+
+
+class _Call:
+    """The call, with its function and arguments to look at."""
+
+    def __init__(self, function: Any, values: list[np.ndarray], threads: int) -> None:
+        import scanjit as sj
+
+        self.function, self.values, self.threads, self.config = function, values, threads, sj.config
+
+    def __call__(self) -> list[np.ndarray]:
+        self.config.threads = self.threads
+        return self.function(*self.values)

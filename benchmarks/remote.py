@@ -1,0 +1,136 @@
+"""Engines in processes of their own: where their interpreters are, and how to talk to them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import PACKAGES
+
+ROOT = Path(__file__).absolute().parent.parent
+ENVIRONMENTS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "scanjit-benchmarks"
+"""Where `make_environment` puts an interpreter for an engine that does not fit in with the others."""
+
+
+class EngineError(Exception):
+    """An engine failed at an order."""
+
+
+class Absent(Exception):
+    """An engine cannot do this, or is not installed; the message says why."""
+
+
+def interpreter(engine: str, given: Mapping[str, str]) -> str:
+    """The Python for an engine: the one that was asked for, this one if it has the package, or one made for it.
+
+    Raises
+    ------
+    Absent
+        If there is none.
+    """
+    if engine in given:
+        return given[engine]
+    if importlib.util.find_spec(PACKAGES[engine]):
+        return sys.executable
+    own = ENVIRONMENTS / engine / "bin" / "python"
+    if own.exists():
+        return str(own)
+    raise Absent(f"not installed (`python -m benchmarks environment {engine}` makes a place for it)")
+
+
+def make_environment(engine: str) -> None:
+    """A virtual environment with an engine in it, which `interpreter` will find."""
+    folder = ENVIRONMENTS / engine
+    extra = ["onnx"] if engine == "onnxruntime" else []
+    package = "tensorflow-cpu" if engine == "tensorflow" else PACKAGES[engine]
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", package, *extra], check=True)
+
+
+class Engine:
+    """A worker. It runs only while it has an order; otherwise it is stopped, with all its threads."""
+
+    def __init__(self, name: str, python: str, threads: int, environment: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._process = subprocess.Popen(
+            [python, "-m", "benchmarks.worker", name, str(threads)],
+            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self.hello = self.ask("hello")
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, do: str, **order: Any) -> None:
+        """Give an order; `receive` is to follow."""
+        self._process.send_signal(signal.SIGCONT)
+        assert self._process.stdin is not None
+        try:
+            print(json.dumps({"do": do, **order}), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise EngineError(f"{self.name}: the process has ended") from None
+
+    def receive(self) -> dict[str, Any]:
+        """The answer.
+
+        Raises
+        ------
+        Absent, EngineError
+            If it could not do it.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise EngineError(f"{self.name}: the process has ended with status {self._process.wait()}")
+        self._process.send_signal(signal.SIGSTOP)
+        answer = json.loads(line)
+        if "absent" in answer:
+            raise Absent(answer["absent"].partition(": ")[2])
+        if "error" in answer:
+            raise EngineError(f"{answer['error']}\n{answer['traceback']}")
+        return answer
+
+    def ask(self, do: str, **order: Any) -> dict[str, Any]:
+        """Give an order and wait for the answer."""
+        self.send(do, **order)
+        return self.receive()
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def started(
+    names: Sequence[str], threads: int, given: Mapping[str, str], skipped: dict[str, str]
+) -> Iterator[dict[str, Engine]]:
+    """The engines that are there; why others are not is put into `skipped`."""
+    found: dict[str, Engine] = {}
+    try:
+        for name in names:
+            try:
+                found[name] = Engine(name, interpreter(name, given), threads)
+            except (Absent, EngineError, OSError) as reason:
+                skipped[name] = str(reason).splitlines()[0]
+        yield found
+    finally:
+        for engine in found.values():
+            engine.close()
