@@ -73,6 +73,14 @@ def vjp(
     Returns
     -------
     Node, or the structure of `wrt`
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> g = sj.vjp(x * x, x, sj.as_tensor([1.0, 10.0]))
+    >>> sj.function([x], g, mode="reference")([3.0, 4.0])
+    array([ 6., 80.])
     """
     leaves, tree = flatten(outputs)
     nodes = [_float(leaf, "an output") for leaf in leaves]
@@ -94,6 +102,14 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
     -------
     Node, or the structure of `outputs`
         Of the types of the outputs.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> change = sj.jvp(x * x, x, sj.as_tensor([1.0, 10.0]))
+    >>> sj.function([x], change, mode="reference")([3.0, 4.0])
+    array([ 6., 80.])
     """
     leaves, tree = flatten(outputs)
     nodes = [_float(leaf, "an output") for leaf in leaves]
@@ -123,6 +139,15 @@ def jacobian(output: Any, wrt: Any, consider_constant: Iterable[Any] = (), disco
     -------
     Node, or the structure of `wrt`
         Each has the axes of the output, then those of the variable.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> slopes = sj.jacobian(sj.cumsum(x * x), x)
+    >>> sj.function([x], slopes, mode="reference")([3.0, 4.0])
+    array([[6., 0.],
+           [6., 8.]])
     """
     node = _float(output, "the output")
     variables, tree = flatten(wrt)
@@ -140,7 +165,17 @@ def jacobian(output: Any, wrt: Any, consider_constant: Iterable[Any] = (), disco
 
 
 def hessian(cost: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
-    """The second derivatives of a scalar: of each variable of `wrt` by itself. See `grad` for the parameters."""
+    """The second derivatives of a scalar: of each variable of `wrt` by itself. See `grad` for the parameters.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> curvature = sj.hessian((x**3).sum(), x)
+    >>> sj.function([x], curvature, mode="reference")([1.0, 2.0])
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
     constants = tuple(consider_constant)
     variables, tree = flatten(wrt)
     return tree.unflatten(

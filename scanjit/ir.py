@@ -88,7 +88,18 @@ def _op_by_name(name: str) -> Op:
 
 class Node:
     """An op applied to arguments. `args[:arity]` are the op's own; after them come the nodes whose values its
-    dimensions use (see `dim_nodes`), so that a walk over `args` meets everything a node depends on."""
+    dimensions use (see `dim_nodes`), so that a walk over `args` meets everything a node depends on.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tanh, tensor
+    >>> x = tensor(("T", 3), name="x")
+    >>> y = tanh(x) + 1
+    >>> y, y.op.name, y.type
+    (<add: float64(T, 3)>, 'add', float64(T, 3))
+    >>> y is tanh(x) + 1
+    True
+    """
 
     __slots__ = ("__weakref__", "args", "arity", "base", "dim_atom", "op", "params", "serial", "type", "where")
 

@@ -98,16 +98,49 @@ class Stream:
         self._draws = 0
 
     def seed(self, seed: int | None = None) -> None:
-        """Start again from a seed: functions that are already compiled then give their first numbers for it."""
+        """Start again from a seed: functions that are already compiled then give their first numbers for it.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> stream = sj.random.Stream(1)
+        >>> draw = sj.function([], stream.uniform(2), mode="reference")
+        >>> first = draw()
+        >>> stream.seed(1)
+        >>> bool((draw() == first).all())
+        True
+        """
         self.state.set_value(_first_state(seed))
 
     def get_state(self) -> tuple[int, int]:
-        """The seed and the number of calls since it was set: with the same graphs, what numbers will come."""
+        """The seed and the number of calls since it was set: with the same graphs, what numbers will come.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> stream = sj.random.Stream(1)
+        >>> draw = sj.function([], stream.uniform(2), mode="reference")
+        >>> x = draw()
+        >>> stream.get_state()
+        (1, 1)
+        """
         seed, calls = self.state.get_value().tolist()
         return seed % _KEYS, calls
 
     def set_state(self, state: tuple[int, int]) -> None:
-        """Go back to what `get_state` gave."""
+        """Go back to what `get_state` gave.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> stream = sj.random.Stream(1)
+        >>> draw = sj.function([], stream.uniform(2), mode="reference")
+        >>> state = stream.get_state()
+        >>> first = draw()
+        >>> stream.set_state(state)
+        >>> bool((draw() == first).all())
+        True
+        """
         try:
             seed, calls = map(int, state)
         except (TypeError, ValueError):

@@ -333,7 +333,14 @@ POW = Elementwise(
 
 
 def power(x: Any, exponent: Any) -> Node:
-    """`x ** exponent`; small known powers are products, and therefore fast and exact."""
+    """`x ** exponent`; small known powers are products, and therefore fast and exact.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.power([1.0, 2.0, 3.0], 2), mode="reference")()
+    array([1., 4., 9.])
+    """
     x, exponent = POW.prepare((x, exponent))
     known = constant_value(exponent)
     if known is None or exponent.ndim:

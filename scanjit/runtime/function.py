@@ -344,6 +344,16 @@ class CompiledFunction:
     name, mode : as given to `function`.
     graph : what it computes, as nodes (`inputs`, `outputs`, `updates`).
     source : the generated code.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> double = sj.function([x], 2 * x, name="double", mode="reference")
+    >>> double([1.0, 2.0]), double(x=[3.0])
+    (array([2., 4.]), array([6.]))
+    >>> double.name, double.mode, double.graph.inputs[0] is x
+    ('double', 'reference', True)
     """
 
     def __init__(self, graph: FunctionGraph, name: str, mode: str) -> None:
@@ -449,11 +459,31 @@ class CompiledFunction:
 
     @property
     def source(self) -> str:
-        """The generated code."""
+        """The generated code.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> x = sj.vector("x")
+        >>> f = sj.function([x], x + 1, mode="emulate")  # the code that mode="numba" compiles
+        >>> "def add" in f.source
+        True
+        """
         return self._executable.source
 
     def explain(self) -> str:
-        """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why."""
+        """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> x = sj.vector("x")
+        >>> f = sj.function([x], sj.exp(x).sum(), name="total", mode="emulate")
+        >>> print(f.explain())
+        total:
+          nest sum: ...
+          memory: 0 temporaries in one workspace, which is kept between calls: none
+        """
         return self._executable.explain()
 
     def profile(self) -> Profile:
@@ -481,7 +511,15 @@ class CompiledFunction:
         return profile_of(self._profiled, self.name, self._profiled_calls)
 
     def inspect_asm(self) -> str:
-        """The machine code."""
+        """The machine code.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> f = sj.function([], sj.zeros(3), mode="reference")  # generates no code, and says so
+        >>> print(f.inspect_asm())
+        # mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.
+        """
         return self._executable.inspect_asm()
 
     @property

@@ -41,6 +41,15 @@ class SharedVariable(_Symbol):
     ----------
     default_update : None, or a function from the variable's node to its new value: every `function` that reads the
         variable updates it so, unless it is among the `updates` that the user gives.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> w = sj.shared([1.0, 2.0], "w")
+    >>> w
+    <shared w: float64(2)>
+    >>> sj.function([], w * 2, mode="reference")()
+    array([2., 4.])
     """
 
     __slots__ = ("__weakref__", "_array", "_first_name", "_lock", "_slot", "default_update", "name", "serial", "where")
@@ -65,7 +74,14 @@ class SharedVariable(_Symbol):
         _all[self.serial] = self
 
     def get_value(self, borrow: bool = False) -> np.ndarray:
-        """The value: a copy, or with `borrow=True` the array itself, which is not to be written to."""
+        """The value: a copy, or with `borrow=True` the array itself, which is not to be written to.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> sj.shared([1.0, 2.0]).get_value()
+        array([1., 2.])
+        """
         return self._array if borrow else self._array.copy()
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
@@ -75,6 +91,20 @@ class SharedVariable(_Symbol):
         ----------
         value : an array, converted as an argument of a function is.
         borrow : keep the array itself where possible; it is not to be written to any more.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> w = sj.shared([1.0, 2.0], "w")
+        >>> w.set_value([3, 4])
+        >>> w.get_value()
+        array([3., 4.])
+        >>> w.set_value([1.0, 2.0, 3.0])
+        Traceback (most recent call last):
+            ...
+        scanjit.errors.ShapeError: dimension 0 of the shared variable 'w' has size 3 instead of 2
+          got:      an array of shape (3,)
+          ...
         """
         array = self._checked(value)
         if not borrow and (array is value or array.base is not None):  # the array is, or may be, the caller's

@@ -55,28 +55,65 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Node:
 
 
 def zeros(shape: Any, dtype: Any = None) -> Node:
-    """A tensor of zeros; of `config.floatX`, if no dtype is given."""
+    """A tensor of zeros; of `config.floatX`, if no dtype is given.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.zeros((2, 3), "int64"), mode="reference")()
+    array([[0, 0, 0],
+           [0, 0, 0]])
+    """
     return full(shape, 0, dtype or config.floatX)
 
 
 def ones(shape: Any, dtype: Any = None) -> Node:
-    """A tensor of ones; of `config.floatX`, if no dtype is given."""
+    """A tensor of ones; of `config.floatX`, if no dtype is given.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ones(3), mode="reference")()
+    array([1., 1., 1.])
+    """
     return full(shape, 1, dtype or config.floatX)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Node:
-    """A tensor of one value, with the shape of `x`, and its dtype if none is given."""
+    """A tensor of one value, with the shape of `x`, and its dtype if none is given.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.full_like([[1, 2], [3, 4]], 7), mode="reference")()
+    array([[7, 7],
+           [7, 7]])
+    """
     x = as_tensor(x)
     return ops.broadcast_to(as_tensor(fill_value, dtype or x.dtype), x.type.shape)
 
 
 def zeros_like(x: Any, dtype: Any = None) -> Node:
-    """Zeros with the shape of `x`, and its dtype if none is given."""
+    """Zeros with the shape of `x`, and its dtype if none is given.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.zeros_like([1.0, 2.0]), mode="reference")()
+    array([0., 0.])
+    """
     return full_like(x, 0, dtype)
 
 
 def ones_like(x: Any, dtype: Any = None) -> Node:
-    """Ones with the shape of `x`, and its dtype if none is given."""
+    """Ones with the shape of `x`, and its dtype if none is given.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ones_like([1.0, 2.0], "bool"), mode="reference")()
+    array([ True,  True])
+    """
     return full_like(x, 1, dtype)
 
 
@@ -116,7 +153,14 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> No
 
 
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Node:
-    """`num` evenly spaced numbers from `start` to `stop`, all of them known."""
+    """`num` evenly spaced numbers from `start` to `stop`, all of them known.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.linspace(0, 1, 5), mode="reference")()
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
     return constant(np.linspace(start, stop, num, endpoint), dtype)
 
 
@@ -127,7 +171,15 @@ def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:
 
 
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Node:
-    """A matrix with ones on its k-th diagonal, else zeros."""
+    """A matrix with ones on its k-th diagonal, else zeros.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.eye(2, 3, k=1), mode="reference")()
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
     (rows,) = dimensions(n)
     columns = rows if m is None else dimensions(m)[0]
     column, on = _diagonal(rows, columns, k)
@@ -135,12 +187,28 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Node:
 
 
 def identity(n: Any, dtype: Any = None) -> Node:
-    """The identity matrix of n rows."""
+    """The identity matrix of n rows.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.identity(2, "int64"), mode="reference")()
+    array([[1, 0],
+           [0, 1]])
+    """
     return eye(n, dtype=dtype)
 
 
 def tril(x: Any, k: int = 0) -> Node:
-    """The part of matrices (the last two axes) on and below the k-th diagonal; zeros above."""
+    """The part of matrices (the last two axes) on and below the k-th diagonal; zeros above.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.tril([[1, 2], [3, 4]]), mode="reference")()
+    array([[1, 0],
+           [3, 4]])
+    """
     x = as_tensor(x)
     _need_matrix(x)
     n, m = x.type.shape[-2:]
@@ -149,7 +217,15 @@ def tril(x: Any, k: int = 0) -> Node:
 
 
 def triu(x: Any, k: int = 0) -> Node:
-    """The part of matrices (the last two axes) on and above the k-th diagonal; zeros below."""
+    """The part of matrices (the last two axes) on and above the k-th diagonal; zeros below.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.triu([[1, 2], [3, 4]]), mode="reference")()
+    array([[1, 2],
+           [0, 4]])
+    """
     x = as_tensor(x)
     _need_matrix(x)
     n, m = x.type.shape[-2:]

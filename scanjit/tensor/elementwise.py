@@ -203,12 +203,26 @@ pow = power
 
 
 def positive(x: Any) -> Node:
-    """`x` itself."""
+    """`x` itself.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.positive([-1.0, 2.0]), mode="reference")()
+    array([-1.,  2.])
+    """
     return as_tensor(x)
 
 
 def cast(x: Any, dtype: Any) -> Node:
-    """`x` in another dtype; floats become integers towards zero, and anything but zero is True."""
+    """`x` in another dtype; floats become integers towards zero, and anything but zero is True.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cast([-1.5, 0.0, 2.7], "int64"), mode="reference")()
+    array([-1,  0,  2])
+    """
     return ops.cast(as_tensor(x), dtype)
 
 
@@ -219,12 +233,26 @@ def _float(x: Any) -> Node:
 
 
 def square(x: Any) -> Node:
-    """`x * x`."""
+    """`x * x`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.square([1.0, -3.0]), mode="reference")()
+    array([1., 9.])
+    """
     return power(x, 2)
 
 
 def reciprocal(x: Any) -> Node:
-    """`1 / x`, as a float."""
+    """`1 / x`, as a float.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.reciprocal([2, 4]), mode="reference")()
+    array([0.5 , 0.25])
+    """
     return 1 / _float(x)
 
 
@@ -263,6 +291,14 @@ def clip_gradient(x: Any, low: float, high: float) -> Node:
     ----------
     x : tensor_like
     low, high : numbers
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> g = sj.grad((sj.clip_gradient(x, -1, 1) ** 2).sum(), x)
+    >>> sj.function([x], g, mode="reference")([0.25, 3.0])
+    array([0.5, 1. ])
     """
     if not all(isinstance(bound, int | float | np.number) for bound in (low, high)) or low > high:
         raise errors.ArgumentError("the bounds of a gradient must be ordered numbers", got=(low, high))
@@ -270,7 +306,14 @@ def clip_gradient(x: Any, low: float, high: float) -> Node:
 
 
 def round(x: Any, decimals: int = 0) -> Node:
-    """The nearest whole number (with `decimals`, the nearest multiple of a power of ten); ties go to the even one."""
+    """The nearest whole number (with `decimals`, the nearest multiple of a power of ten); ties go to the even one.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.round([0.5, 1.5, 2.345], 1), mode="reference")()
+    array([0.5, 1.5, 2.3])
+    """
     x = as_tensor(x)
     if decimals == 0 or (x.dtype.kind != "f" and decimals > 0):
         return x if x.dtype.kind == "b" else apply("round", x)
@@ -284,43 +327,99 @@ def _round_up(x: Node, unit: float) -> Node:
 
 
 def rint(x: Any) -> Node:
-    """The nearest whole number, as a float; ties go to the even one."""
+    """The nearest whole number, as a float; ties go to the even one.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.rint([0.5, 1.5, -2.7]), mode="reference")()
+    array([ 0.,  2., -3.])
+    """
     return apply("round", _float(x))
 
 
 def isfinite(x: Any) -> Node:
-    """Whether neither NaN nor infinite."""
+    """Whether neither NaN nor infinite.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.isfinite([1.0, float("inf"), float("nan")]), mode="reference")()
+    array([ True, False, False])
+    """
     return apply("abs", _float(x)) < math.inf
 
 
 def logical_and(x: Any, y: Any) -> Node:
-    """Whether both are not 0."""
+    """Whether both are not 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logical_and([0, 1, 2], [True, True, False]), mode="reference")()
+    array([False,  True, False])
+    """
     return apply("and", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_or(x: Any, y: Any) -> Node:
-    """Whether one or both are not 0."""
+    """Whether one or both are not 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logical_or([0, 1, 0], [True, True, False]), mode="reference")()
+    array([ True,  True, False])
+    """
     return apply("or", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_xor(x: Any, y: Any) -> Node:
-    """Whether exactly one is not 0."""
+    """Whether exactly one is not 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logical_xor([0, 1, 0], [True, True, False]), mode="reference")()
+    array([ True, False, False])
+    """
     return apply("xor", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_not(x: Any) -> Node:
-    """Whether it is 0."""
+    """Whether it is 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logical_not([0, 1, 2]), mode="reference")()
+    array([ True, False, False])
+    """
     return apply("invert", ops.truth(as_tensor(x)))
 
 
 def logaddexp(x: Any, y: Any) -> Node:
-    """`log(exp(x) + exp(y))` without overflow, with derivatives also where both are infinite."""
+    """`log(exp(x) + exp(y))` without overflow, with derivatives also where both are infinite.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logaddexp([1000.0, 0.0], [1000.0, -1000.0]).round(6), mode="reference")()
+    array([1000.693147,    0.      ])
+    """
     x, y = ops.DIV.prepare((x, y))
     return apply("maximum", x, y) + softplus(-apply("abs", where(x == y, 0, x - y)))
 
 
 def trigamma(x: Any) -> Node:
-    """The derivative of `digamma`."""
+    """The derivative of `digamma`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.trigamma([1.0, 2.0]).round(6), mode="reference")()
+    array([1.644934, 0.644934])
+    """
     return ops.trigamma(_float(x))
 
 
@@ -328,18 +427,39 @@ def trigamma(x: Any) -> Node:
 
 
 def elu(x: Any, alpha: float = 1.0) -> Node:
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.elu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
+    array([-0.632121,  0.      ,  2.      ])
+    """
     x = _float(x)
     return where(x > 0, x, alpha * expm1(where(x > 0, 0, x)))
 
 
 def selu(x: Any) -> Node:
-    """The self-normalizing `elu` of Klambauer et al. (2017)."""
+    """The self-normalizing `elu` of Klambauer et al. (2017).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.selu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
+    array([-1.111331,  0.      ,  2.101402])
+    """
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
 def gelu(x: Any, approximate: bool = False) -> Node:
-    """`x` times the probability that a standard normal number is smaller; `approximate` by tanh."""
+    """`x` times the probability that a standard normal number is smaller; `approximate` by tanh.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.gelu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
+    array([-0.158655,  0.      ,  1.9545  ])
+    """
     x = _float(x)
     if approximate:
         return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
@@ -347,17 +467,38 @@ def gelu(x: Any, approximate: bool = False) -> Node:
 
 
 def silu(x: Any) -> Node:
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.silu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
+    array([-0.268941,  0.      ,  1.761594])
+    """
     x = _float(x)
     return x * sigmoid(x)
 
 
 def hard_sigmoid(x: Any) -> Node:
-    """`0.2 * x + 0.5`, kept between 0 and 1."""
+    """`0.2 * x + 0.5`, kept between 0 and 1.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.hard_sigmoid([-3.0, 0.0, 1.0]), mode="reference")()
+    array([0. , 0.5, 0.7])
+    """
     return clip(0.2 * _float(x) + 0.5, 0, 1)
 
 
 def softsign(x: Any) -> Node:
-    """`x / (1 + abs(x))`."""
+    """`x / (1 + abs(x))`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.softsign([-1.0, 0.0, 3.0]), mode="reference")()
+    array([-0.5 ,  0.  ,  0.75])
+    """
     x = _float(x)
     return x / (1 + apply("abs", x))

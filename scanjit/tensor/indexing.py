@@ -264,7 +264,14 @@ def set_(self: Node, value: Any) -> Node:
 
 
 def inc(self: Node, value: Any) -> Node:
-    """`x[key].inc(v)`: `x`, with `v` added to what `key` selects; as often as the index names an entry. See `set`."""
+    """`x[key].inc(v)`: `x`, with `v` added to what `key` selects; as often as the index names an entry. See `set`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.zeros(3)[[0, 2, 2]].inc(1.0), mode="reference")()
+    array([1., 0., 2.])
+    """
     return _written(self, _value_for(self, value), add=True)
 
 
@@ -327,7 +334,15 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Node:
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
-    """Entries of `x` at indices along an axis that differ between the other axes. See `numpy.take_along_axis`."""
+    """Entries of `x` at indices along an axis that differ between the other axes. See `numpy.take_along_axis`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.take_along_axis([[10, 20], [30, 40]], [[1], [0]], axis=1), mode="reference")()
+    array([[20],
+           [30]])
+    """
     x, index = as_tensor(x), as_tensor(indices)
     axis = axis_of(axis, x.ndim)
     if index.ndim != x.ndim or index.dtype.kind not in "iu":

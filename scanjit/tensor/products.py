@@ -76,19 +76,41 @@ def _stretched(
 
 
 def outer(a: Any, b: Any) -> Node:
-    """Every element of `a` times every element of `b`, as a matrix."""
+    """Every element of `a` times every element of `b`, as a matrix.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.outer([1, 2], [3, 4]), mode="reference")()
+    array([[3, 4],
+           [6, 8]])
+    """
     a, b = promoted((a, b))
     return contract(ravel(a), ravel(b), [0], [1], [0, 1])
 
 
 def inner(a: Any, b: Any) -> Node:
-    """The sum of products over the last axes of both."""
+    """The sum of products over the last axes of both.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.inner([1, 2], [[3, 4], [5, 6]]), mode="reference")()
+    array([11, 17])
+    """
     a, b = promoted((a, b))
     return apply("mul", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
 def vdot(a: Any, b: Any) -> Node:
-    """The sum of products of all elements."""
+    """The sum of products of all elements.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.vdot([[1, 2]], [[3, 4]]), mode="reference")()
+    array(11)
+    """
     a, b = promoted((a, b))
     return contract(ravel(a), ravel(b), [0], [0], [])
 
@@ -101,6 +123,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
     a, b : tensor_like
     axes : int or a pair of (sequences of) ints
         How many of the last axes of `a` meet as many of the first of `b`; or which axes of `a`, and which of `b`.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor, tensordot
+    >>> tensordot(tensor(("B", 2, 3)), tensor((3, 2, 4)), ([1, 2], [1, 0]))
+    <contract: float64(B, 4)>
     """
     a, b = promoted((a, b))
     if isinstance(axes, int):
@@ -118,7 +146,14 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
-    """The entries whose indices along two axes are equal (or differ by `offset`), along a new last axis."""
+    """The entries whose indices along two axes are equal (or differ by `offset`), along a new last axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.diagonal([[1, 2], [3, 4]]), mode="reference")()
+    array([1, 4])
+    """
     x = as_tensor(x)
     i, j = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
     rest = [a for a in range(x.ndim) if a not in (i, j)]
@@ -130,12 +165,27 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
 
 
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
-    """The sum of a diagonal."""
+    """The sum of a diagonal.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.trace([[1, 2], [3, 4]]), mode="reference")()
+    array(5)
+    """
     return sum_(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
 def diag(x: Any, k: int = 0) -> Node:
-    """The k-th diagonal of a matrix; or the matrix with a vector on its k-th diagonal."""
+    """The k-th diagonal of a matrix; or the matrix with a vector on its k-th diagonal.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.diag([1, 2]), mode="reference")()
+    array([[1, 0],
+           [0, 2]])
+    """
     x = as_tensor(x)
     if x.ndim == 2:
         return diagonal(x, k)

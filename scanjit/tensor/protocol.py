@@ -93,6 +93,43 @@ def _one_argument(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+def _copy(self: Node) -> Node:
+    """The symbol itself: nothing can change it.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> x.copy() is x
+    True
+    """
+    return self
+
+
+def _reshape(self: Node, *shape: Any) -> Node:
+    """The same elements in another shape, given as one argument or as several. See `scanjit.reshape`.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor
+    >>> tensor(("T", "B", 3)).reshape(-1, 3)
+    <reshape: float64(T*B, 3)>
+    """
+    return shapes.reshape(self, _one_argument(shape))
+
+
+def _transpose(self: Node, *axes: Any) -> Node:
+    """The axes in another order, given as one argument or as several; reversed if none is given.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor
+    >>> tensor(("T", "B", 3)).transpose(1, 0, 2)
+    <dimshuffle: float64(B, T, 3)>
+    """
+    return shapes.transpose(self, _one_argument(axes) if axes else None)
+
+
 def install() -> None:
     """Give `Node` its methods."""
     names: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS}
@@ -115,11 +152,11 @@ def install() -> None:
         "__divmod__": lambda self, other: (self // other, self % other),
         "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
         "astype": elementwise.cast,
-        "copy": lambda self: self,
+        "copy": _copy,
         "inc": indexing.inc,
-        "reshape": lambda self, *shape: shapes.reshape(self, _one_argument(shape)),
+        "reshape": _reshape,
         "set": indexing.set_,
-        "transpose": lambda self, *axes: shapes.transpose(self, _one_argument(axes) if axes else None),
+        "transpose": _transpose,
         "shape": property(shapes.shape),
         "size": property(shapes.size),
         "T": property(shapes.transpose),

@@ -77,17 +77,38 @@ def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> 
 
 
 def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`."""
+    """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.prod([[1, 2], [3, 4]], axis=0), mode="reference")()
+    array([3, 8])
+    """
     return _reduced(ops.PROD, _accumulated(x, dtype), axis, keepdims)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
+    """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.max([[1, 5], [3, 4]], axis=1), mode="reference")()
+    array([5, 4])
+    """
     return _extreme(ops.MAX, as_tensor(x), axis, keepdims)
 
 
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`."""
+    """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.min([[1, 5], [3, 4]], axis=1), mode="reference")()
+    array([1, 3])
+    """
     return _extreme(ops.MIN, as_tensor(x), axis, keepdims)
 
 
@@ -102,12 +123,26 @@ amax, amin = max, min
 
 
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """Whether any element is not 0. Arguments as for `sum`."""
+    """Whether any element is not 0. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.any([[0, 1], [0, 0]], axis=1), mode="reference")()
+    array([ True, False])
+    """
     return _reduced(ops.ANY, truth(as_tensor(x)), axis, keepdims)
 
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """Whether no element is 0. Arguments as for `sum`."""
+    """Whether no element is 0. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.all([[2, 1], [0, 1]], axis=1), mode="reference")()
+    array([ True, False])
+    """
     return _reduced(ops.ALL, truth(as_tensor(x)), axis, keepdims)
 
 
@@ -121,12 +156,25 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
         The axis to look along; None looks at all elements in row-major order.
     keepdims : bool
         Whether the axis (all axes) stay, with size 1.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.argmax([[1, 5, 5], [3, 2, 1]], axis=1), mode="reference")()
+    array([1, 0])
     """
     return _positions(ops.ARGMAX, as_tensor(x), axis, keepdims)
 
 
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
-    """The position (int64) of the first of the smallest elements. See `argmax`."""
+    """The position (int64) of the first of the smallest elements. See `argmax`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.argmin([[1, 5, 1], [3, 2, 4]], axis=1), mode="reference")()
+    array([0, 1])
+    """
     return _positions(ops.ARGMIN, as_tensor(x), axis, keepdims)
 
 
@@ -156,7 +204,14 @@ def _count(x: Node, axis: Any) -> Any:
 
 
 def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The mean over axes; float64 for bools and integers. Arguments as for `sum`."""
+    """The mean over axes; float64 for bools and integers. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.mean([[1, 2], [3, 5]], axis=0), mode="reference")()
+    array([2. , 3.5])
+    """
     x = _float(x, dtype)
     return _reduced(ops.SUM, x, axis, keepdims) / _count(x, axis)
 
@@ -169,6 +224,12 @@ def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node
     x, axis, keepdims : as for `sum`
     ddof : int
         What is subtracted from the number of elements in the divisor.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.var([1.0, 3.0], ddof=1), mode="reference")()
+    array(2.)
     """
     x = _float(x)
     apart = x - mean(x, axis, keepdims=True)
@@ -176,12 +237,26 @@ def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node
 
 
 def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
-    """The standard deviation over axes; arguments as for `var`."""
+    """The standard deviation over axes; arguments as for `var`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.std([1.0, 3.0]), mode="reference")()
+    array(1.)
+    """
     return sqrt(var(x, axis, ddof, keepdims))
 
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` without overflow. Arguments as for `sum`."""
+    """`log(sum(exp(x)))` without overflow. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logsumexp([1000.0, 1000.0]).round(6), mode="reference")()
+    array(1000.693147)
+    """
     x = _float(x)
     axes = axes_of(axis, x.ndim)
     top = max(x, axes, keepdims=True)
@@ -195,14 +270,29 @@ def _without(x: Node, axes: tuple[int, ...]) -> Node:
 
 
 def softmax(x: Any, axis: Any = -1) -> Node:
-    """`exp(x)` divided by its sum along an axis (or over several), without overflow."""
+    """`exp(x)` divided by its sum along an axis (or over several), without overflow.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.softmax([[0.0, 0.0], [1000.0, 0.0]]), mode="reference")()
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
     x = _float(x)
     powers = exp(x - stop_gradient(max(x, axis, keepdims=True)))
     return powers / sum(powers, axis, keepdims=True)
 
 
 def log_softmax(x: Any, axis: Any = -1) -> Node:
-    """The logarithm of `softmax`, also where that is 0."""
+    """The logarithm of `softmax`, also where that is 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.log_softmax([0.0, 1000.0]), mode="reference")()
+    array([-1000.,     0.])
+    """
     x = _float(x)
     lowered = x - stop_gradient(max(x, axis, keepdims=True))
     return lowered - log(sum(exp(lowered), axis, keepdims=True))
@@ -219,6 +309,12 @@ def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: boo
     ord : None, "fro", a positive number, 0, inf or -inf
         None (or 2, or "fro") sums squares, over all axes together; 0 counts what is not 0.
     axis, keepdims : as for `sum`
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.norm([[3.0, 4.0], [0.0, 2.0]], axis=1), mode="reference")()
+    array([5., 2.])
     """
     x = _float(x)
     if isinstance(ord, int | float) and ord != 2 and len(axes_of(axis, x.ndim)) > 1:
@@ -245,17 +341,39 @@ def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: boo
 
 
 def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
-    """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan."""
+    """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumsum([[1, 2], [3, 4]], axis=0), mode="reference")()
+    array([[1, 2],
+           [4, 6]])
+    """
     return _running(_accumulated(x, dtype), axis, 0, lambda total, row: total + row)
 
 
 def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
-    """The products of the elements up to each one, along an axis. See `cumsum`."""
+    """The products of the elements up to each one, along an axis. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumprod([1, 2, 3, 4]), mode="reference")()
+    array([ 1,  2,  6, 24])
+    """
     return _running(_accumulated(x, dtype), axis, 1, lambda total, row: total * row)
 
 
 def cummax(x: Any, axis: int | None = None) -> Node:
-    """The largest of the elements up to each one, along an axis. See `cumsum`."""
+    """The largest of the elements up to each one, along an axis. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cummax([1, 3, 2, 4]), mode="reference")()
+    array([1, 3, 3, 4])
+    """
     x = as_tensor(x)
     lowest = False if x.dtype.kind == "b" else -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return _running(x, axis, lowest, lambda total, row: apply("maximum", total, row))

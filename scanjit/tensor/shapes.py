@@ -48,18 +48,39 @@ __all__ = [
 
 
 def shape(x: Any) -> tuple[Any, ...]:
-    """The sizes of the axes: ints where they are known, else int64 scalars."""
+    """The sizes of the axes: ints where they are known, else int64 scalars.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import shape, tensor
+    >>> shape(tensor(("n", 3)))
+    (<size: int64()>, 3)
+    """
     return tuple(size if isinstance(size, int) else dim_node(size) for size in as_tensor(x).type.shape)
 
 
 def size(x: Any) -> Any:
-    """The number of elements: an int where it is known, else an int64 scalar."""
+    """The number of elements: an int where it is known, else an int64 scalar.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.size([[1, 2, 3], [4, 5, 6]]), mode="reference")()
+    array(6)
+    """
     count = types.product(as_tensor(x).type.shape)
     return count if isinstance(count, int) else dim_node(count)
 
 
 def ndim(x: Any) -> int:
-    """The number of axes."""
+    """The number of axes.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.ndim(sj.matrix("x"))
+    2
+    """
     return as_tensor(x).ndim
 
 
@@ -108,12 +129,26 @@ def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimensio
 
 
 def ravel(x: Any) -> Node:
-    """All elements in row-major order, as a vector."""
+    """All elements in row-major order, as a vector.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ravel([[1, 2], [3, 4]]), mode="reference")()
+    array([1, 2, 3, 4])
+    """
     return reshape(x, -1)
 
 
 def flatten(x: Any, ndim: int = 1) -> Node:
-    """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many."""
+    """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import flatten, tensor
+    >>> flatten(tensor(("B", "T", 3)), 2)
+    <reshape: float64(B, 3*T)>
+    """
     x = as_tensor(x)
     if not 1 <= ndim <= builtin_max(x.ndim, 1):
         raise errors.ShapeError("a tensor cannot be flattened to so many axes", got=ndim, expected=f"1 to {x.ndim}")
@@ -129,7 +164,14 @@ def _reordered(x: Node, order: Sequence[int | None]) -> Node:
 
 
 def transpose(x: Any, axes: Any = None) -> Node:
-    """`x` with its axes in another order; reversed if none is given."""
+    """`x` with its axes in another order; reversed if none is given.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tensor, transpose
+    >>> transpose(tensor(("T", "B", 3)), (1, 0, 2))
+    <dimshuffle: float64(B, T, 3)>
+    """
     x = as_tensor(x)
     if axes is None:
         return _reordered(x, range(x.ndim)[::-1])
@@ -158,7 +200,14 @@ def dimshuffle(x: Any, *pattern: Any) -> Node:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
-    """`x` with two axes exchanged."""
+    """`x` with two axes exchanged.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import swapaxes, tensor
+    >>> swapaxes(tensor(("T", "B", 3)), 0, -1)
+    <dimshuffle: float64(3, B, T)>
+    """
     x = as_tensor(x)
     order = list(range(x.ndim))
     a, b = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
@@ -167,7 +216,14 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
 
 
 def moveaxis(x: Any, source: Any, destination: Any) -> Node:
-    """`x` with axes moved to other places, the others in order."""
+    """`x` with axes moved to other places, the others in order.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import moveaxis, tensor
+    >>> moveaxis(tensor(("T", "B", 3)), 0, -1)
+    <dimshuffle: float64(B, 3, T)>
+    """
     x = as_tensor(x)
     sources, targets = (
         [axis_of(a, x.ndim) for a in (given if isinstance(given, tuple | list) else (given,))]
@@ -182,7 +238,14 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Node:
 
 
 def expand_dims(x: Any, axis: Any) -> Node:
-    """`x` with new axes of size 1 at these places of the result."""
+    """`x` with new axes of size 1 at these places of the result.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import expand_dims, tensor
+    >>> expand_dims(tensor(("T", "B")), (0, 2))
+    <dimshuffle: float64(1, T, 1, B)>
+    """
     x = as_tensor(x)
     given = axis if isinstance(axis, tuple | list) else (axis,)
     new = axes_of(tuple(given), x.ndim + len(given))
@@ -191,7 +254,14 @@ def expand_dims(x: Any, axis: Any) -> Node:
 
 
 def squeeze(x: Any, axis: Any = None) -> Node:
-    """`x` without axes of size 1: those given, or all that are known to have it."""
+    """`x` without axes of size 1: those given, or all that are known to have it.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import squeeze, tensor
+    >>> squeeze(tensor((1, "T", 1)), axis=0)
+    <dimshuffle: float64(T, 1)>
+    """
     x = as_tensor(x)
     dropped = [a for a, n in enumerate(x.type.shape) if n == 1] if axis is None else axes_of(axis, x.ndim)
     for a in dropped:
@@ -206,17 +276,38 @@ def _at_least(x: Any, ndim: int) -> Node:
 
 
 def atleast_1d(x: Any) -> Node:
-    """`x`, with an axis if it has none."""
+    """`x`, with an axis if it has none.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.atleast_1d(5), mode="reference")()
+    array([5])
+    """
     return _at_least(x, 1)
 
 
 def atleast_2d(x: Any) -> Node:
-    """`x`, with new axes in front so that there are two."""
+    """`x`, with new axes in front so that there are two.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.atleast_2d([1, 2]), mode="reference")()
+    array([[1, 2]])
+    """
     return _at_least(x, 2)
 
 
 def atleast_3d(x: Any) -> Node:
-    """`x`, with new axes so that there are three; a matrix gets one behind, as in NumPy."""
+    """`x`, with new axes so that there are three; a matrix gets one behind, as in NumPy.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import atleast_3d, tensor
+    >>> atleast_3d(tensor(("n", "m")))
+    <dimshuffle: float64(n, m, 1)>
+    """
     x = as_tensor(x)
     return (
         _reordered(x, [0, 1, None])
@@ -228,7 +319,15 @@ def atleast_3d(x: Any) -> Node:
 
 
 def broadcast_to(x: Any, shape: Any) -> Node:
-    """`x` stretched to a shape."""
+    """`x` stretched to a shape.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.broadcast_to([1, 2], (2, 2)), mode="reference")()
+    array([[1, 2],
+           [1, 2]])
+    """
     x, new = as_tensor(x), dimensions(shape)
     return x if x.type.shape == new else BROADCAST_TO(x, shape=new)
 
@@ -301,17 +400,40 @@ def _several(tensors: Any, what: str) -> list[Node]:
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Node:
-    """Tensors of one shape along a new axis."""
+    """Tensors of one shape along a new axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.stack([[1, 2], [3, 4]], axis=1), mode="reference")()
+    array([[1, 3],
+           [2, 4]])
+    """
     return concatenate([expand_dims(x, axis) for x in _several(tensors, "stack")], axis)
 
 
 def vstack(tensors: Sequence[Any]) -> Node:
-    """Tensors below one another."""
+    """Tensors below one another.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.vstack([[1, 2], [3, 4]]), mode="reference")()
+    array([[1, 2],
+           [3, 4]])
+    """
     return concatenate([atleast_2d(x) for x in _several(tensors, "vstack")], 0)
 
 
 def hstack(tensors: Sequence[Any]) -> Node:
-    """Tensors beside one another."""
+    """Tensors beside one another.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.hstack([[1, 2], [3, 4]]), mode="reference")()
+    array([1, 2, 3, 4])
+    """
     nodes = [atleast_1d(x) for x in _several(tensors, "hstack")]
     return concatenate(nodes, 0 if nodes[0].ndim == 1 else 1)
 
@@ -325,6 +447,12 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
     indices_or_sections : int or sequence
         The number of equal parts; or the indices at which to cut (out of bounds they count as NumPy's slices do).
     axis : int
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.split([1, 2, 3, 4, 5], [2, 3]), mode="reference")()
+    [array([1, 2]), array([3]), array([4, 5])]
     """
     from scanjit.tensor.indexing import getitem
 
@@ -353,7 +481,15 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
 
 
 def tile(x: Any, reps: Any) -> Node:
-    """`x` repeated as a whole, `reps` times along each axis (the last one, if it is a number)."""
+    """`x` repeated as a whole, `reps` times along each axis (the last one, if it is a number).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.tile([1, 2], (2, 2)), mode="reference")()
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]])
+    """
     x, counts = as_tensor(x), dimensions(reps)
     x = _at_least(x, len(counts))
     counts = (*[1] * (x.ndim - len(counts)), *counts)
@@ -374,6 +510,12 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
     repeats : int, integer scalar, or a sequence of ints
         How often each entry comes.
     axis : int or None
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.repeat([1, 2, 3], [2, 0, 1]), mode="reference")()
+    array([1, 1, 3])
     """
     x = as_tensor(x)
     if axis is None:
@@ -396,7 +538,14 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
 
 
 def flip(x: Any, axis: Any = None) -> Node:
-    """`x` with axes (None: all) reversed."""
+    """`x` with axes (None: all) reversed.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.flip([1, 2, 3]), mode="reference")()
+    array([3, 2, 1])
+    """
     x = as_tensor(x)
     for a in axes_of(axis, x.ndim):
         x = flip_axis(x, a)
@@ -404,7 +553,14 @@ def flip(x: Any, axis: Any = None) -> Node:
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Node:
-    """`x` with its entries moved along axes; what leaves one end comes in at the other. See `numpy.roll`."""
+    """`x` with its entries moved along axes; what leaves one end comes in at the other. See `numpy.roll`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.roll([1, 2, 3, 4], 1), mode="reference")()
+    array([4, 1, 2, 3])
+    """
     x = as_tensor(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
@@ -431,6 +587,12 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         What they are, as for `numpy.pad`; a reflection must be shorter than what it reflects.
     constant_values : number
         For "constant".
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.pad([1, 2, 3], (1, 2), "reflect"), mode="reference")()
+    array([2, 1, 2, 3, 2, 1])
     """
     x = as_tensor(x)
     widths = _pad_widths(pad_width, x.ndim)

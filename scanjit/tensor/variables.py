@@ -62,6 +62,16 @@ def _maker(ndim: int, fixed: str | None = None) -> Callable[..., Node]:
     return make
 
 
+_EXAMPLE = """
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.{name}("x").ndim, sj.{name}("x").dtype
+    ({ndim}, dtype('{dtype}'))
+    """
+
+
 scalar, vector, matrix, tensor3, tensor4 = map(_maker, range(5))
 
 
@@ -76,8 +86,10 @@ lscalar, lvector, lmatrix, ltensor3, ltensor4 = _makers("int64")
 fscalar, fvector, fmatrix, ftensor3, ftensor4 = _makers("float32")
 dscalar, dvector, dmatrix, dtensor3, dtensor4 = _makers("float64")
 for _prefix in ("", *"bwilfd"):
-    for _kind in ("scalar", "vector", "matrix", "tensor3", "tensor4"):
-        globals()[_prefix + _kind].__name__ = globals()[_prefix + _kind].__qualname__ = _prefix + _kind
+    for _ndim, _kind in enumerate(("scalar", "vector", "matrix", "tensor3", "tensor4")):
+        _make, _name = globals()[_prefix + _kind], _prefix + _kind
+        _make.__name__ = _make.__qualname__ = _name
+        _make.__doc__ += _EXAMPLE.format(name=_name, ndim=_ndim, dtype=_make().dtype)
 
 
 def constant(value: Any, dtype: Any = None) -> Node:
