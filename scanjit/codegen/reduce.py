@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanjit.codegen.frame import Point
+from scanjit.codegen.guard import STRETCH, GuardWriter
 from scanjit.codegen.names import number, suffix
-from scanjit.codegen.values import INT64, ValueWriter
+from scanjit.codegen.values import INT64
 from scanjit.ops import Reduction
 from scanjit.schedule.program import Apply, Loop, Reduce, walk_values
 from scanjit.types import Dimension
@@ -27,7 +28,7 @@ class Together:
     totals: dict[tuple[Reduce, Point], list[str]]
 
 
-class ReductionWriter(ValueWriter):
+class ReductionWriter(GuardWriter):
     """Writes reductions; those over the same loops share them."""
 
     def points(self) -> list[Point]:
@@ -52,17 +53,20 @@ class ReductionWriter(ValueWriter):
         depth = len(self.scopes)
         group = []
         for other in walk_values(self.nest.roots):
-            if isinstance(other, Reduce) and other.loops == value.loops and self._ready(other, value):
-                group.append(other)
+            if isinstance(other, Reduce) and other.loops == value.loops and other.guard is value.guard:
+                if self._ready(other, value):
+                    group.append(other)
         lane, self.lane = self.lane, value.loops[-1] if self.tile.horizontal else self.lane
         width = self.tile.lanes if self.tile.horizontal else 0
         points = [Point(p.row, p.vector, width or p.width) for p in self.points_of(lane)]
         totals = {(r, p): self._start(r, p) for p in points for r in group}
         together = Together(value.loops[-1], group, points, totals)
         if all(loop.size != 0 for loop in value.loops):
+            self.open_guard(value, False, points)
             for loop in value.loops[:-1]:
                 name = self.fresh("k")
                 self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
+            self.open_guard(value, True, points)
             self._last_loop(together)
             self.pop(depth)
         self.lane = lane
@@ -93,6 +97,10 @@ class ReductionWriter(ValueWriter):
         """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
         lanes = self.tile.lanes if self.tile.horizontal else 1
         size = together.loop.size
+        start = self.by_stretches(together.reductions[0], together.points)
+        if start is not None:
+            self._loop(together, start, f"min({start} + {STRETCH}, {self.size(size)})", 1)
+            return
         full = size // lanes * lanes
         if full != 0:
             self._chunks(together, full, lanes)

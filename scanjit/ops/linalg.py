@@ -1,4 +1,6 @@
-"""`contract`: the one product of tensors. `dot`, `matmul`, `outer`, `tensordot` and `einsum` are spellings of it."""
+"""`contract`: the one product of tensors. `dot`, `matmul`, `outer`, `tensordot` and `einsum` are spellings of it.
+
+`contract_where` is what the rewrites make of one of which parts may be left out."""
 
 from __future__ import annotations
 
@@ -101,3 +103,53 @@ def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: S
         for name, labels in (("left", left), ("right", right), ("out", out))
     }
     return CONTRACT(a, b, **canonical)
+
+
+# ---- products of which parts may be left out -------------------------------------------------------------------------
+
+
+def _guarded_infer(a: Type, b: Type, mask: Type, *, left: Labels, right: Labels, out: Labels, where: Labels) -> Type:
+    if mask.dtype != np.bool_ or len(where) != mask.ndim or not set(where) <= set(left) | set(right):
+        raise errors.InternalError("a guard is a mask along labels of its product", got=f"{mask} along {where}")
+    return _infer(a, b, left=left, right=right, out=out)
+
+
+def _guarded_reference(
+    a: np.ndarray, b: np.ndarray, mask: np.ndarray, *, left: Labels, right: Labels, out: Labels, where: Labels
+) -> np.ndarray:
+    """All terms at which the mask is false are left out."""
+    union = (*left, *(label for label in right if label not in left))
+    terms = np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(union)}", a, b)
+    kept = np.einsum(f"{_letters(where)}->{_letters(tuple(label for label in union if label in where))}", mask)
+    kept = np.expand_dims(kept, [axis for axis, label in enumerate(union) if label not in where])
+    terms = np.where(kept, terms, np.zeros((), a.dtype))
+    return np.einsum(f"{_letters(union)}->{_letters(out)}", terms)
+
+
+def _guarded_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The left operand is zero where the mask is false, so that it makes no difference what is left out."""
+    for a, b, left, right, out, where in (
+        ((6, 9), (9, 17), (0, 1), (1, 2), (0, 2), (0,)),
+        ((2, 5, 3), (3, 4), (0, 1, 2), (2, 3), (0, 1, 3), (1, 0)),
+        ((40, 3), (40, 5), (0, 1), (0, 2), (1, 2), (0,)),
+        ((3, 7, 2), (3, 7, 4), (0, 1, 2), (0, 1, 3), (3, 2), (0, 1)),
+        ((2, 0), (0, 3), (0, 1), (1, 2), (0, 2), (0,)),
+    ):
+        sizes = dict(zip((*left, *right), (*a, *b), strict=True))
+        mask = rng.random([sizes[label] for label in where]) < 0.3
+        kept = np.expand_dims(
+            np.transpose(mask, np.argsort(where)), [axis for axis, label in enumerate(left) if label not in where]
+        )
+        x = np.where(kept, sample(rng, a, dtype), np.zeros((), dtype))
+        yield (x, sample(rng, b, dtype), mask), {"left": left, "right": right, "out": out, "where": where}
+
+
+CONTRACT_WHERE = Op(
+    "contract_where",
+    infer=_guarded_infer,
+    reference=_guarded_reference,
+    samples=_guarded_samples,
+    dtypes=NUMBERS,
+    doc="`contract`; terms at which the mask is false may be left out: they are zero, or nobody wants them",
+)
+"""`where` are the labels of the mask's axes. Made last (see `scanjit.rewrite.guards`): no rule has to know it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from scanjit.ir import Node
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape
 from scanjit.rewrite.engine import Note, Rewriter
+from scanjit.rewrite.guards import guards
 from scanjit.rewrite.scan_hoist import hoist
 from scanjit.rewrite.scan_last import last_rows
 from scanjit.rewrite.scan_merge import merge
@@ -63,6 +64,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
+    ("guards", guards),  # products that masks make needless
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
 

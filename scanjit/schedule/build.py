@@ -122,7 +122,7 @@ class Builder:
             return self._gather(node, at)
         if isinstance(op, Reduction) or op.name in ("argmax", "argmin"):
             return self._reduction(node, at)
-        if op.name == "contract":
+        if op.name in ("contract", "contract_where"):
             return self._contraction(node, at)
         ref = self.locate(node)
         if ref is not None:
@@ -157,7 +157,7 @@ class Builder:
         return Reduce(node.dtype, node.op, loops, self.value(x, inner))
 
     def _contraction(self, node: Node, at: IndexMap) -> Value:
-        a, b = node.operands
+        a, b, *masks = node.operands
         left, right, out = (node.params[k] for k in ("left", "right", "out"))
         summed = [label for label in left if label not in out]
         sizes = dict(zip((*left, *right), (*a.type.shape, *b.type.shape), strict=True))
@@ -167,7 +167,9 @@ class Builder:
         factors = tuple(self.value(x, tuple(where[label] for label in labels)) for x, labels in ((a, left), (b, right)))
         boolean = node.dtype.kind == "b"
         product = Apply(node.dtype, OPS["and" if boolean else "mul"], factors, {})
-        return Reduce(node.dtype, OPS["any" if boolean else "sum"], loops, product) if loops else product
+        guard = self.value(masks[0], tuple(where[label] for label in node.params["where"])) if masks else None
+        op = OPS["any" if boolean else "sum"]
+        return Reduce(node.dtype, op, loops, product, guard=guard) if loops else product
 
     def _loops(self, sizes: tuple[Dimension, ...]) -> tuple[Loop, ...]:
         if sizes not in self._reduce_loops:
@@ -276,7 +278,8 @@ def _rebuilt(
     if isinstance(value, Reduce):
         merged = tuple(loop for loop in dict.fromkeys(map(loops, value.loops)) if loop.size != 1)
         if merged:
-            return Reduce(value.dtype, value.op, merged, get(value.body))
+            guard = None if value.guard is None else get(value.guard)
+            return Reduce(value.dtype, value.op, merged, get(value.body), guard)
         return get(value.body) if isinstance(value.op, Reduction) else Literal(value.dtype, 0)
     if isinstance(value, Register):
         return Register(value.dtype, get(value.init), value.index)

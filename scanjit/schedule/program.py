@@ -167,11 +167,15 @@ class Apply(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Value):
-    """`body` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`."""
+    """`body` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
+
+    Terms at which the `guard`, a bool, is false may be left out.
+    """
 
     op: Op
     loops: tuple[Loop, ...]
     body: Value
+    guard: Value | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +194,9 @@ def operands(value: Value) -> tuple[Value, ...]:
         return tuple(index.value for index in value.indices)
     if isinstance(value, Register):
         return (value.init,)
-    return (value.body,) if isinstance(value, Reduce) else ()
+    if isinstance(value, Reduce):
+        return tuple(part for part in (value.body, value.guard) if part is not None)
+    return ()
 
 
 def walk_values(roots: list[Value]) -> list[Value]:

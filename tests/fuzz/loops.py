@@ -276,9 +276,34 @@ def recurrent(b: Builder) -> None:
         "attention": (attention, x, zero),
     }
     fn, sequences, initial = steps[kind]
+    if kind != "masked" and b.chance(0.4):
+        fn, sequences = _held(b, fn), [sequences, mask]
     made = scan(fn, sequences=sequences, outputs_info=initial, return_list=True, **options)
     for ys in made:
         use(b, ys, None)
+
+
+def _held(b: Builder, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A step that leaves the state as it is where a mask says so; written in one of the ways that people use."""
+    way = b.rnd.randrange(4)
+
+    def step(x_t: Node, m: Node, *old: Node) -> list[Node]:
+        made = fn(x_t, *old)
+        column = st.dimshuffle(m, 0, "x")
+        held = []
+        for new, before in zip(made if isinstance(made, list) else [made], old, strict=True):
+            if way == 0:
+                held.append(st.where(~column, before, new))
+            elif way == 1:
+                weight = st.cast(column, new.dtype)
+                held.append(weight * new + (1 - weight) * before)
+            else:
+                held.append(st.where(column, new, before))
+        if way == 2:
+            held[0] = st.where(column, held[0], 0)
+        return held
+
+    return step
 
 
 def sized(b: Builder) -> None:

@@ -1,0 +1,239 @@
+"""Products that masks make needless: sequences of different lengths cost about what their steps cost together.
+
+A recurrent step with a mask is `where(mask, new, old)`: where the mask is false, nobody wants the products in `new`,
+and in the gradient their operands are zero. The pass finds for each product a mask that says which of its rows nobody
+wants, or which of its terms are zero, and makes it a `contract_where`: the generated code leaves out whole tiles, and
+stretches of sums, where the mask is false.
+
+Facts go forwards (what is zero) and backwards (what is not wanted), into loops and out of them: a mask of which a step
+reads the row is in the step a mask of that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace as changed
+
+from scanjit import errors, ir, types
+from scanjit.ir import PART, Node, apply, rebuild, walk
+from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
+from scanjit.ops.scan import SCAN
+from scanjit.rewrite.engine import Note
+from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.masks import NOWHERE, Facts, Mask, either, mask_of, unwanted, zeros
+from scanjit.rewrite.split import OverTime
+
+LEAST_TERMS = 8
+"""Sums of fewer terms are not worth a test."""
+
+
+def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass. It comes last: rules know products, not products of which parts are left out."""
+    if not _has_masks(outputs):
+        return outputs
+    level = _Level(outputs, {}, notes)
+    level.ask(dict.fromkeys(outputs, NOWHERE))
+    done = level.rewritten()
+    return [done[output] for output in outputs]
+
+
+def _has_masks(outputs: Sequence[Node]) -> bool:
+    return any(
+        node.op.name == "where"
+        or (node.op.name == "cast" and node.operands[0].dtype.kind == "b")
+        or (node.op is SCAN and _has_masks(node.params["body"].outputs))
+        for node in walk(outputs)
+    )
+
+
+class _Level:
+    """A graph: the whole one, or the body of a loop."""
+
+    def __init__(self, outputs: Sequence[Node], zero: dict[Node, Facts], notes: list[Note]) -> None:
+        self.order, self.zero, self.notes = walk(outputs), zero, notes
+        self.idle: dict[Node, Facts] = {}
+        """Where nodes are not wanted, as far as their uses are known; what has none yet is not in it."""
+        self.loops: dict[Node, _Body] = {}
+        for node in self.order:
+            if node.op is SCAN:
+                self.loops[node] = _Body(node, self)
+            elif node.op is PART:
+                made = self.loops.get(node.args[0])
+                zero[node] = NOWHERE if made is None else made.zero_part(node.params["index"])
+            elif node not in zero:
+                zero[node] = NOWHERE if isinstance(node.type, tuple) else zeros(node, self.known)
+
+    def known(self, node: Node) -> Facts:
+        """Where a node is zero."""
+        return self.zero[node]
+
+    def ask(self, wanted: dict[Node, Facts]) -> None:
+        """Find out where each node is not wanted, given that of the outputs."""
+        for node, facts in wanted.items():
+            self._use(node, facts)
+        for node in reversed(self.order):
+            facts = self.idle.get(node)
+            if node.op is SCAN:
+                self.loops[node].ask()
+            elif node.op is not PART:
+                for i, x in enumerate(node.operands):
+                    self._use(x, unwanted(node, i, facts, self.known))
+            for x in node.args[node.arity :]:
+                self._use(x, NOWHERE)
+
+    def _use(self, node: Node, facts: Facts) -> None:
+        self.idle[node] = either(self.idle.get(node), facts)
+
+    def guard(self, node: Node) -> tuple[Mask, tuple[int, ...]] | None:
+        """A mask for a product, and the labels that it goes along with: best one that leaves out rows of the result."""
+        (a, b), (left, right, out) = node.operands, (node.params[name] for name in ("left", "right", "out"))
+        sizes = [dim for dim, label in zip(a.type.shape, left, strict=True) if label not in out]
+        summed = types.product(sizes)
+        if not sizes or (isinstance(summed, int) and summed < LEAST_TERMS):
+            return None
+        known = (self.idle.get(node), out), (self.zero[a], left), (self.zero[b], right)
+        found = {(mask, tuple(labels[a] for a in mask.axes)) for facts, labels in known for mask in facts or ()}
+        if not found:
+            return None
+        return max(found, key=lambda g: (set(g[1]) <= set(out), len(g[1]), -g[0].node.serial, g[0].holds, g[1]))
+
+    def guarded(self, within: _Body | None) -> dict[Node, tuple[Node, tuple[int, ...]]]:
+        """The products of this level that get a guard: the bool node, and the labels."""
+        found = {}
+        for node in self.order:
+            chosen = self.guard(node) if node.op is CONTRACT and node.dtype.kind != "b" else None
+            if chosen is not None:
+                mask, labels = chosen
+                bare = mask.node if mask.holds else apply("invert", mask.node)
+                found[node] = (bare if within is None else within.inside(bare)), labels
+                self.notes.append(Note("guards", node.where, _words(node, labels)))
+        return found
+
+    def rewritten(self, within: _Body | None = None) -> dict[Node, Node]:
+        """What each node becomes."""
+        guarded = self.guarded(within)
+        done: dict[Node, Node] = {}
+        parts: dict[Node, dict[int, Node]] = {}
+        for node in self.order:
+            if node.op is PART and node.args[0] in parts:
+                done[node] = parts[node.args[0]][node.params["index"]]
+                continue
+            if node.op is SCAN:
+                made = self.loops[node].rewritten()
+                if made is not None:
+                    parts[node] = dict(zip(made, ir.replace(list(made.values()), done), strict=True))
+                    continue
+            args = tuple(done[arg] for arg in node.args)
+            if node in guarded:
+                mask, labels = guarded[node]
+                (mask,) = ir.replace([mask], done)
+                with errors.located(node.where):
+                    done[node] = CONTRACT_WHERE(*args[:2], mask, **node.params, where=labels)
+            else:
+                done[node] = rebuild(node, args)
+        return done
+
+
+def _words(node: Node, labels: Sequence[int]) -> str:
+    """What a guard does, for a note."""
+    kind = "rows" if set(labels) <= set(node.params["out"]) else "terms"
+    return f"a product {node.type} leaves out {kind} where a mask is false"
+
+
+class _Body:
+    """The step of a loop, between facts outside and facts inside."""
+
+    def __init__(self, scan: Node, outer: _Level) -> None:
+        self.outer, self.loop = outer, Loop.of(scan)
+        loop = self.loop
+        self.scan, self.over_time = scan, OverTime(loop)
+        self.carried = loop.depends(c.inner for c in loop.carries)
+        self.masks: dict[Node, tuple[Node, tuple[int, ...]]] = {}
+        """For masks outside: a mask inside, and for each axis outside, that of the steps' values (-1: time)."""
+        for node in walk([*loop.outputs, *loop.xs.values()]):
+            if not isinstance(node.type, tuple) and node.dtype.kind == "b":
+                self._meet(mask_of(node))
+        zero = {inner: self._entering(outer.zero[x]) for x, inner in loop.xs.items()}
+        zero |= dict.fromkeys((*loop.consts.values(), *(c.inner for c in loop.carries)), NOWHERE)
+        zero |= {node: {own: False} for node in zero if node.dtype.kind == "b" and (own := mask_of(node)) is not None}
+        self.level = _Level(loop.outputs, zero, outer.notes)
+
+    def _meet(self, mask: Mask | None) -> None:
+        outside = None if mask is None else self._lifted(Mask(mask.node, tuple(range(len(mask.axes)))))
+        if mask is not None and outside is not None:
+            self.masks.setdefault(outside.node, (mask.node, tuple(a - 1 for a in outside.axes)))
+
+    def _lifted(self, mask: Mask) -> Mask | None:
+        """A mask of a step's value as a mask of all steps' values, with time as their first axis."""
+        if mask.node in self.carried:
+            return None
+        (whole,) = self.over_time([mask.node], {})
+        found = mask_of(whole)
+        if found is None:
+            return None
+        return changed(found, axes=tuple(0 if a == 0 else mask.axes[a - 1] + 1 for a in found.axes), holds=mask.holds)
+
+    def _leaving(self, facts: Facts) -> Facts:
+        """Facts on a step's value as facts on all steps' values."""
+        if facts is None:
+            return None
+        lifted = {mask: self._lifted(mask) for mask in facts}
+        return {new: facts[mask] for mask, new in lifted.items() if new is not None}
+
+    def _entering(self, facts: Facts) -> Facts:
+        """Facts on all steps' values as facts on a step's, of masks that the step knows."""
+        if facts is None:
+            return None
+        found = {}
+        for mask, finite in facts.items():
+            inner, axes = self.masks.get(mask.node, (None, ()))
+            pairs = dict(zip(axes, mask.axes, strict=True)) if inner is not None else {}
+            if inner is not None and pairs.pop(-1, 0) == 0 and 0 not in pairs.values():
+                found[Mask(inner, tuple(pairs[a] - 1 for a in sorted(pairs)), mask.holds)] = finite
+        return found
+
+    def zero_part(self, index: int) -> Facts:
+        """Where a result of the loop is zero. Of a loop that may stop, rows of steps that did not run are anything."""
+        result = self.loop.results[index] if index < self.loop.own else None
+        if self.loop.stop is not None or not isinstance(result, Y):
+            return NOWHERE
+        return self._leaving(self.level.zero[result.node])
+
+    def ask(self) -> None:
+        """Where nodes of the step are not wanted, and rows of the sequences then."""
+        loop = self.loop
+        wanted: dict[Node, Facts] = dict.fromkeys(loop.outputs, NOWHERE)
+        fed = {*(c.new for c in loop.carries), *([] if loop.stop is None else [loop.stop])}
+        for y in (r.node for r in loop.results if isinstance(r, Y)):
+            wanted[y] = NOWHERE if y in fed else None
+        for i, result in enumerate(loop.results[: loop.own]):
+            part = PART(self.scan, index=i)
+            if isinstance(result, Y) and part in self.outer.idle and result.node not in fed:
+                wanted[result.node] = either(wanted[result.node], self._entering(self.outer.idle[part]))
+        self.level.ask(wanted)
+        fixed = {*loop.consts, *(c.init for c in loop.carries)}
+        for x in self.scan.operands:
+            inner = loop.xs.get(x)
+            facts = NOWHERE if inner is None else self._leaving(self.level.idle.get(inner))
+            if x in fixed:
+                facts = NOWHERE
+            self.outer._use(x, facts)
+
+    def inside(self, mask: Node) -> Node:
+        """A mask of the step that is computed from rows alone as the row of a mask that is computed before the loop."""
+        loop = self.loop
+        if mask in self.carried or mask in {*loop.xs.values(), *loop.consts.values()}:
+            return mask
+        lifted = self._lifted(Mask(mask, tuple(range(mask.ndim))))
+        if lifted is None or lifted.axes != tuple(range(mask.ndim + 1)):
+            return mask
+        return loop.x(lifted.node)
+
+    def rewritten(self) -> dict[int, Node] | None:
+        """The results of the loop, if something in it has changed."""
+        done = self.level.rewritten(self)
+        new = [done[node] for node in self.loop.outputs]
+        if all(a is b for a, b in zip(new, self.loop.outputs, strict=True)):
+            return None
+        self.loop.set_outputs(new)
+        return self.loop.finish().parts()

@@ -1,0 +1,205 @@
+"""What is known of a value where masks are false: that it is zero there, or that nobody wants it there.
+
+`where(m, x, 0)` is zero where m is false, and of x only what is elsewhere is wanted. Such facts travel through ops
+whose axes go along with each other: forwards what is zero, backwards what is not wanted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE
+from scanjit.rewrite.match import is_zero, same_dim, scalar
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A bool node, the axis of a value that each of its axes goes along with, and which of true and false it is that
+    leaves the value alone."""
+
+    node: Node
+    axes: tuple[int, ...]
+    holds: bool = True
+
+
+Facts = Mapping[Mask, bool] | None
+"""Masks, each of which states the same of a value; None: it holds everywhere. Of what is not wanted, True says that it
+is multiplied by zero: it must be finite all the same."""
+NOWHERE: Facts = {}
+
+
+def both(a: Facts, b: Facts) -> Facts:
+    """What is known if `a` is and `b` is."""
+    if a is None or b is None:
+        return None
+    return {m: a.get(m, True) and b.get(m, True) for m in (*a, *b)}
+
+
+def either(a: Facts, b: Facts) -> Facts:
+    """What is known if `a` is or `b` is."""
+    if a is None or b is None:
+        return b if a is None else a
+    return {m: a[m] or b[m] for m in a if m in b}
+
+
+def moved(facts: Facts, axes: Mapping[int, int]) -> Facts:
+    """Facts on a value as facts on another one, whose axes are those that `axes` gives."""
+    if facts is None:
+        return None
+    kept = {m: tuple(axes[a] for a in m.axes) for m in facts if all(a in axes for a in m.axes)}
+    return {replace(m, axes=new): facts[m] for m, new in kept.items() if len(set(new)) == len(new)}
+
+
+def flipped(axes: Mapping[int, int]) -> dict[int, int]:
+    """The way back."""
+    return {b: a for a, b in axes.items()}
+
+
+def mask_of(node: Node) -> Mask | None:
+    """A bool node as a mask of itself: without the axes along which it is stretched; None where it is but a number."""
+    axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if not same_dim(dim, 1)}  # the base's: node's
+    while node.op in (DIMSHUFFLE, BROADCAST_TO):
+        axes = moved_back(node, 0, axes)
+        node = node.args[0]
+    if not axes or any(a not in axes and not same_dim(dim, 1) for a, dim in enumerate(node.type.shape)):
+        return None
+    if len(axes) < node.ndim:
+        node = DIMSHUFFLE(node, order=tuple(sorted(axes)))
+    return Mask(node, tuple(axes[a] for a in sorted(axes)))
+
+
+def moved_back(node: Node, i: int, axes: Mapping[int, int]) -> dict[int, int]:
+    """A map from a node's axes, from those of operand `i` that go along with them instead."""
+    return {a: axes[b] for a, b in along(node, i).items() if b in axes}
+
+
+def along(node: Node, i: int) -> dict[int, int]:
+    """Which axes of operand `i` go along with which of the node: an index on one is the same index on the other."""
+    x, op = node.operands[i], node.op
+    if isinstance(op, Elementwise):
+        return {a: a + node.ndim - x.ndim for a, dim in enumerate(x.type.shape) if not same_dim(dim, 1)}
+    if isinstance(op, View):
+        found = {}
+        for a, (start, terms) in enumerate(op.access(x.type.shape, **node.params)):
+            whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0
+            if whole and same_dim(x.type.shape[a], node.type.shape[terms[0][0]]) and not same_dim(x.type.shape[a], 1):
+                found[a] = terms[0][0]
+        return found
+    if op is CONTRACT:
+        labels, out = node.params["left" if i == 0 else "right"], node.params["out"]
+        return {a: out.index(label) for a, label in enumerate(labels) if label in out}
+    if isinstance(op, Reduction):
+        return {a: b for b, a in enumerate(a for a in range(x.ndim) if a not in node.params["axes"])}
+    if op.name == "concatenate":
+        return {a: a for a in range(x.ndim) if a != node.params["axis"]}
+    if op.name == "reshape":
+        pairs = zip(x.type.shape, node.type.shape, strict=False)
+        return {a: a for a, _ in enumerate(itertools.takewhile(lambda pair: same_dim(*pair), pairs))}
+    return {}
+
+
+# ---- what is zero ----------------------------------------------------------------------------------------------------
+
+
+def zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
+    """Where a node is zero, given where its operands are. A zero times anything counts as zero."""
+    found = _zeros(node, known)
+    own = mask_of(node) if not isinstance(node.type, tuple) and node.dtype == np.bool_ else None
+    return found if own is None else both(found, {own: False})
+
+
+def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
+    if is_zero(node):
+        return None
+    facts = [moved(known(x), along(node, i)) for i, x in enumerate(node.operands)]
+    name = node.op.name
+    if name == "where":
+        chosen, other = chosen_by(node, known)
+        return either(both(facts[1], chosen), both(facts[2], other))
+    if name in ("mul", "and", "contract"):
+        return both(*facts)
+    if name == "div":
+        return facts[0]
+    passes = isinstance(node.op, View) or name in ("concatenate", "reshape", "sum", "max", "min")
+    if not passes and not isinstance(node.op, Elementwise):
+        return NOWHERE
+    numbers = [None if passes else scalar(x) for x in node.operands]
+    varying = [fact for fact, number in zip(facts, numbers, strict=True) if number is None]
+    found: Facts = None
+    for fact in varying:
+        found = either(found, fact)
+    return found if varying and (passes or (found != {} and _of_zeros(node, numbers))) else NOWHERE
+
+
+def _of_zeros(node: Node, numbers: list[object]) -> bool:
+    """Whether an elementwise op gives zero where all of its operands that are no numbers are zero."""
+    args = [np.zeros((), x.dtype) if n is None else n for x, n in zip(node.operands, numbers, strict=True)]
+    with np.errstate(all="ignore"):
+        return bool(node.op.reference(*args, **node.params) == 0)
+
+
+def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]:
+    """Of a `where`: where it certainly does not take its second operand, and where not its third."""
+    own, axes = mask_of(node.operands[0]), along(node, 0)
+    other = {} if own is None else {replace(own, holds=not own.holds): False}
+    return moved(known(node.operands[0]), axes), moved(other, axes)
+
+
+# ---- what is wanted --------------------------------------------------------------------------------------------------
+
+
+def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -> Facts:
+    """Where operand `i` of a node is not wanted, given where the node is not, and where operands are zero."""
+    if not _asks(node):
+        return NOWHERE
+    name = node.op.name
+    if facts is not None and not _stays_finite(node, i):
+        facts = {mask: finite for mask, finite in facts.items() if not finite}
+    if name == "where" and i:
+        facts = both(facts, chosen_by(node, known)[i - 1])
+    elif name == "mul":
+        facts = both(facts, _killed(moved(known(node.operands[1 - i]), along(node, 1 - i))))
+    back = moved(facts, flipped(along(node, i)))
+    if name == "contract":
+        mine, others = (node.params[side] for side in (("left", "right") if i == 0 else ("right", "left")))
+        pairs = {a: mine.index(label) for a, label in enumerate(others) if label in mine}
+        back = both(back, _killed(moved(known(node.operands[1 - i]), pairs)))
+    return back
+
+
+def _killed(facts: Facts) -> Facts:
+    """What is multiplied by zeros."""
+    return None if facts is None else dict.fromkeys(facts, True)
+
+
+def _asks(node: Node) -> bool:
+    """Whether an op reads of its operands only what goes along with the part of it that is wanted."""
+    return isinstance(node.op, Elementwise | View | Reduction) or node.op.name in ("contract", "concatenate", "reshape")
+
+
+_PROBES = (-1000.0, -1.0, 0.0, 1.0, 1000.0)
+
+
+def _stays_finite(node: Node, i: int) -> bool:
+    """Whether an op gives something finite whatever finite number operand `i` is: tried at a few, where functions have
+    their poles and overflow. (Products and sums count as finite, though those of huge numbers are not.)"""
+    if not isinstance(node.op, Elementwise):
+        return not isinstance(node.op, Reduction) or node.op.name in ("sum", "max", "min")
+    if node.op.name in ("where", "div"):
+        return (i > 0) if node.op.name == "where" else (i == 0)
+    key = node.op.name, tuple(x.dtype for x in node.operands)
+    if key not in _finite:
+        grids = np.meshgrid(*[np.asarray(_PROBES).astype(x.dtype) for x in node.operands])
+        with np.errstate(all="ignore"):
+            _finite[key] = bool(np.isfinite(node.op.reference(*grids, **node.params)).all())
+    return _finite[key]
+
+
+_finite: dict[tuple[str, tuple[np.dtype, ...]], bool] = {}
