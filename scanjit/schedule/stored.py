@@ -111,7 +111,7 @@ def _stretched(arg: Node, node: Node) -> bool:
     """Whether an elementwise node reads an operand more than once an element."""
     if arg.type.shape != node.type.shape:
         return True
-    return any(view.op.name == "broadcast_to" for view in bases(arg)[1:])
+    return any(view.op.name in ("broadcast_to", "windows") for view in bases(arg)[1:])
 
 
 def _cost(node: Node) -> int:
