@@ -121,22 +121,30 @@ def _described(function: Callable[..., Node], op: str, name: str, operands: str)
     """The function with a name and a docstring made from what the op says of itself."""
     defined = OPS[op]
     assert isinstance(defined, ops.Elementwise)
-    what = defined.doc or defined.formula
+    what = defined.doc or (defined.formula if defined.formula != f"{name}({operands})" else "")
+    taken = (
+        "Broadcast against each other, and promoted to one dtype, as by NumPy 2."
+        if ", " in operands
+        else "Of any shape."
+    )
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    value = "[1.0, 0.5]" if "f" in defined.takes else "[1, 2]"
+    values = [[1.0, 0.5], [0.5, 2.0]] if "f" in defined.takes else [[1, 2], [3, 2]]
+    given = values[: len(operands.split(", "))]
+    result = defined.reference(*map(np.array, given))
+    call = f"sj.{name}({', '.join(map(str, given))})" + (".round(4)" if result.dtype.kind == "f" else "")
     function.__doc__ = f"""`{name}({operands})`, element by element{": " + what if what else ""}.
 
     Parameters
     ----------
     {operands} : tensor_like
-        Broadcast against each other, and promoted to one dtype, as by NumPy 2.
+        {taken}
 
     Examples
     --------
-    >>> from scanjit.tensor import {name}
-    >>> {name}({", ".join([value] * len(operands.split(", ")))}).ndim
-    1
+    >>> import scanjit as sj
+    >>> sj.function([], {call}, mode="reference")()
+    {result.round(4) if result.dtype.kind == "f" else result!r}
     """
     return function
 

@@ -112,8 +112,8 @@ def _reshape(self: Node, *shape: Any) -> Node:
     Examples
     --------
     >>> from scanjit.tensor import tensor
-    >>> tensor(("T", "B", 3)).reshape(-1, 3)
-    <reshape: float64(T*B, 3)>
+    >>> tensor(("T", 2, 3)).reshape(-1, 3)
+    <reshape: float64(2*T, 3)>
     """
     return shapes.reshape(self, _one_argument(shape))
 

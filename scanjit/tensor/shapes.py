@@ -96,8 +96,8 @@ def reshape(x: Any, shape: Any) -> Node:
     Examples
     --------
     >>> from scanjit.tensor import reshape, tensor
-    >>> reshape(tensor(("T", "B", 3)), (-1, 3))
-    <reshape: float64(T*B, 3)>
+    >>> reshape(tensor(("T", 2, 3)), (-1, 3))
+    <reshape: float64(2*T, 3)>
     """
     x = as_tensor(x)
     sizes = list(shape) if isinstance(shape, tuple | list) else shape
