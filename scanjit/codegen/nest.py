@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from scanjit.codegen.frame import SCRATCH, Point
+from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.names import imports, suffix
-from scanjit.codegen.reduce import ReductionWriter
 from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, walk_values
 from scanjit.types import Dimension
 
@@ -61,7 +61,7 @@ def finished(
     return Source(name, "\n".join(lines), len(parameters), addresses, numbers, calls)
 
 
-class NestWriter(ReductionWriter):
+class NestWriter(LinearWriter):
     """Writes the loops of a nest, and its body at every point of the register tile."""
 
     def write_loops(self) -> None:
@@ -199,16 +199,19 @@ class NestWriter(ReductionWriter):
                 self.scope.add(f"{name} = {text}")
                 self.registers[register.index, point.vector] = name
         size, unroll = time.size, max(1, self.nest.unroll)
-        full = size // unroll * unroll
-        self._time_loop(time, "0", self.size(full), unroll)
-        if unroll > 1 and not (isinstance(size, int) and size == full):
-            self._time_loop(time, self.size(full), self.size(size), 1)
+        full = self.linear_time(time)  # as many steps at a time as there are lanes
+        if full is None:
+            full = size // unroll * unroll
+            self.time_loop(time, "0", self.size(full), unroll)
+        if not (isinstance(size, int) and size == full) and (unroll > 1 or full is not size):
+            self.time_loop(time, self.size(full), self.size(size), 1)
         for point in self.points():
             for store in self.nest.finals:
                 assert isinstance(store.value, Register)
                 self.write(store, self.registers[store.value.index, point.vector], point)
 
-    def _time_loop(self, time: Loop, start: str, stop: str, copies: int) -> None:
+    def time_loop(self, time: Loop, start: str, stop: str, copies: int) -> None:
+        """Write a loop over steps, several an iteration."""
         depth, name = len(self.scopes), self.fresh("t")
         bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
         self.push(f"for {name} in range({bounds}{f', {copies}' if copies > 1 else ''}):", time, name)

@@ -30,8 +30,10 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
     if work is not None and work < SMALLEST_NEST:
         return None, 1
     first, lane = nest.space[0], nest.space[-1]
+    if tile.horizontal and tile.rows is not None:
+        return tile.rows, tile.row_block
     if tile.horizontal:
-        return (first, 1) if tile.rows is None else (tile.rows, tile.row_block)
+        return first, tile.vectors if first is lane else 1
     width = tile.lanes * tile.vectors
     if tile.rows is not None:  # by columns: each thread keeps its part of the right operands in its own cache
         wide = not isinstance(lane.size, int) or lane.size >= 4 * width

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit.schedule import build
+from scanjit.schedule.linear import linear
 from scanjit.schedule.parallel import choose_split
 from scanjit.schedule.program import (
     Access,
@@ -159,7 +160,7 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
         positional = any(r.op.name in ("argmax", "argmin") for r in reductions)
         return Tile(lanes=1 if positional else lanes, horizontal=True)
     if not nest.space:
-        return Tile(lanes=1)
+        return Tile(lanes=lanes if linear(nest) is not None else 1)
     if reductions and nest.time is None and _thin(nest, reductions, lanes):
         lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
         rows = _row_loop(nest, reductions)

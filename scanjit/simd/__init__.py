@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 def is_public(name: str) -> bool:
     """Whether `name` is one of the package's functions; needs no Numba."""
-    if name in table.FUNCTIONS or name in table.PLAIN:
+    if name in table.FUNCTIONS or name in table.PLAIN or name in table.SLIDES:
         return True
     try:
         parsed = parse(name)

@@ -144,6 +144,15 @@ def _concat(a: Any, b: Any) -> NumpyLanes:
     return NumpyLanes(np.concatenate([_vector(a).array, a.like(_vector(b)).array]), a.kind)
 
 
+def _slide(x: Any, other: Any, up: bool, count: int) -> NumpyLanes:
+    lanes = _vector(x).lanes
+    if lanes <= count:
+        raise TypeError(f"{x.type_name} has no {count} lanes to spare")
+    pair = (x.like(_vector(other)).array, x.array) if up else (x.array, x.like(_vector(other)).array)
+    start = lanes - count if up else count
+    return NumpyLanes(np.concatenate(pair)[start : start + lanes], x.kind)
+
+
 def _barrier(address: int, threads: int) -> None:
     if threads != 1:
         raise ValueError("the emulation runs one thread")
@@ -181,6 +190,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "lane0": lambda value: _lane(value, 0),
         "lane_i64": _lane_i64,
         "concat_lanes": _concat,
+        "opaque": _vector,
     }
     return functions[name]
 
@@ -204,6 +214,8 @@ def resolve(name: str, memory: Memory) -> Emulated:
         return _table_function(name)
     if name in table.PLAIN:
         return _plain(name, memory)
+    if name in table.SLIDES:
+        return lambda x, other: _slide(x, other, *table.SLIDES[name])
     parsed = parse(name)
     if parsed.lanes is not None:
         if parsed.base in table.SUFFIXED and parsed.kind is not None:

@@ -162,6 +162,14 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
     return function
 
 
+def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The value, of which LLVM may assume nothing, though it may know it. (Lanes that zeros move into become an
+    instruction that takes several times as long, if LLVM knows that they are zeros.)"""
+    if not is_x86():
+        return value
+    return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=x,0", [value], False)
+
+
 def clock(builder: ir.IRBuilder) -> ir.Value:
     """The time, in ticks of the processor's own clock: nearly free to read, and of no unit."""
     name = "llvm.readcyclecounter" if is_x86() else "llvm.readsteadycounter"

@@ -27,6 +27,7 @@ from .llvm_lanes import (
     LlvmLanes,
     constant,
     element_type,
+    indices,
     join,
     outlined,
     splat_scalar,
@@ -531,9 +532,20 @@ def _typing_lane0(x: Any) -> Any:
     return signature(simd_type(_need_vector(x).kind, 1), x)
 
 
+def _typing_opaque(x: Any) -> Any:
+    return signature(_need_vector(x), x)
+
+
 def _typing_concat(a: Any, b: Any) -> Any:
     _need(_need_vector(a) is b, f"operands are {a} and {b}")
     return signature(simd_type(a.kind, a.lanes * 2), a, b)
+
+
+def _slide(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value], up: bool, count: int) -> ir.Value:
+    lanes = sig.args[0].lanes
+    first, second = (args[1], args[0]) if up else (args[0], args[1])
+    start = lanes - count if up else count
+    return b.shuffle_vector(first, second, indices(range(start, start + lanes)))
 
 
 _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
@@ -555,11 +567,23 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
     "lane": (_typing_lane, _lower_lane),
     "lane0": (_typing_lane0, lambda b, sig, a: _spread(b, a[0], 1)),
     "lane_i64": (_typing_lane_i64, _lower_lane_i64),
+    "opaque": (_typing_opaque, lambda b, sig, a: memory.opaque(b, a[0])),
     "concat_lanes": (
         _typing_concat,
         lambda b, sig, a: join([_vector(b, t, v) for t, v in zip(sig.args, a, strict=True)]).value,
     ),
 }
+
+
+def _slide_op(name: str) -> Op:
+    up, count = table.SLIDES[name]
+
+    def typing(x: Any, other: Any) -> Any:
+        _need(_need_vector(x) is other, f"operands are {x} and {other}")
+        _need(x.lanes > count, f"{x.name} has no {count} lanes to spare")
+        return signature(x, x, other)
+
+    return Op(name, typing, lambda b, sig, args: _slide(b, sig, args, up, count))
 
 
 def make(name: str) -> Op:
@@ -568,6 +592,8 @@ def make(name: str) -> Op:
         return _table_op(name)
     if name in _PLAIN:
         return _plain_op(name)
+    if name in table.SLIDES:
+        return _slide_op(name)
     parsed = parse(name)
     if parsed.lanes is not None:
         if parsed.base in table.SUFFIXED and parsed.kind is not None:
