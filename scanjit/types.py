@@ -1,8 +1,8 @@
 """Types of values: a dtype and a symbolic shape.
 
 A *dimension* is a Python int or a `Dim`: a polynomial with integer coefficients over *atoms*. An atom is a named or
-anonymous size ("T"), the value of a scalar integer node, or an integer function (`//`, `%`, `min`, `max`) of other
-dimensions. Polynomials are kept in a normal form and interned, so `T + 1 - 1 is T` and equality is identity.
+anonymous size ("T"), the value of a scalar integer node, or an integer function (`//`, `%`, `min`, `max`, `root`) of
+other dimensions. Polynomials are kept in a normal form and interned, so `T + 1 - 1 is T` and equality is identity.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Atom:
     def __repr__(self) -> str:
         if self.kind in ("size", "value"):
             return self.name
-        if self.kind in ("min", "max"):
+        if self.kind in ("min", "max", "root"):
             return f"{self.kind}({self.args[0]}, {self.args[1]})"
         return "(" + f" {self.kind} ".join(f"({a})" if isinstance(a, Dim) else str(a) for a in self.args) + ")"
 
@@ -55,6 +56,7 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "%": lambda a, b: a % b if b else 0,
     "min": min,
     "max": max,
+    "root": lambda a, b: math.isqrt(a - 1) + 1 if a > 0 else 0,  # of the order b, which is 2; rounded up
 }
 _named: dict[str, Atom] = {}
 _calls: weakref.WeakValueDictionary[tuple[Any, ...], Atom] = weakref.WeakValueDictionary()
@@ -187,6 +189,11 @@ def maximum(left: Dimension, right: Dimension) -> Dimension:
     return _extreme("max", left, right)
 
 
+def square_root(dim: Dimension) -> Dimension:
+    """The square root of a dimension, rounded up."""
+    return _call("root", dim, 2)
+
+
 def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
     upper = kind == "max"
     if not_negative(left - right):
@@ -250,7 +257,7 @@ def _atom_not_negative(atom: Atom) -> bool:
         return any(map(not_negative, atom.args))
     if atom.kind == "%":
         return not_negative(atom.args[1])
-    return atom.kind in ("min", "//") and all(map(not_negative, atom.args))
+    return atom.kind in ("min", "//", "root") and all(map(not_negative, atom.args))
 
 
 def size(name: str | None = None) -> Dim:
@@ -333,7 +340,7 @@ def _substitute_atom(atom: Atom, mapping: Mapping[Atom, Dimension]) -> Dimension
     left, right = (substitute(arg, mapping) for arg in atom.args)
     if atom.kind in ("min", "max"):
         return (minimum if atom.kind == "min" else maximum)(left, right)
-    return left // right if atom.kind == "//" else left % right
+    return _call("root", left, right) if atom.kind == "root" else left // right if atom.kind == "//" else left % right
 
 
 def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:

@@ -202,8 +202,9 @@ class _MainWriter:
         first, rows = self._counter(blocks.first, "first"), self._counter(blocks.rows, "rows")
         total, size = self.number(blocks.total), self.number(blocks.size)
         block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
-        self.add(depth, f"for {block} in range({self.number((blocks.total + (blocks.size - 1)) // blocks.size)}):")
-        self.add(depth + 1, f"{first} = {block}*{size}")
+        count = self.number((blocks.total + (blocks.size - 1)) // blocks.size)
+        self.add(depth, f"for {block} in range({count}):")
+        self.add(depth + 1, f"{first} = {f'({count} - 1 - {block})' if blocks.backwards else block}*{size}")
         self.add(depth + 1, f"{rows} = min({size}, {total} - {first})")
         self.statements(blocks.body, depth + 1)
 

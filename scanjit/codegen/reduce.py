@@ -59,7 +59,7 @@ class ReductionWriter(GuardWriter):
         lane, self.lane = self.lane, value.loops[-1] if self.tile.horizontal else self.lane
         width = self.tile.lanes if self.tile.horizontal else 0
         points = [Point(p.row, p.vector, width or p.width) for p in self.points_of(lane)]
-        totals = {(r, p): self._start(r, p) for p in points for r in group}
+        totals = {(r, p): self._begin(r, p) for p in points for r in group}
         together = Together(value.loops[-1], group, points, totals)
         if all(loop.size != 0 for loop in value.loops):
             self.open_guard(value, False, points)
@@ -112,7 +112,8 @@ class ReductionWriter(GuardWriter):
         with the length of a chunk and the number of chunks, not with their product."""
         sums = [r for r in together.reductions if r.op.name == "sum" and r.dtype.kind == "f"]
         stretch = CHUNK * step
-        if not sums or self.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
+        chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
+        if not sums or chain or self.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
             self._loop(together, "0", self.size(stop), step)
             return
         depth, start = len(self.scopes), self.fresh("chunk")
@@ -148,6 +149,14 @@ class ReductionWriter(GuardWriter):
         self.pop(depth)
 
     # ---- one reduction ----------------------------------------------------------------------------------------------
+
+    def _begin(self, reduction: Reduce, point: Point) -> list[str]:
+        """The first accumulators: with what a reduction begins with."""
+        if reduction.init is None:
+            return self._start(reduction, point)
+        total = self.fresh("acc")
+        self.scope.add(f"{total} = {self.value(reduction.init, point)}")
+        return [total]
 
     def _start(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""

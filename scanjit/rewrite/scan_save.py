@@ -79,9 +79,6 @@ def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
             names = ", ".join(sorted({node.op.name for node in values}))
             text = f"the forward loop stores {len(values)} values for the gradient: {names}"
             notes.append(Note("save", scan.where, text))
-    if found and scan.params["checkpoint"] not in (None, "all"):
-        text = f"checkpoint={scan.params['checkpoint']!r} is not done yet: values are stored as with None"
-        notes.append(Note("save", scan.where, text))
     return found
 
 

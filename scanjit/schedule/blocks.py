@@ -2,33 +2,33 @@
 
 What a map over time computes for a scan (the input projection of an LSTM, say) is read one row a step and by nobody
 else. Done in blocks, it needs memory for one block only, and is still in the cache when the scan reads it. So is what
-a scan stores only for maps over time after it.
+a scan stores only for maps over time after it, or for sums over time (the gradients of weights).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import tile
+from scanjit.schedule import sums, tile
 from scanjit.schedule.fuse import Group
 from scanjit.schedule.program import (
-    Access,
     Blocks,
     Buffer,
-    Loop,
     Nest,
     Pack,
-    Ref,
+    Reduce,
     Statement,
     TimeLoop,
     counter,
     row_major,
     statement_refs,
 )
+from scanjit.schedule.program import Loop as NestLoop
 from scanjit.schedule.region import Block, Region
+from scanjit.schedule.stretch import Stretch
 from scanjit.types import Dimension
 
 BLOCK_BYTES = 256 * 1024
@@ -37,31 +37,49 @@ BLOCK_BYTES = 256 * 1024
 
 @dataclass(eq=False)
 class Chain:
-    """A scan, the groups before and after it that go with it block by block, and the buffers that hold one block."""
+    """A scan, the groups before and after it that go with it block by block, and the buffers that hold one block.
+
+    Of the groups after it, those in `sums` sum over time; with the sums, each with its loop over time.
+    """
 
     scan: Block
     before: list[Group] = field(default_factory=list)
     after: list[Group] = field(default_factory=list)
+    sums: dict[Group, dict[Reduce, NestLoop]] = field(default_factory=dict)
     shrunk: set[Buffer] = field(default_factory=set)
+
+    @property
+    def others(self) -> list[Group]:
+        """The groups that go with the scan."""
+        return [*self.before, *self.after, *self.sums]
 
 
 def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dict[Group, Chain]:
     """The chains of a region, by their scan's group and by the groups that they take along."""
     found: dict[Group, Chain] = {}
     for at, group in enumerate(groups):
-        scan = group.members[0]
-        if isinstance(scan, Block) and not scan.plan.layout.until and scan.plan.node.params["unroll"] is not True:
-            chain = _Search(region, groups, nests, at).chain()
-            if chain.shrunk and not any(g in found for g in (*chain.before, *chain.after)):
-                found |= dict.fromkeys((group, *chain.before, *chain.after), chain)
+        if can_be_cut(group):
+            chain = Search(region, groups, nests, at, set(found)).chain()
+            if chain.shrunk:
+                found |= dict.fromkeys((group, *chain.others), chain)
     return found
 
 
-class _Search:
-    """Which groups can go with a scan."""
+def can_be_cut(group: Group) -> bool:
+    """Whether a group is a scan that can be run a stretch of steps at a time."""
+    scan = group.members[0]
+    if not isinstance(scan, Block):
+        return False
+    return not scan.plan.layout.until and scan.plan.node.params["unroll"] is not True
 
-    def __init__(self, region: Region, groups: list[Group], nests: dict[Group, Nest], at: int) -> None:
-        self.region, self.groups, self.nests, self.at = region, groups, nests, at
+
+class Search:
+    """Which groups can go with a scan. Those that are `taken` go with another one."""
+
+    def __init__(
+        self, region: Region, groups: list[Group], nests: dict[Group, Nest], at: int, taken: AbstractSet[Group]
+    ) -> None:
+        self.region, self.groups, self.nests, self.at, self.taken = region, groups, nests, at, taken
         scan = groups[at].members[0]
         assert isinstance(scan, Block)
         self.scan, self.plan = scan, scan.plan
@@ -77,28 +95,39 @@ class _Search:
         before: list[Group] = []
         shrunk: set[Buffer] = set()
         for group in reversed(self.groups[: self.at]):
+            if group in self.taken:
+                continue
             own, users = self.writes[group], {g for g in self.groups if group in self.needs[g]}
             private = own and users <= {scan, *before} and all(self._private(b, group, users) for b in own)
-            if private and self._steps_with_time(group, own) and all(self._read_by_rows(b, before) for b in own):
+            if private and self.steps_with_time(group, own) and all(self._read_by_rows(b, before) for b in own):
                 before.insert(0, group)
                 shrunk |= own
-        after, results = self._after(scan)
-        return Chain(self.scan, before, after, shrunk | results)
+        after, found, results = self._after(scan)
+        return Chain(self.scan, before, after, found, shrunk | results)
 
-    def _after(self, scan: Group) -> tuple[list[Group], set[Buffer]]:
-        """The groups after the scan that read what nobody else does, row by row; and those buffers."""
+    def _after(self, scan: Group) -> tuple[list[Group], dict[Group, dict[Reduce, NestLoop]], set[Buffer]]:
+        """The groups after the scan that read what nobody else does, row by row; those that sum it over time; and
+        the buffers."""
         known = {scan} | set(self.groups[: self.at])
-        members = []
+        members: list[Group] = []
+        found: dict[Group, dict[Reduce, NestLoop]] = {}
         for group in self.groups[self.at + 1 :]:
             read = self.writes[scan] & self.reads[group]
-            if read and self.needs[group] <= known and self._steps_with_time(group, read):
+            if group in self.taken or not read or not self.needs[group] <= known:
+                continue
+            if self.steps_with_time(group, read):
                 members.append(group)
+            elif group in self.nests:
+                over_time = sums.timed(self.nests[group], self.plan.length, read, self.region.context.machine)
+                found |= {group: over_time} if over_time is not None else {}
         while True:
-            results = {b for b in self.writes[scan] if self._private(b, scan, set(members)) and self._by_rows(b)}
-            kept = [g for g in members if self.reads[g] & results]
-            if len(kept) == len(members):
-                return members, results
-            members = kept
+            readers = {*members, *found}
+            results = {b for b in self.writes[scan] if self._private(b, scan, readers) and self._by_rows(b)}
+            kept = {g for g in readers if self.reads[g] & results}
+            if kept == readers:
+                return members, found, results
+            members = [g for g in members if g in kept]
+            found = {g: over_time for g, over_time in found.items() if g in kept}
 
     def _private(self, buffer: Buffer, writer: Group, readers: set[Group]) -> bool:
         """Whether a buffer is a temporary of this region that only one group writes and only these groups read."""
@@ -106,9 +135,9 @@ class _Search:
             return False
         if any(g is not writer and buffer in self.writes[g] for g in self.groups):
             return False
-        return all(g in readers or buffer not in self.reads[g] for g in self.groups)
+        return all(g is writer or g in readers or buffer not in self.reads[g] for g in self.groups)
 
-    def _steps_with_time(self, group: Group, buffers: set[Buffer]) -> bool:
+    def steps_with_time(self, group: Group, buffers: set[Buffer]) -> bool:
         """Whether a group is a nest whose first loop is time, and goes through these buffers row by row."""
         nest = self.nests.get(group)
         if nest is None or not nest.space or nest.space[0].size is not self.plan.length or nest.sequential:
@@ -117,17 +146,19 @@ class _Search:
         return all(a.strides.get(nest.space[0], 0) == row_major(a.buffer.shape)[0] for a in through)
 
     def _read_by_rows(self, buffer: Buffer, before: list[Group]) -> bool:
-        nested = all(self._steps_with_time(g, {buffer}) for g in before if buffer in self.reads[g])
+        nested = all(self.steps_with_time(g, {buffer}) for g in before if buffer in self.reads[g])
         return nested and self._by_rows(buffer)
 
     def _by_rows(self, buffer: Buffer) -> bool:
         """Whether the scan goes through a buffer row by row, a row a step."""
-        if not buffer.shape or buffer.shape[0] is not self.plan.length:
-            return False
+        return bool(buffer.shape) and buffer.shape[0] is self.plan.length and self.steps_by_rows(buffer)
+
+    def steps_by_rows(self, buffer: Buffer) -> bool:
+        """Whether all that the scan does with a buffer moves by one row from step to step."""
         step = row_major(buffer.shape)[0]
         if self.scan.nest is not None:
-            time = self.scan.nest.time
-            accesses = [a for a, _ in self.scan.nest.accesses() if a.buffer is buffer]
+            time, begin = self.scan.nest.time, {r.init.access for r in self.scan.nest.registers}  # type: ignore[attr-defined]
+            accesses = [a for a, _ in self.scan.nest.accesses() if a.buffer is buffer and a not in begin]
             return all(a.strides.get(time, 0) == step for a in accesses)  # type: ignore[arg-type]
         row = types.as_atom(self.plan.row)
         offsets = [o for s in self.scan.statements for b, o, _ in _refs(s) if b is buffer]
@@ -156,82 +187,84 @@ def _refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
 
 
 def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Statement]:
-    """The statements of a chain: packs, then the loop over blocks of time."""
+    """The statements of a chain: what is made once before, then the loop over blocks of time, then what is left."""
     plan = chain.scan.plan
     first, rows = counter("first"), counter("rows")
-    base = plan.length - first - rows if plan.reverse else first
-    packs: list[Statement] = []
-    body: list[Statement] = []
-
-    def add(statements: list[Statement]) -> None:
-        for statement in statements:
-            (packs if isinstance(statement, Pack) else body).append(statement)
-
-    for group in chain.before:
-        add(tile.shape_nest(region, _stretch(nests[group], nests[group].space[0], rows, base, chain)))
-    add(_scan_stretch(region, chain, first, rows, base))
-    for group in chain.after:
-        add(tile.shape_nest(region, _stretch(nests[group], nests[group].space[0], rows, base, chain)))
+    made = Written(region, chain, nests, {*types.atoms(first), *types.atoms(rows)})
+    made.block(Stretch.of(plan, first, rows, chain.shrunk))
     width = sum((types.product(b.shape[1:]) * b.dtype.itemsize for b in chain.shrunk), start=0)
-    size = types.minimum(plan.length, types.maximum(BLOCK_BYTES // types.maximum(width, 1), 1))
+    size = types.maximum(BLOCK_BYTES // types.maximum(width, 1), 1)
+    for depth in made.depths:
+        size = types.maximum(size, (sums.DEPTH - 1) // types.maximum(depth, 1) + 1)
+    size = types.minimum(plan.length, size)
+    names = ", ".join(sorted({b.name for b in chain.shrunk}))
     for buffer in chain.shrunk:
         buffer.shape = (size, *buffer.shape[1:])
-    names = ", ".join(sorted({b.name for b in chain.shrunk}))
+    made.hold(rows, size)
     region.context.notes.append(f"{chain.scan.label}: in blocks of time, with memory for one block of {names}")
-    return [*packs, Blocks(plan.length, types.maximum(size, 1), first, rows, body)]
+    return [*made.first, Blocks(plan.length, types.maximum(size, 1), first, rows, made.body), *made.last]
 
 
-def _stretch(nest: Nest, time: Loop, rows: Dimension, base: Dimension, chain: Chain) -> Nest:
-    """A nest over some rows of time only, from `base` on."""
-    short = Loop(rows)
-    space = [short if loop is time else loop for loop in nest.space]
-    loops: Callable[[Loop], Loop] = lambda loop: short if loop is time else loop
-    changed_nest = tile.rebuild_nest(nest, lambda a: _moved(a, time, short, base, chain), loops, space)
-    return changed(changed_nest, time=short) if nest.time is time else changed_nest
+class Written:
+    """The statements of a chain, while they are written: `body` for a block of time, those made once before the `first`
+    block, and those after the `last`. `counters` are the atoms that change from block to block."""
 
+    def __init__(
+        self, region: Region, chain: Chain, nests: dict[Group, Nest], counters: AbstractSet[types.Atom]
+    ) -> None:
+        self.region, self.chain, self.nests, self.counters = region, chain, nests, counters
+        self.first: list[Statement] = []
+        self.body: list[Statement] = []
+        self.last: list[Statement] = []
+        self.depths: list[Dimension] = []
+        self.panels: list[Buffer] = []
 
-def _moved(access: Access, time: Loop, short: Loop, base: Dimension, chain: Chain) -> Access:
-    stride = access.strides.get(time)
-    if stride is None:
-        return access
-    strides = {short if loop is time else loop: s for loop, s in access.strides.items()}
-    offset = access.offset if access.buffer in chain.shrunk else access.offset + base * stride
-    return changed(access, offset=offset, strides=strides)
+    def block(self, stretch: Stretch) -> None:
+        """Write all of a block."""
+        self.maps(self.chain.before, stretch)
+        self.scan(stretch)
+        self.maps(self.chain.after, stretch)
+        self.sums(stretch)
 
+    def maps(self, groups: list[Group], stretch: Stretch) -> None:
+        """Write the part of maps over time."""
+        for group in groups:
+            self.nest(stretch.nest(self.nests[group], self.nests[group].space[0]))
 
-def _scan_stretch(region: Region, chain: Chain, first: Dimension, rows: Dimension, base: Dimension) -> list[Statement]:
-    """The scan over the steps of one block."""
-    scan, plan = chain.scan, chain.scan.plan
-    if scan.nest is None:
-        *packs, loop = scan.statements
-        assert isinstance(loop, TimeLoop)
-        return [*packs, changed(loop, length=rows, start=first, body=_in_block(loop.body, plan.row, base, chain))]
-    starts = {}
-    for register, carry in zip(scan.nest.registers, plan.carries, strict=True):
-        if carry.trajectory:  # it begins where the block before it ended
-            access = register.init.access  # type: ignore[attr-defined]
-            moved = first * carry.store.strides[0]
-            starts[access] = changed(access, offset=access.offset + (-moved if plan.reverse else moved))
-    nest = tile.rebuild_nest(scan.nest, lambda access: starts.get(access, access))
-    assert nest.time is not None
-    return tile.shape_nest(region, _stretch(nest, nest.time, rows, base, chain))
+    def nest(self, nest: Nest) -> None:
+        """Write a nest of a block."""
+        for statement in tile.shape_nest(self.region, nest):
+            fixed = isinstance(statement, Pack) and self._is_fixed(statement)
+            (self.first if fixed else self.body).append(statement)
+            if isinstance(statement, Pack) and not fixed:
+                self.panels.append(statement.target)
 
+    def hold(self, rows: Dimension, size: Dimension) -> None:
+        """Make what is packed in each block large enough for `size` rows."""
+        atom = types.as_atom(rows)
+        assert atom is not None
+        for buffer in self.panels:
+            buffer.shape = tuple(types.substitute(dim, {atom: size}) for dim in buffer.shape)
 
-def _in_block(body: list[Statement], row: Dimension, base: Dimension, chain: Chain) -> list[Statement]:
-    """Statements of a loop over time, with rows of shrunk buffers counted from the start of the block."""
-    atom = types.as_atom(row)
-    assert atom is not None
+    def scan(self, stretch: Stretch) -> None:
+        """Write steps of the scan, of which the packs are made before."""
+        scan = self.chain.scan
+        if scan.nest is None:
+            self.first += scan.statements[:-1]
+        self.body += stretch.scan(self.region, scan)
 
-    def offset(buffer: Buffer, old: Dimension) -> Dimension:
-        return types.substitute(old, {atom: row - base}) if buffer in chain.shrunk else old
+    def sums(self, stretch: Stretch) -> None:
+        """Write the part of sums over time."""
+        for group, found in self.chain.sums.items():
+            made = sums.apart(self.region, self.nests[group], found)
+            self.first += tile.shape_nest(self.region, made.start)
+            self.nest(made.block(stretch, self.chain.scan.plan.reverse))
+            if made.finish is not None:
+                self.last += tile.shape_nest(self.region, made.finish)
+            if made.depth is not None:
+                self.depths.append(made.depth)
 
-    result: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Nest):
-            result.append(tile.rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
-        elif isinstance(statement, Pack):
-            sources = [Ref(s.buffer, offset(s.buffer, s.offset), s.shape, s.strides) for s in statement.sources]
-            result.append(changed(statement, sources=sources))
-        else:
-            result.append(changed(statement, body=_in_block(statement.body, row, base, chain)))
-    return result
+    def _is_fixed(self, pack: Pack) -> bool:
+        """Whether a pack is the same in all blocks."""
+        used = {atom for source in pack.sources for d in (source.offset, *source.shape) for atom in types.atoms(d)}
+        return used.isdisjoint(self.counters) and not any(s.buffer in self.chain.shrunk for s in pack.sources)

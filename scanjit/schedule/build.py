@@ -277,9 +277,12 @@ def _rebuilt(
         return Position(value.dtype, moved.offset, moved.strides)
     if isinstance(value, Reduce):
         merged = tuple(loop for loop in dict.fromkeys(map(loops, value.loops)) if loop.size != 1)
+        init = None if value.init is None else get(value.init)
         if merged:
             guard = None if value.guard is None else get(value.guard)
-            return Reduce(value.dtype, value.op, merged, get(value.body), guard)
+            return Reduce(value.dtype, value.op, merged, get(value.body), init, guard)
+        if init is not None:
+            return Apply(value.dtype, OPS["add"], (init, get(value.body)), {})
         return get(value.body) if isinstance(value.op, Reduction) else Literal(value.dtype, 0)
     if isinstance(value, Register):
         return Register(value.dtype, get(value.init), value.index)

@@ -169,12 +169,17 @@ class Apply(Value):
 class Reduce(Value):
     """`body` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
 
+    A sum with `init` begins with that value instead of zero, and is one chain of additions: the same, to the last bit,
+    whether it is computed at once or as several sums, each of which begins with the one before it. With loops inside
+    the outermost one, each iteration of that may be summed by itself first.
+
     Terms at which the `guard`, a bool, is false may be left out.
     """
 
     op: Op
     loops: tuple[Loop, ...]
     body: Value
+    init: Value | None = None
     guard: Value | None = None
 
 
@@ -195,7 +200,7 @@ def operands(value: Value) -> tuple[Value, ...]:
     if isinstance(value, Register):
         return (value.init,)
     if isinstance(value, Reduce):
-        return tuple(part for part in (value.body, value.guard) if part is not None)
+        return tuple(part for part in (value.body, value.init, value.guard) if part is not None)
     return ()
 
 
@@ -327,13 +332,15 @@ class TimeLoop:
 
 @dataclass(eq=False)
 class Blocks:
-    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them."""
+    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them; the last stretch
+    first if `backwards`."""
 
     total: Dimension
     size: Dimension
     first: Dimension
     rows: Dimension
     body: list[Statement]
+    backwards: bool = False
 
 
 Statement = Nest | Pack | TimeLoop | Blocks

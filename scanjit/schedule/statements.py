@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scanjit.schedule import blocks, tile
+from scanjit.schedule import blocks, checkpoint, tile
 from scanjit.schedule.fuse import fuse, nest_of
 from scanjit.schedule.program import Statement
 from scanjit.schedule.region import Block, Region, Task
@@ -13,10 +13,14 @@ def statements(region: Region) -> list[Statement]:
     groups = fuse(region)
     nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
     chained = blocks.chains(region, groups, nests)
+    pairs = checkpoint.pairs(region, groups, nests, chained)
     result: list[Statement] = []
     for group in groups:
         first = group.members[0]
-        if group in chained:
+        if group in pairs:
+            write = checkpoint.forward if first is pairs[group].forward.scan else checkpoint.backward
+            result += write(region, pairs[group], nests)
+        elif group in chained:
             if first is chained[group].scan:
                 result += blocks.blocked(region, chained[group], nests)
         elif isinstance(first, Block):

@@ -1,0 +1,165 @@
+"""Sums over time that are made block by block: the gradients of weights, while what they are made of is there.
+
+Such a sum is one chain of additions in the order in which the scan made the summands, so that it is the same to the
+last bit whatever the blocks are. What else a nest does with its sums is done after the last block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+from scanjit import types
+from scanjit.schedule import build, tile
+from scanjit.schedule.program import (
+    Access,
+    Apply,
+    Buffer,
+    Fetch,
+    Literal,
+    Load,
+    Loop,
+    Nest,
+    Reduce,
+    Ref,
+    Store,
+    Value,
+    counter,
+    row_major,
+    walk_values,
+)
+from scanjit.schedule.region import Region
+from scanjit.schedule.stretch import Stretch
+from scanjit.types import Dimension
+
+DEPTH = 192
+"""A product is summed over at least so many elements at a time: its result is loaded and stored once for them."""
+
+
+@dataclass
+class Sums:
+    """A nest with sums over time taken apart.
+
+    Parameters
+    ----------
+    start : sets the sums to zero; before the first block.
+    nest : adds to them; over all of time, to be cut to a block by `block`.
+    finish : what is made of the sums after the last block, if it is more than the sums.
+    times : the loops over time.
+    depth : how many elements of a product are summed in each step; None if nothing is a product.
+    """
+
+    start: Nest
+    nest: Nest
+    finish: Nest | None
+    times: list[Loop]
+    depth: Dimension | None
+
+    def block(self, stretch: Stretch, reverse: bool) -> Nest:
+        """The part of a block of time."""
+        made = stretch.nest(self.nest, *self.times)
+        return _backwards(made) if reverse else made
+
+
+def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: object) -> dict[Reduce, Loop] | None:
+    """The sums of a nest over the rows of buffers, each with its loop over time; None if there is anything else that
+    the nest does with the buffers, or if the sums cannot be made block by block."""
+    if nest.time is not None or nest.sequential or not nest.space:
+        return None
+    found: dict[Reduce, Loop] = {}
+    for value in walk_values(nest.roots):
+        if isinstance(value, Reduce):
+            time = next((loop for loop in value.loops if _same(loop.size, length)), None)
+            if time is not None and _is_chain(value) and any(a.buffer in buffers for a in _inside(value)):
+                found[value] = time
+    if not found or not covers(found, nest, buffers):
+        return None
+    rows = counter("rows")
+    stretch = Stretch(0, rows, 0, frozenset(), rows)
+    chosen = tile.choose_tile(tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values())), machine)  # type: ignore[arg-type]
+    return None if chosen.horizontal else found
+
+
+def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
+    """Whether all that a nest does with buffers is to go through them row by row in these sums."""
+    inside: set[Access] = set()
+    for value, time in found.items():
+        for access in _inside(value):
+            if access.buffer in buffers and access.strides.get(time, 0) != row_major(access.buffer.shape)[0]:
+                return False
+            inside.add(access)
+    return all(access in inside for access, _ in nest.accesses() if access.buffer in buffers)
+
+
+def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
+    """A nest taken apart; `found` as `timed` gives it."""
+    alone = {store.value: store.access for store in nest.stores if store.value in found and not store.indices}
+    if len(alone) == len(nest.stores) and not any(store.add for store in nest.stores):
+        places, finish = alone, None
+    else:
+        places = {value: _place(region, nest, value) for value in found}
+        replace: dict[Value, Value] = {value: Load(value.dtype, places[value]) for value in found}
+        finish = tile.rebuild_nest(nest, lambda access: access, replace=replace)
+    zeros = [Store(places[value], Literal(value.dtype, value.dtype.type(0))) for value in found]
+    depths = [
+        types.product(loop.size for loop in value.loops if loop is not time)
+        for value, time in found.items()
+        if _is_product(value)
+    ]
+    adding = _adding(nest, found, places)
+    times = list(dict.fromkeys(found.values()))
+    return Sums(Nest(list(nest.space), zeros, "zeros"), adding, finish, times, depths[0] if depths else None)
+
+
+def _place(region: Region, nest: Nest, value: Reduce) -> Access:
+    """Memory for a sum."""
+    buffer = Buffer(value.dtype, tuple(loop.size for loop in nest.space), "temporary", "sum")
+    region.buffers.add(buffer)
+    return build.place(Ref.whole(buffer), build.identity(tuple(nest.space)))
+
+
+def _adding(nest: Nest, found: dict[Reduce, Loop], places: dict[Reduce, Access]) -> Nest:
+    """The nest that adds to sums at their places; with time as the outermost loop of each."""
+    stores = []
+    for value, time in found.items():
+        access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
+        loops = (time, *(loop for loop in value.loops if loop is not time))
+        stores.append(Store(access, changed(value, loops=loops, init=Load(value.dtype, access))))
+    return Nest(list(nest.space), stores, nest.label)
+
+
+def _backwards(nest: Nest) -> Nest:
+    """Sums from the last row of time to the first; those of products (whose loops become one) from the last element."""
+    sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
+    products = any(map(_is_product, sums))
+    turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}
+
+    def access(old: Access) -> Access:
+        offset, strides = old.offset, dict(old.strides)
+        for loop in turned & set(strides):
+            offset = offset + (loop.size - 1) * strides[loop]
+            strides[loop] = -1 * strides[loop]
+        return changed(old, offset=offset, strides=strides)
+
+    return tile.rebuild_nest(nest, access)
+
+
+def _is_chain(value: Reduce) -> bool:
+    """Whether a reduction is a sum of floats over what is no reduction itself."""
+    nested = any(isinstance(inner, Reduce) for inner in walk_values([value.body]))
+    return value.op.name == "sum" and value.dtype.kind == "f" and value.init is None and not nested
+
+
+def _is_product(value: Reduce) -> bool:
+    body = value.body
+    return isinstance(body, Apply) and body.op.name == "mul" and all(isinstance(arg, Load) for arg in body.args)
+
+
+def _inside(value: Reduce) -> list[Access]:
+    roots = [value.body] if value.guard is None else [value.body, value.guard]
+    return [v.access for v in walk_values(roots) if isinstance(v, Load | Fetch)]
+
+
+def _same(a: Dimension, b: Dimension) -> bool:
+    return a is b or (isinstance(a, int) and bool(a == b))
