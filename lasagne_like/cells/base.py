@@ -5,17 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Any
 
 import scanjit as sj
-from lasagne_like import utils
 from lasagne_like.cells.structure import flatten, is_shape, transform
+from lasagne_like.parameters import Parametrized
 
 __all__ = ["Cell"]
 
 
-class Cell:
+class Cell(Parametrized):
     """One step of a recurrence. Subclasses say what it needs (`make_params`), keeps (`state_shape`) and does (`step`).
 
     A cell knows nothing of time, batches or masks: `lasagne_like.layers.RNNLayer` loops over it, and
@@ -83,7 +82,7 @@ class Cell:
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
         self.grad_clipping, self.name = grad_clipping, name
-        self.params: OrderedDict[sj.Node, set[str]] = OrderedDict()
+        self.params = OrderedDict()
         self.input_shape: Any = None
 
     def __repr__(self) -> str:
@@ -126,20 +125,9 @@ class Cell:
     def make_params(self, input_shape: Any) -> None:
         """Make the parameters, with `add_param`. Called once, by `build`."""
 
-    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
-        """Make a parameter and register it: as `lasagne_like.layers.Layer.add_param`."""
-        if name is not None and self.name is not None:
-            name = f"{self.name}.{name}"
-        param = utils.create_param(spec, shape, name)
-        tags = {"trainable": True, "regularizable": True, **tags}
-        self.params[param] = {tag for tag, value in tags.items() if value}
-        return param
-
     def get_params(self, **tags: bool) -> list[Any]:
         """The parameters that have (`tag=True`) or lack (`tag=False`) tags, in the order in which they were made."""
-        wanted = {tag for tag, value in tags.items() if value}
-        unwanted = set(tags) - wanted
-        return [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
+        return self.tagged(tags)
 
     def clone(self) -> Any:
         """A cell made with the same arguments, with parameters of its own.
@@ -155,7 +143,7 @@ class Cell:
         False
         """
         args, kwargs = self._arguments
-        return type(self)(*map(_cloned, args), **{key: _cloned(value) for key, value in kwargs.items()})
+        return type(self)(*map(cloned, args), **{key: cloned(value) for key, value in kwargs.items()})
 
     # ---- the recurrence ----------------------------------------------------------------------------------------------
 
@@ -224,11 +212,12 @@ class Cell:
         return other
 
 
-def _cloned(value: Any) -> Any:
+def cloned(value: Any) -> Any:
+    """A copy of an argument that has parameters of its own."""
     if isinstance(value, Cell):
         return value.clone()
     if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
-        return type(value)(map(_cloned, value))
+        return type(value)(map(cloned, value))
     return value
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import scanjit as sj
 from lasagne_like import utils
+from lasagne_like.parameters import Parametrized
 from lasagne_like.utils import Shape
 
 __all__ = ["Layer", "MergeLayer"]
 
 
-class Layer:
+class Layer(Parametrized):
     """A layer with one input. Subclasses say what its output is (`get_output_for`) and which shape that has.
 
     A layer knows the layer that feeds it, so the last layer stands for the whole network.
@@ -64,7 +65,7 @@ class Layer:
 
     def _begin(self, name: str | None) -> None:
         self.name = name
-        self.params: OrderedDict[sj.Node, set[str]] = OrderedDict()
+        self.params = OrderedDict()
         self.updates: OrderedDict[sj.SharedVariable, sj.Node] = OrderedDict()
         self.get_output_kwargs: list[str] = []
 
@@ -104,9 +105,7 @@ class Layer:
         -------
         list of SharedVariable (and of expressions without `unwrap_shared`)
         """
-        wanted = {tag for tag, value in tags.items() if value}
-        unwanted = set(tags) - wanted
-        found = [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
+        found = self.tagged(tags)
         return utils.collect_shared_vars(found) if unwrap_shared else found
 
     if TYPE_CHECKING:  # subclasses call their argument as suits them, and one that merges takes lists
@@ -131,31 +130,6 @@ class Layer:
                 the rest.
             """
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
-
-    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
-        """Make a parameter and register it. To be called by `__init__` of subclasses.
-
-        Parameters
-        ----------
-        spec : initializer (or any callable that takes the shape), array, number, shared variable or expression
-            See `lasagne_like.utils.create_param`.
-        shape : ints
-        name : str, optional
-            The layer's own name will come before it.
-        **tags : bool
-            `trainable` and `regularizable` are True if they are not given.
-
-        Returns
-        -------
-        SharedVariable or expression
-            To be kept as an attribute of the layer.
-        """
-        if name is not None and self.name is not None:
-            name = f"{self.name}.{name}"
-        param = utils.create_param(spec, shape, name)
-        tags = {"trainable": True, "regularizable": True, **tags}
-        self.params[param] = {tag for tag, value in tags.items() if value}
-        return param
 
 
 class MergeLayer(Layer):

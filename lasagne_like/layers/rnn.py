@@ -12,6 +12,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import init, utils
 from lasagne_like.cells import Cell, StackedCells, unfold
+from lasagne_like.cells.base import cloned
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
 from lasagne_like.layers.base import Layer, MergeLayer, check_single
 
@@ -435,7 +436,7 @@ class RNNLayer(MergeLayer):
         own["backwards"] = not self.backwards
         if own.get("name") is not None:
             own["name"] = f"{own['name']}_backwards"
-        return type(self)(**{key: _cloned(value) for key, value in own.items()})
+        return type(self)(**{key: cloned(value) for key, value in own.items()})
 
 
 class SelectLayer(Layer):
@@ -486,15 +487,6 @@ class SelectLayer(Layer):
 
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
         return self._selected(input)
-
-
-def _cloned(value: Any) -> Any:
-    """A copy of an argument that has parameters of its own."""
-    if isinstance(value, Cell):
-        return value.clone()
-    if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
-        return type(value)(map(_cloned, value))
-    return value
 
 
 def _label(name: str) -> str:

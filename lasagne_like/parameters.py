@@ -1,0 +1,64 @@
+"""What layers and cells have in common: parameters with tags."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import utils
+
+__all__ = ["Parametrized"]
+
+
+class Parametrized:
+    """The base of what has a name and parameters.
+
+    Attributes
+    ----------
+    name : str or None
+        It comes before the names of the parameters ("name.W").
+    params : an ordered dict from each parameter to the set of its tags.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> layer = lasagne.layers.DenseLayer((None, 3), 2, name="out")
+    >>> isinstance(layer, lasagne.parameters.Parametrized), [p.name for p in layer.params]
+    (True, ['out.W', 'out.b'])
+    """
+
+    name: str | None
+    params: OrderedDict[sj.Node, set[str]]
+
+    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
+        """Make a parameter and register it. To be called by subclasses.
+
+        Parameters
+        ----------
+        spec : initializer (or any callable that takes the shape), array, number, shared variable or expression
+            See `lasagne_like.utils.create_param`.
+        shape : ints
+        name : str, optional
+            The owner's name will come before it.
+        **tags : bool
+            `trainable` and `regularizable` are True if they are not given.
+
+        Returns
+        -------
+        SharedVariable or expression
+            To be kept as an attribute.
+        """
+        if name is not None and self.name is not None:
+            name = f"{self.name}.{name}"
+        param = utils.create_param(spec, shape, name)
+        tags = {"trainable": True, "regularizable": True, **tags}
+        self.params[param] = {tag for tag, value in tags.items() if value}
+        return param
+
+    def tagged(self, tags: Mapping[str, bool]) -> list[Any]:
+        """The parameters that have (`tag: True`) or lack (`tag: False`) tags, in the order in which they were made."""
+        wanted = {tag for tag, value in tags.items() if value}
+        unwanted = set(tags) - wanted
+        return [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
