@@ -215,6 +215,22 @@ def test_inside_a_scan(mode: str, unroll: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+def test_a_loop_over_a_batch_of_filters() -> None:
+    """`vmap` of a scan, with gradients: each example has filters of its own."""
+    arrays = array(3, 2, 1, 2, 4) / 5, array(1, 2, 4) / 5, array(3, 2, 2, 3) / 5
+
+    def both(xs: Any, h: Any, w: Any) -> Any:
+        rows = sj.scan(lambda x, h, w: sj.tanh(x + sj.conv1d(h, w, "same")), xs, h, [w])
+        return rows, *sj.grad((rows * rows).sum(), [xs, h, w])
+
+    symbols = [sj.tensor((None,) * a.ndim) for a in arrays]
+    outputs = list(sj.vmap(both, (0, None, 0))(*symbols))
+    got = sj.function(symbols, outputs, mode="emulate")(*arrays)
+    rows = [run(both, arrays[0][i], arrays[1], arrays[2][i]) for i in range(3)]
+    for a, b in zip(got, zip(*rows, strict=True), strict=True):
+        np.testing.assert_allclose(a, np.stack(b), rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 def test_generated_code(mode: str) -> None:
     """Values and gradients, in tiles and at their ragged ends."""
