@@ -39,7 +39,7 @@ import importlib
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -252,7 +252,8 @@ def _described(bar: Any, describe: Callable[[], str]) -> Iterator[Any]:
 class Checkpoint:
     """Everything that a run of training consists of, in one file, from which it goes on bit for bit.
 
-    Writing is atomic: a process that is killed at any time leaves the file as it was, or the new one.
+    Writing is atomic: a process that is killed at any time leaves the file as it was, or the new one (and beside it,
+    perhaps, a part of one, whose name ends with ".tmp": nobody reads it).
 
     Parameters
     ----------
@@ -313,9 +314,9 @@ class Checkpoint:
             "counters": counters,
         }
         text = json.dumps(about, default=_plain)
-        handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=f"{self.path.name}.", dir=self.path.parent)
+        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 np.savez(file, about=np.array(text), allow_pickle=False, **arrays)
                 file.flush()
                 os.fsync(file.fileno())

@@ -2,6 +2,8 @@
 
 import math
 import os
+import signal
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -178,6 +180,72 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path, mode: str) -> None:
     for variable, value in zip(rest.variables, final, strict=True):
         assert variable.get_value().tobytes() == value.tobytes(), variable.name
     assert os.listdir(tmp_path) == ["run.npz"]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from lasagne_like.training import Checkpoint
+from tests.lasagne_like.test_training import program
+
+def half(file, **arrays):
+    with open(sys.argv[1] + ".whole", "wb") as whole:
+        savez(whole, **arrays)
+    data = open(whole.name, "rb").read()
+    file.write(data[: len(data) // 2])
+    file.flush()
+    die()
+
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+train, rng, epoch = program("reference")
+checkpoint = Checkpoint(sys.argv[1], train, rng=rng)
+for i in range(2):
+    epoch()
+    checkpoint.save(epoch=i + 1)
+epoch()
+savez = np.savez
+if sys.argv[2] == "writing":
+    np.savez = half
+else:
+    os.replace = die
+checkpoint.save(epoch=3)
+"""
+"""A run that is killed in its third epoch, while it writes a checkpoint."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal here")
+@pytest.mark.parametrize("moment", ["writing", "renaming"])
+def test_a_run_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path: Path, moment: str) -> None:
+    train, rng, epoch = program("reference")
+    whole = Checkpoint(tmp_path / "unused.npz", train, rng=rng)
+    losses = [epoch() for _ in range(4)]
+    final = [variable.get_value() for variable in whole.variables]
+
+    path = tmp_path / "run.npz"
+    command = [sys.executable, "-c", KILLED, str(path), moment]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    killed = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (part,) = tmp_path.glob("run.npz.*.tmp")
+    assert part.stat().st_size > 100
+
+    train, rng, epoch = program("reference")
+    rest = Checkpoint(path, train, rng=rng)
+    assert rest.load() == {"epoch": 2}
+    assert [epoch() for _ in range(2)] == losses[2:]
+    for variable, value in zip(rest.variables, final, strict=True):
+        assert variable.get_value().tobytes() == value.tobytes(), variable.name
+    rest.save(epoch=4)
+    assert rest.load() == {"epoch": 4}
+
+
+def test_a_checkpoint_may_be_read_by_whom_other_files_may(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    Checkpoint(tmp_path / "run.npz").save()
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(modes) == 1
 
 
 @pytest.mark.parametrize(
