@@ -16,6 +16,17 @@ import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like.training import Checkpoint, EarlyStopping, minibatches, progress
 
+
+@pytest.fixture(autouse=True)
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of the file system, in order; waiting for a busy disk is no part of these tests."""
+    asked: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: asked.append("fsync"))
+    monkeypatch.setattr(os, "replace", lambda *paths: (asked.append("replace"), replace(*paths)))
+    return asked
+
+
 # ---- minibatches -----------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +210,7 @@ def half(file, **arrays):
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
+os.fsync = lambda handle: None  # a kill does not need it, and a busy disk takes its time
 train, rng, epoch = program("reference")
 checkpoint = Checkpoint(sys.argv[1], train, rng=rng)
 for i in range(2):
@@ -239,6 +251,11 @@ def test_a_run_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path: Path,
         assert variable.get_value().tobytes() == value.tobytes(), variable.name
     rest.save(epoch=4)
     assert rest.load() == {"epoch": 4}
+
+
+def test_files_are_on_the_disk_before_they_get_their_name(tmp_path: Path, synced: list[str]) -> None:
+    Checkpoint(tmp_path / "run.npz").save()
+    assert synced == ["fsync", "replace"]
 
 
 def test_a_checkpoint_may_be_read_by_whom_other_files_may(tmp_path: Path) -> None:
