@@ -4,6 +4,9 @@ The layers read a text and guess each next character; what they have learned is 
 knows how often a character follows another, on a part of the text that neither has seen. Then the same cell, compiled
 for one step a call, writes. Without a text of yours it reads nursery rhymes, which it makes itself.
 
+How well it guesses, in nats a character of what it has not seen: of a book about programming (920,000 characters, 120
+different ones) 1.62 after 1500 steps, where bigrams reach 2.51.
+
     python examples/char_rnn.py                          # rhymes, in half a minute
     python examples/char_rnn.py book.txt --steps 3000    # a text of yours
     python examples/char_rnn.py --save rhymes.npz        # keep the parameters
