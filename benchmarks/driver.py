@@ -158,17 +158,19 @@ class _Run:
         compilers = [name for name in engines if name not in ("torch", "onnxruntime", "numba", "lasagne_like")]
         for task in self._some("LSTM"):
             self.result.starts += startup.starts(task, compilers, self.given, repeats, self.result.failed)
-            if "unroll" in self.words or not self.quick:
-                self.result.starts.append(
-                    startup.start(replace(task, unroll=True), "scanjit", self.given, 1, "unroll=True")
-                )
+            unrolled = replace(task, unroll=True)
+            self.result.starts += startup.starts(
+                unrolled, ["scanjit"], self.given, 1, self.result.failed, "unroll=True"
+            )
         self.result.overhead = startup.overhead(self.given)
 
     def _memory(self, engines: Sequence[str]) -> None:
+        """Of the longest row of the LSTM, whose traces are large beside what a process needs anyway."""
         chosen = [name for name in engines if name in ("scanjit", "torch", "jax", "tensorflow")]
-        for task in self._some("LSTM"):
-            if task.gradient:
-                self.result.memories += memory.memories(task, chosen, self.given, self.result.failed)
+        case = find("LSTM")
+        sizes = case.quick if self.quick else max(case.sizes, key=lambda sizes: sizes["T"])
+        for task in self._chosen([Task(case, sizes, case.dtypes[0], True)]):
+            self.result.memories += memory.memories(task, chosen, self.given, self.result.failed)
 
     def _some(self, *names: str) -> list[Task]:
         """One row of each of these cases, forward and with gradient: of the LSTM the third, where all engines are in

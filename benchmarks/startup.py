@@ -47,14 +47,20 @@ def start(task: Task, engine: str, given: Mapping[str, str], repeats: int, varia
 
 
 def starts(
-    task: Task, engines: Sequence[str], given: Mapping[str, str], repeats: int, failed: dict[str, str]
+    task: Task,
+    engines: Sequence[str],
+    given: Mapping[str, str],
+    repeats: int,
+    failed: dict[str, str],
+    variant: str = "",
 ) -> list[Start]:
     """Of all engines that are there. One that takes long is started once only."""
     found = []
     for engine in engines:
         if engine in task.case.make:
             try:
-                found.append(start(task, engine, given, 1 if engine in ("pytensor", "tensorflow") else repeats))
+                times = 1 if engine in ("pytensor", "tensorflow") else repeats
+                found.append(start(task, engine, given, times, variant))
             except Absent:
                 continue
             except (EngineError, OSError) as error:

@@ -104,6 +104,8 @@ class Worker:
 
     def memory(self, key: str) -> dict[str, Any]:
         """Call for the first time: the bytes that memory grew by at the peak, and those of the results."""
+        if not Path("/proc/self/clear_refs").exists():
+            raise NotImplementedError("memory is measured on Linux only")
         program = self.programs[key]
         before = _resident("VmRSS")
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
