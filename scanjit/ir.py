@@ -443,6 +443,10 @@ def as_dim(value: Any) -> Dimension:
     return types.value_dim(value, value.name or f"{value.op.name}{value.serial}")
 
 
+_MOST_COMPUTED = 1 << 16
+"""What has more elements than this is not computed while a graph is being built."""
+
+
 def _computed(node: Node) -> int | None:
     """The value of an integer scalar that is made of constants alone; None for others."""
     values: dict[Node, Any] = {}
@@ -450,6 +454,8 @@ def _computed(node: Node) -> int | None:
     while stack:
         top = stack[-1]
         if top.op in LEAVES or top.op is SIZE or "body" in top.params or isinstance(top.type, tuple):
+            return None
+        if next(_atoms_of(top), None) is not None or types.product(top.type.shape) > _MOST_COMPUTED:
             return None
         missing = [arg for arg in top.args if arg not in values]
         if missing:

@@ -277,9 +277,9 @@ def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machin
     size, many = nest.space[-1].size, machine.registers >= 32
     assert isinstance(size, int)
     least, most = (3, 5) if many else (2, 3)
-    columns = min(range(min(most, size), min(least, size) - 1, -1), key=lambda n: -(-size // n) * n)
+    columns = min(range(min(most, size), min(least, size) - 1, -1), key=lambda n: -(-size // n) * n) if size else 1
     block = 1 if rows is None else max(1, (24 if many else 8) // (columns * reductions))
-    return min(block, rows.size) if rows is not None and isinstance(rows.size, int) else block, columns
+    return min(block, max(rows.size, 1)) if rows is not None and isinstance(rows.size, int) else block, columns
 
 
 # ---- packing -------------------------------------------------------------------------------------------------------

@@ -360,3 +360,16 @@ def test_a_size_that_differs_from_step_to_step_is_refused() -> None:
     for rewrite, words in ((False, "a size inside a step"), (True, "a size that differs")):
         with Config(rewrite=rewrite).active(), pytest.raises(sj.NotSupportedError, match=words):
             sj.function([xs], ys, mode="emulate")
+
+
+def test_a_size_made_of_a_symbolic_number_of_constants(mode: str) -> None:
+    """It is not known before a call, although nothing but constants goes into it."""
+    x = sj.vector("x")
+    count = sj.broadcast_to(sj.constant(1), (x.shape[0],)).sum()
+    close(sj.function([x], sj.arange(count) * 2, mode=mode)(np.zeros(4)), [0, 2, 4, 6])
+
+
+def test_products_without_rows(mode: str) -> None:
+    x, w = sj.tensor((1, 0, None)), sj.tensor((1, 2, None, 2))
+    f = sj.function([x, w], sj.einsum("abc,adce->dbe", x, w), mode=mode)
+    assert f(np.zeros((1, 0, 3)), np.ones((1, 2, 3, 2))).shape == (2, 0, 2)
