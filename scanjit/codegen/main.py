@@ -244,7 +244,8 @@ class _MainWriter:
     def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
         """Write a function that runs one step; returns how it is called for a step."""
         inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
-        known = list(self.counters.values())
+        own = _counted([loop])  # known from before, if the same steps are written a second time
+        known = [name for atom, name in self.counters.items() if atom not in own or name == step]
         inner._step(loop, step, 0)
         outer = [name for name in known if name in inner.words()]
         function = inner.finished("step", outer)
@@ -311,6 +312,19 @@ class _MainWriter:
             return self.counters[atom]
         left, right = (self.number(arg) for arg in atom.args)
         return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+def _counted(body: Sequence[Statement]) -> set[Atom]:
+    """The atoms of what loops count."""
+    found: set[Atom] = set()
+    for statement in body:
+        if isinstance(statement, TimeLoop | Blocks):
+            if isinstance(statement, TimeLoop):
+                dims = [statement.step, statement.row, statement.ran]
+            else:
+                dims = [statement.first, statement.rows]
+            found |= {atom for dim in dims for atom in types.atoms(dim)} | _counted(statement.body)
+    return found
 
 
 def _word(name: str) -> str:

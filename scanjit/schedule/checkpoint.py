@@ -18,6 +18,7 @@ from scanjit import types
 from scanjit.schedule import build, sums, tile
 from scanjit.schedule.blocks import Chain, Search, Written, can_be_cut
 from scanjit.schedule.fuse import Group
+from scanjit.schedule.linear import linear
 from scanjit.schedule.program import (
     Access,
     Blocks,
@@ -52,10 +53,12 @@ def pairs(
 ) -> dict[Group, Pair]:
     """The pairs of a region, by the groups of both loops. Nests that begin or end a carry that is kept are changed."""
     found: dict[Group, Pair] = {}
+    reasons: dict[Group, str] = {}
     for at, group in enumerate(groups):
         wanted = _wanted(group)
         if wanted is None or group in found:
             continue
+        reasons[group] = "no loop beside it goes back over its steps and reads what it stores"
         for earlier in range(at - 1, -1, -1):
             source = groups[earlier]
             if source not in found and _wanted(source) == wanted and _is_gradient(source, group):
@@ -64,8 +67,13 @@ def pairs(
                 if pair is not None:
                     found |= {source: pair, group: pair}
                     break
-                text = search.refused or "what the gradient reads of it is needed by something else too"
-                region.context.notes.append(f"{_block(source).label}: checkpoint={wanted!r} is not done: {text}")
+                reasons[source] = search.refused or "what the gradient reads of it is needed by something else too"
+                reasons.pop(group)
+                break
+    for group, text in reasons.items():
+        if group not in found:
+            label = f"{_block(group).label}: checkpoint={_wanted(group)!r}"
+            region.context.notes.append(f"{label} is not done, all is stored: {text}")
     return found
 
 
@@ -122,6 +130,9 @@ class _Pairing:
         """The pair, if that saves any memory; sets `refused` where it cannot be."""
         if not can_be_cut(self.source) or not can_be_cut(self.reader):
             self.refused = "the loop is unrolled, or may end early"
+            return None
+        if any(search.scan.nest and linear(search.scan.nest) for search in (self.forward, self.backward)):
+            self.refused = "it is linear in numbers, of which several steps are done at a time"
             return None
         own, chained = self.forward.writes[self.source], {b for chain in self.chains for b in chain.shrunk}
         stores = {carry.store.buffer: i for i, carry in enumerate(self.plan.carries)}

@@ -117,7 +117,7 @@ def test_checkpoints_do_not_change_what_is_kept(checkpoint: Any) -> None:
     (plain, _), (made, _) = (
         saved(lambda a, p: fn("exp", mm(p, r)) + a, x, h, r, checkpoint=given)[0] for given in (None, checkpoint)
     )
-    assert [len(scan.params["body"].outputs) for scan in (plain, made)] == [3, 3]
+    assert len(plain.params["body"].outputs) == len(made.params["body"].outputs)
 
 
 @pytest.mark.parametrize("params", [{"truncate_gradient": 2}, {"go_backwards": True}])
