@@ -222,10 +222,10 @@ class Frame:
         lane = self.lane
         if lane is None or access.strides.get(lane, 0) == 0:
             return text, 0
-        apart = (1 if access.panel is lane else access.strides[lane]) * itemsize
+        apart = access.strides[lane] * itemsize
         if point.vector and self.columns is None:
             text += f" + {self.size(point.vector * point.width * apart)}"
-        return text, itemsize if point.width == 1 else apart
+        return text, itemsize if point.width == 1 or access.panel is lane else apart
 
     def mask(self, point: Point) -> str | None:
         """The mask of a vector's lanes that exist; None where all do."""

@@ -87,6 +87,9 @@ class NestWriter(LinearWriter):
         register tile (whose tail would double the code)."""
         width, size = self.tile.lanes * self.tile.vectors, lane.size
         known = isinstance(size, int)
+        if self.tile.singles:
+            self._tiles_and_singles(lane)
+            return
         if width == 1 or (known and size % width == 0):
             self._lane_loop(lane, "0", self.size(size), False)
         elif known and size < width and lane is not self.tile.split:
@@ -99,12 +102,32 @@ class NestWriter(LinearWriter):
             self._lane_loop(lane, full, self.size(size), True)
 
     def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
+        if start is None:
+            self._lane_range(lane, None, "", masked)
+        else:
+            self._lane_range(lane, *self.bounds(lane, start, stop), masked)
+
+    def _tiles_and_singles(self, lane: Loop) -> None:
+        """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
+        tile, size = self.tile, lane.size
+        assert isinstance(size, int)
+        start, stop = self.bounds(lane)
+        whole, width = size // tile.lanes * tile.lanes, tile.lanes * tile.vectors
+        top = stop if whole == size else f"min({stop}, {whole})"
+        left = self.fresh("left")
+        self.scope.add(f"{left} = {start} + ({top} - {start})//{width}*{width}")
+        self._lane_range(lane, start, left, False)
+        self.tile = replace(tile, vectors=1)
+        self._lane_range(lane, left, stop, whole != size)
+        self.tile = tile
+
+    def _lane_range(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
+        """A loop over a range of the lanes' loop; none, if one vector is all."""
         depth, width = len(self.scopes), self.tile.lanes * self.tile.vectors
         if start is None:
             self.push(None, lane, "0")
         else:
             name = self.fresh("j")
-            start, stop = self.bounds(lane, start, stop)
             bounds = f"{start}, {stop}" + (f", {width}" if width > 1 else "")
             bounds = stop if start == "0" and width == 1 else bounds
             self.push(f"for {name} in range({bounds}):", lane, name)

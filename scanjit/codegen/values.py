@@ -102,7 +102,7 @@ class ValueWriter(Frame):
             return f"broadcast_{name}({address})"
         if step != value.dtype.itemsize:
             return f"load_strided_{name}({address}, {self.size(step)}, {self.every(point)})"
-        if mask is None or value.access.panel is not None:  # panels are padded
+        if mask is None or (value.access.panel is not None and point.vector == 0):  # panels are padded
             return f"load_{name}({address})"
         return f"load_masked_{name}({address}, {mask})"
 

@@ -6,6 +6,7 @@ from task to task in a register; what nobody else reads is not stored at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scanjit.schedule import build
@@ -56,11 +57,14 @@ def fuse(region: Region) -> list[Group]:
 def _partner(
     task: Task, found: set[Reduce], weight: int, groups: list[Group], where: dict[Task | Block, Group]
 ) -> Group | None:
-    """The last nest that a task may join: everything it needs is computed before it, or in it at the same point.
+    """The nest that a task joins: everything it needs is computed before it, or in it at the same point. Of those that
+    make nothing for it, the one that loads most of what it loads; else the last.
 
     A nest that makes something for the task is put off for that, if nobody needs it in the meantime."""
     if any(store.indices for store in task.stores):
         return None
+    best: Group | None = None
+    shared, loaded = -1, _loaded([task])
     needed: dict[Group, bool] = {}
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
@@ -70,12 +74,23 @@ def _partner(
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
         if fits and _compatible(task, found, weight, group, dependent):
-            if not any(other in needed for other in later):
-                return group
-            if dependent and not any(_needs(other, group, where) for other in later):
+            ready = not any(other in needed for other in later)
+            if dependent and not ready and best is None and not any(_needs(other, group, where) for other in later):
                 groups.append(groups.pop(at))
                 return group
-    return None
+            common = len(loaded & _loaded(group.members)) if ready else -1
+            if common > shared:
+                best, shared = group, common
+        if dependent:
+            break
+    return best
+
+
+def _loaded(members: Sequence[Task | Block]) -> set[tuple[object, ...]]:
+    """What the elementwise parts of tasks load."""
+    stores = [store.value for member in members if isinstance(member, Task) for store in member.stores]
+    loads = (value.access for value in walk_values(stores) if isinstance(value, Load))
+    return {(access.buffer, access.offset, *access.strides.items()) for access in loads}
 
 
 def _needs(group: Group, other: Group, where: dict[Task | Block, Group]) -> bool:

@@ -34,7 +34,7 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    width = tile.lanes * tile.vectors
+    width = tile.lanes * (1 if tile.singles else tile.vectors)
     if tile.rows is not None:  # by columns: each thread keeps its part of the right operands in its own cache
         wide = not isinstance(lane.size, int) or lane.size >= 4 * width
         return (lane, width) if wide else (tile.rows, tile.row_block)

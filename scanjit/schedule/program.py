@@ -240,7 +240,8 @@ class Tile:
 
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
     `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
-    loads that do not depend on it. Threads share the loop `split`, in pieces of `unit` iterations.
+    loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
+    time; threads may then share them more evenly. Threads share the loop `split`, in pieces of `unit` iterations.
     """
 
     lanes: int = 1
@@ -248,6 +249,7 @@ class Tile:
     rows: Loop | None = None
     row_block: int = 1
     horizontal: bool = False
+    singles: bool = False
     split: Loop | None = None
     unit: int = 1
 

@@ -172,7 +172,16 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
-    return Tile(lanes, vectors, rows, block)
+    singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
+    return Tile(lanes, vectors, rows, block, singles=singles)
+
+
+def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
+    """Whether tiles of so many vectors compute much that is not there, or cannot be shared by two threads evenly."""
+    if not isinstance(size, int):
+        return False
+    tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
+    return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
 
 
 def _fit(lanes: int, size: Dimension) -> int:
@@ -335,7 +344,7 @@ def _pack(nest: Nest, members: Sequence[tuple[Reduce, Load]]) -> tuple[Pack, dic
     tile, lane = nest.tile, nest.space[-1]
     assert tile is not None
     (k,) = members[0][0].loops
-    width, group = tile.lanes * tile.vectors, len(members)
+    width, group = tile.lanes, len(members)
     blocks = (lane.size + (width - 1)) // width
     target = Buffer(members[0][1].dtype, (blocks, k.size, group, width), "temporary", "panels")
     sources = []
