@@ -24,7 +24,7 @@ def norm_data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
         "R": draw.matrix(H, 4 * H),
         "b": draw.normal(4 * H, scale=0.1),
         "gx": draw.uniform(0.8, 1.2, 4 * H),
-        "gh": draw.uniform(0.8, 1.2, 4 * H),
+        "gh": draw.uniform(0.3, 0.5, 4 * H),  # with more, rounding grows from step to step as in any chaos
         "gc": draw.uniform(0.8, 1.2, H),
     }
 
