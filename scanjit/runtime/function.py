@@ -24,6 +24,7 @@ from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
+    from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
 _ndarray = np.ndarray
@@ -485,6 +486,36 @@ class CompiledFunction:
           memory: 0 temporaries in one workspace, which is kept between calls: none
         """
         return self._executable.explain()
+
+    def memory(self, **sizes: int) -> Memory:
+        """The memory that a call takes, in bytes, without making it: of all temporaries (the workspace, kept for the
+        next call) and of the new arrays for the results. Arguments and shared variables are not counted.
+
+        Parameters
+        ----------
+        **sizes : int
+            The sizes that the types of the inputs name.
+
+        Raises
+        ------
+        ArgumentError
+            If a size is missing, or has no name; or in mode="reference", where nothing is planned.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> x = sj.tensor(("T", 3), name="x")
+        >>> f = sj.function([x], sj.exp(x), mode="emulate")
+        >>> f.memory(T=1000).results
+        24000
+        """
+        if self.mode == "reference":
+            raise errors.ArgumentError(
+                "the memory of a function is planned where it is compiled", got='mode="reference"'
+            )
+        from scanjit.runtime.footprint import footprint
+
+        return footprint(self._executable.parts, sizes, self.name)  # type: ignore[attr-defined]
 
     def profile(self) -> Profile:
         """How long each statement of the program took in the calls made with `sj.config.profile` on, beside what the

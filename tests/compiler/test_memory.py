@@ -95,3 +95,23 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> N
     alone = sj.function([x, w], outputs)(*given)
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 4])
+def test_what_is_predicted_is_allocated(checkpoint: int | None) -> None:
+    x, w = sj.tensor(("T", "B", 20), "float32", "x"), sj.tensor((20, 20), "float32", "w")
+    h = sj.scan(lambda row, s: sj.tanh(row + s @ w), x, sj.zeros(x.shape[1:], "float32"), checkpoint=checkpoint)
+    f = sj.function([x, w], [h, *sj.grad((h[-1] ** 2).sum(), [x, w])])
+    for length, batch in ((5, 2), (30, 3)):
+        results = f(np.zeros((length, batch, 20), "float32"), np.zeros((20, 20), "float32"))
+        predicted = f.memory(T=length, B=batch)
+        kept = sum(space.memory.nbytes for part in f._executable.parts for space in part._workspaces)  # type: ignore[attr-defined]
+        assert predicted.workspace == kept
+        assert sum(x.nbytes for x in results) <= predicted.results <= sum(x.nbytes for x in results) + 80 * batch
+        assert str(predicted.workspace - ALIGNMENT) in f.explain()
+
+
+def test_a_size_that_is_missing() -> None:
+    x = sj.tensor(("T", 3), name="x")
+    with pytest.raises(sj.ArgumentError, match="T"):
+        sj.function([x], sj.exp(x), mode="emulate").memory(B=2)

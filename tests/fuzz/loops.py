@@ -167,6 +167,8 @@ def looped(b: Builder) -> None:
         options["unroll"] = True if static and not stops and b.chance(0.5) else rnd.choice((2, 3))
     if b.chance(0.12):
         options["checkpoint"] = rnd.choice(("sqrt", "all", 2))
+    elif seed % 4 == 0:
+        options["checkpoint"] = ("sqrt", 1, 2, 3)[seed // 4 % 4]
     made = scan(
         step,
         sequences=seqs or None,
@@ -267,6 +269,7 @@ def recurrent(b: Builder) -> None:
         options["unroll"] = True if isinstance(length, int) else 2
     if b.chance(0.1):
         options["truncate_gradient"] = 2
+    options["checkpoint"] = (None, "sqrt", 1, "all", 3)[b.count((length, batch, units)) % 5]
     steps: dict[str, tuple[Any, Any, Any]] = {
         "lstm": (lstm, x, [zero, zero]),
         "gru": (gru, x, zero),

@@ -1,0 +1,47 @@
+"""The memory that a compiled function takes for its calls, known from the sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.schedule.memory import ALIGNMENT
+
+if TYPE_CHECKING:
+    from scanjit.runtime.program import Part
+
+
+class Memory(NamedTuple):
+    """Bytes: the `workspace` of all temporaries, which is kept for the next call, and the new arrays for `results`."""
+
+    workspace: int
+    results: int
+
+    @property
+    def peak(self) -> int:
+        """All that a call takes at once."""
+        return self.workspace + self.results
+
+
+def footprint(parts: Sequence[Part], sizes: Mapping[str, int], name: str) -> Memory:
+    """The memory of a call with these sizes, by their names."""
+    atoms = list(dict.fromkeys(atom for part in parts for atom in part.atoms))
+    missing = [str(atom) for atom in atoms if atom.name not in sizes]
+    if missing:
+        raise errors.ArgumentError(
+            f"the memory of {name} depends on sizes that are not given",
+            got=", ".join(f"{key}={value}" for key, value in sizes.items()) or "none",
+            expected=", ".join(missing),
+            fix="name the sizes of the inputs, as in sj.tensor(('T', 'B', 64)); or look at explain() after a call",
+        )
+    layouts = [part._layout({atom: int(sizes[atom.name]) for atom in part.atoms}) for part in parts]
+    workspace = sum(layout.workspace + ALIGNMENT for layout in layouts if layout.workspace)
+    results = sum(
+        int(np.prod(shape)) * buffer.dtype.itemsize
+        for part, layout in zip(parts, layouts, strict=True)
+        for shape, buffer in zip(layout.shapes, part.out_buffers, strict=True)
+    )
+    return Memory(workspace, results)

@@ -1,0 +1,189 @@
+"""`checkpoint=`: every choice gives the same results to the last bit, and some need less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.codegen.frame import SCRATCH
+from scanjit.schedule.memory import assign
+
+CHOICES = ("all", "sqrt", 1, 3)
+LENGTHS = (1, 2, 7)
+
+Outputs = tuple[list[Any], list[Any]]
+
+
+def lstm(checkpoint: Any, units: int = 3, last: bool = False, **options: Any) -> Outputs:
+    """The loss of an LSTM and its gradients."""
+    x = sj.tensor(("T", "B", 2), "float32", "x")
+    w, r, b = (sj.tensor(shape, "float32") for shape in ((2, 4 * units), (units, 4 * units), (4 * units,)))
+
+    def step(row: Any, h: Any, c: Any) -> list[Any]:
+        i, f, g, o = sj.split(row @ w + h @ r + b, 4, axis=1)
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return [sj.sigmoid(o) * sj.tanh(c), c]
+
+    zero = sj.zeros((x.shape[1], units), "float32")
+    h, _ = sj.scan(step, x, [zero, zero], checkpoint=checkpoint, **options)
+    cost = (h[-1] ** 2).sum() if last else (h**2).sum()
+    return [x, w, r, b], [cost, *sj.grad(cost, [x, w, r, b])]
+
+
+def last_state(checkpoint: Any) -> Outputs:
+    return lstm(checkpoint, last=True)
+
+
+def backwards(checkpoint: Any) -> Outputs:
+    return lstm(checkpoint, go_backwards=True)
+
+
+def truncated(checkpoint: Any) -> Outputs:
+    return lstm(checkpoint, truncate_gradient=4)
+
+
+def unrolled(checkpoint: Any) -> Outputs:
+    return lstm(checkpoint, unroll=2)
+
+
+def garch(checkpoint: Any) -> Outputs:
+    """A scalar state."""
+    x, p = sj.tensor(("T",), name="x"), sj.tensor((3,), name="p")
+    v = sj.scan(lambda a, v: p[0] ** 2 + p[1] ** 2 * a * a + sj.sigmoid(p[2]) * v, x, 0.5, checkpoint=checkpoint)
+    cost = (sj.log(v) + x * x / v).sum()
+    return [x, p], [cost, *sj.grad(cost, [x, p])]
+
+
+def elementwise(checkpoint: Any) -> Outputs:
+    """One nest with time inside."""
+    x, a = sj.tensor(("T", "B", 20), name="x"), sj.tensor((20,), name="a")
+    zero = sj.zeros(x.shape[1:])
+    h, _ = sj.scan(
+        lambda row, h, s: [sj.tanh(a * h + 0.1 * s + row), 0.9 * s + h], x, [zero, zero], checkpoint=checkpoint
+    )
+    cost = (h[-1] ** 2).sum()
+    return [x, a], [cost, *sj.grad(cost, [x, a])]
+
+
+def taps(checkpoint: Any) -> Outputs:
+    """Sequence taps and output taps, an output that is not fed back, a readout after the loop."""
+    x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+    h0 = sj.tensor((2, 3), name="h0")
+    padded = sj.concatenate([x[:1], x], 0)
+
+    def step(before: Any, now: Any, h2: Any, h1: Any) -> list[Any]:
+        new = sj.tanh(now + before @ w + h1 @ w + 0.5 * h2)
+        return [new, (new * before).sum()]
+
+    sequence, initial = dict(input=padded, taps=[-1, 0]), dict(initial=h0, taps=[-2, -1])
+    h, y = sj.scan(step, sequence, [initial, None], checkpoint=checkpoint)
+    cost = sj.sigmoid(h @ w).sum() + (y * y).sum()
+    return [x, w, h0], [cost, *sj.grad(cost, [x, w, h0])]
+
+
+def noisy(checkpoint: Any) -> Outputs:
+    """Random draws in the step are the same when it is done again."""
+    x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+    stream = sj.random.Stream(5)
+    h = sj.scan(
+        lambda row, h: sj.tanh(row + (h * stream.bernoulli((3,), 0.5, dtype="float64")) @ w),
+        x,
+        sj.zeros(3),
+        checkpoint=checkpoint,
+    )
+    cost = (h[-1] ** 2).sum()
+    return [x, w], [cost, *sj.grad(cost, [x, w])]
+
+
+def nested(checkpoint: Any) -> Outputs:
+    x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+
+    def step(row: Any, h: Any) -> Any:
+        return sj.scan(lambda g: sj.tanh(g @ w + row), outputs_info=h, n_steps=3, checkpoint=checkpoint)[-1]
+
+    h = sj.scan(step, x, sj.zeros(3), checkpoint=checkpoint)
+    cost = (h[-1] ** 2).sum()
+    return [x, w], [cost, *sj.grad(cost, [x, w])]
+
+
+def second_order(checkpoint: Any) -> Outputs:
+    inputs, outputs = taps(checkpoint)
+    return inputs, [sj.grad((outputs[-1] ** 2).sum(), inputs[1])]
+
+
+def tangent(checkpoint: Any) -> Outputs:
+    inputs, outputs = taps(checkpoint)
+    change = sj.jvp(outputs[0], inputs[1], sj.cos(inputs[1]))
+    return inputs, [change, sj.grad(change, inputs[0])]
+
+
+def stacked(checkpoint: Any) -> Outputs:
+    x, w = sj.tensor(("T", "B", 3), name="x"), sj.tensor((3, 3), name="w")
+    h = x
+    for _ in range(2):
+        h = sj.scan(lambda row, s: sj.tanh(row + s @ w), h @ w, sj.zeros(x.shape[1:]), checkpoint=checkpoint)
+    cost = (h**2).sum()
+    return [x, w], [cost, *sj.grad(cost, [x, w])]
+
+
+PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
+    lstm, last_state, backwards, truncated, unrolled, garch, elementwise, taps, noisy, nested, second_order, tangent,
+    stacked,
+)  # fmt: skip
+SAVES = {"lstm", "last_state", "backwards", "unrolled", "nested", "tangent"}
+"""In the others, all is stored: a gradient that is cut off, numbers, what others read too."""
+
+
+def values(inputs: list[Any], length: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(length)
+    shapes = [tuple({"T": length, "B": 2}.get(str(d), d) for d in x.type.shape) for x in inputs]
+    return [(rng.normal(size=shape) / 2).astype(x.dtype) for x, shape in zip(inputs, shapes, strict=True)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_the_same_to_the_last_bit(program: Callable[[Any], Outputs]) -> None:
+    plain, reference = (results(program(None), mode) for mode in ("emulate", "reference"))
+    for value, other in zip(plain, reference, strict=True):
+        np.testing.assert_allclose(value, other, rtol=2e-5, atol=2e-5)
+    for checkpoint in CHOICES:
+        saves = checkpoint != "all" and program.__name__ in SAVES
+        for value, other in zip(results(program(checkpoint), "emulate", saves), plain, strict=True):
+            np.testing.assert_array_equal(value, other)
+
+
+def results(made: Outputs, mode: str, saves: bool = False) -> list[np.ndarray]:
+    """What a program gives for all lengths."""
+    f = sj.function(*made, mode=mode)
+    assert ("made again for the gradient" in f.explain()) == saves, f.explain()
+    return [value for length in LENGTHS for value in f(*values(made[0], length))]
+
+
+def test_no_step() -> None:
+    inputs, outputs = lstm("sqrt")
+    for value in sj.function(inputs, outputs, mode="emulate")(*values(inputs, 0)):
+        assert not np.any(value)
+
+
+def workspace(checkpoint: Any, length: int) -> int:
+    """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
+    (part,) = sj.function(*lstm(checkpoint, 16, last=True), mode="emulate")._executable.parts  # type: ignore[attr-defined]
+    sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in part.atoms}
+    return assign([life for life in part.lives if life.buffer is not SCRATCH], sizes)[1]
+
+
+def test_memory_grows_with_the_square_root() -> None:
+    everything, some = ([workspace(checkpoint, length) for length in (1600, 6400)] for checkpoint in (None, "sqrt"))
+    assert some[0] < everything[0] / 4
+    assert some[1] < 2.2 * some[0] and everything[1] > 3 * everything[0]
+
+
+@pytest.mark.parametrize("checkpoint", ["sqrt", 4])
+def test_compiled(checkpoint: Any) -> None:
+    inputs, outputs = lstm(checkpoint)
+    given = values(inputs, 11)
+    for value, other in zip(sj.function(inputs, outputs)(*given), sj.function(*lstm(None))(*given), strict=True):
+        np.testing.assert_array_equal(value, other)
