@@ -73,6 +73,8 @@ class NestWriter(LinearWriter):
                 start, stop = self.bounds(loop)
                 self.push(f"for {name} in range({stop if start == '0' else f'{start}, {stop}'}):", loop, name)
         if self.lane is not None:
+            if self.tile.rows is not None:
+                self.order_rows(self.lane, self.tile.rows)
             self._lanes(self.lane)
         else:
             if self.columns is not None:
@@ -150,6 +152,9 @@ class NestWriter(LinearWriter):
     def _blocked(self, loop: Loop, block: int) -> None:
         """The loop over blocks of rows (or columns). Those beyond the last repeat it: they store the same values
         again."""
+        if self.order is not None and loop is self.tile.rows:
+            self.ordered_tile(loop, block)
+            return
         size, name = loop.size, self.fresh("i")
         start, stop = self.bounds(loop)
         self.push(f"for {name} in range({start}, {stop}, {block}):", loop, name)
@@ -198,9 +203,14 @@ class NestWriter(LinearWriter):
         first, block, size = self.index[rows, 0], self.tile.row_block, rows.size
         whole = isinstance(size, int) and size % block == 0
         last = f"{first} + {block}" if whole else f"min({first} + {block}, {self.size(size)})"
+        if self.order is not None:
+            first, last = self.order.first, f"min({self.order.first} + {block}, {self.order.count})"
         name = self.fresh("i")
         self.push(f"for {name} in range({first}, {last}):", rows, name)
         self.index[rows, SPILLED] = name
+        if self.order is not None:
+            self.index[rows, SPILLED] = self.fresh("row")
+            self.scope.add(f"{self.index[rows, SPILLED]} = load_i64({self.order.rows} + {name}*8)")
         row = self.fresh("row")
         self.scope.add(f"{row} = {scratch} + ({name} - {first})*{nbytes // block}")
         inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]

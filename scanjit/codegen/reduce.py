@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanjit.codegen.frame import Point
-from scanjit.codegen.guard import STRETCH, GuardWriter
+from scanjit.codegen.guard import GuardWriter
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64
 from scanjit.ops import Reduction
@@ -62,11 +62,11 @@ class ReductionWriter(GuardWriter):
         totals = {(r, p): self._begin(r, p) for p in points for r in group}
         together = Together(value.loops[-1], group, points, totals)
         if all(loop.size != 0 for loop in value.loops):
-            self.open_guard(value, False, points)
+            self.open_guard(value, 0, points)
             for loop in value.loops[:-1]:
                 name = self.fresh("k")
                 self.push(f"for {name} in range({self.size(loop.size)}):", loop, name)
-            self.open_guard(value, True, points)
+            self.open_guard(value, 1, points)
             self._last_loop(together)
             self.pop(depth)
         self.lane = lane
@@ -97,10 +97,6 @@ class ReductionWriter(GuardWriter):
         """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
         lanes = self.tile.lanes if self.tile.horizontal else 1
         size = together.loop.size
-        start = self.by_stretches(together.reductions[0], together.points)
-        if start is not None:
-            self._loop(together, start, f"min({start} + {STRETCH}, {self.size(size)})", 1)
-            return
         full = size // lanes * lanes
         if full != 0:
             self._chunks(together, full, lanes)
@@ -139,6 +135,7 @@ class ReductionWriter(GuardWriter):
             self.masks[-1] = [mask]
         elif self.tile.horizontal:
             self.masks[-1] = None
+        self.open_guard(together.reductions[0], 2, together.points)
         for point in together.points:
             mask_now = self.mask(point) if self.tile.horizontal else None
             for reduction in together.reductions:

@@ -2,8 +2,7 @@
 
 A recurrent step with a mask is `where(mask, new, old)`: where the mask is false, nobody wants the products in `new`,
 and in the gradient their operands are zero. The pass finds for each product a mask that says which of its rows nobody
-wants, or which of its terms are zero, and makes it a `contract_where`: the generated code leaves out whole tiles, and
-stretches of sums, where the mask is false.
+wants, or which of its terms are zero, and makes it a `contract_where`: the generated code leaves out what it can.
 
 Facts go forwards (what is zero) and backwards (what is not wanted), into loops and out of them: a mask of which a step
 reads the row is in the step a mask of that row.
@@ -53,6 +52,8 @@ class _Level:
         self.order, self.zero, self.notes = walk(outputs), zero, notes
         self.idle: dict[Node, Facts] = {}
         """Where nodes are not wanted, as far as their uses are known; what has none yet is not in it."""
+        self.wants: dict[Node, Node] = {}
+        """For nodes that are wanted everywhere: a node that wants them so."""
         self.loops: dict[Node, _Body] = {}
         for node in self.order:
             if node.op is SCAN:
@@ -70,19 +71,22 @@ class _Level:
     def ask(self, wanted: dict[Node, Facts]) -> None:
         """Find out where each node is not wanted, given that of the outputs."""
         for node, facts in wanted.items():
-            self._use(node, facts)
+            self.use(node, facts, node)
         for node in reversed(self.order):
             facts = self.idle.get(node)
             if node.op is SCAN:
                 self.loops[node].ask()
             elif node.op is not PART:
                 for i, x in enumerate(node.operands):
-                    self._use(x, unwanted(node, i, facts, self.known))
+                    self.use(x, unwanted(node, i, facts, self.known), node)
             for x in node.args[node.arity :]:
-                self._use(x, NOWHERE)
+                self.use(x, NOWHERE, node)
 
-    def _use(self, node: Node, facts: Facts) -> None:
+    def use(self, node: Node, facts: Facts, user: Node) -> None:
+        """Note where one more user does not want a node."""
         self.idle[node] = either(self.idle.get(node), facts)
+        if facts is not None and not facts:
+            self.wants.setdefault(node, user)
 
     def guard(self, node: Node) -> tuple[Mask, tuple[int, ...]] | None:
         """A mask for a product, and the labels that it goes along with: best one that leaves out rows of the result."""
@@ -107,6 +111,10 @@ class _Level:
                 bare = mask.node if mask.holds else apply("invert", mask.node)
                 found[node] = (bare if within is None else within.inside(bare)), labels
                 self.notes.append(Note("guards", node.where, _words(node, labels)))
+            elif node.op is CONTRACT and node in self.wants and within is not None and within.masks:
+                user = self.wants[node]
+                text = f"a product {node.type} is computed in full: all of it is wanted by {user.op.name}"
+                self.notes.append(Note("guards", user.where or node.where, text))
         return found
 
     def rewritten(self, within: _Body | None = None) -> dict[Node, Node]:
@@ -217,7 +225,7 @@ class _Body:
             facts = NOWHERE if inner is None else self._leaving(self.level.idle.get(inner))
             if x in fixed:
                 facts = NOWHERE
-            self.outer._use(x, facts)
+            self.outer.use(x, facts, self.scan)
 
     def inside(self, mask: Node) -> Node:
         """A mask of the step that is computed from rows alone as the row of a mask that is computed before the loop."""

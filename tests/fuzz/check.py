@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from scanjit import errors, ir
+from scanjit.codegen import guard as row_order
 from scanjit.codegen import reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
@@ -64,6 +65,7 @@ class Config:
             if self.small:
                 patch.setattr(blocks, "BLOCK_BYTES", 100)
                 patch.setattr(reduce, "CHUNK", 2)
+                patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:
                 patch.setattr(parallel, "SMALLEST_NEST", 0)
                 _in_turns(patch, self.threads)

@@ -108,10 +108,13 @@ def test_loops_in_loops() -> None:
 # ---- what must not get a guard ---------------------------------------------------------------------------------------
 
 
-def _unguarded(step: Any, *more: Node) -> None:
+def _unguarded(step: Any, *more: Node) -> list[str]:
+    """A step of which a product gets no guard; the notes on it."""
     (x, h, w, r), m = weights(), symbol("m", "T", "B", dtype="bool")
     made = scan(lambda *args: step(*args, w, r), [x, m], [h, *more], return_list=True)
-    assert "all" in products(checked(made)[0])
+    new, notes = checked(made)
+    assert "all" in products(new)
+    return [note.text for note in notes if note.pass_name == "guards"]
 
 
 def test_a_product_that_is_read_outside_of_the_mask_too() -> None:
@@ -119,7 +122,8 @@ def test_a_product_that_is_read_outside_of_the_mask_too() -> None:
         z = mm(p, r)
         return [held(c, fn("tanh", a + z), p), q + z]
 
-    _unguarded(step, symbol("q", "B", H))
+    notes = _unguarded(step, symbol("q", "B", H))
+    assert any("is computed in full: all of it is wanted by add" in note for note in notes)
 
 
 def test_a_product_that_decides() -> None:
