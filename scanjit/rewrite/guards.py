@@ -4,6 +4,9 @@ A recurrent step with a mask is `where(mask, new, old)`: where the mask is false
 and in the gradient their operands are zero. The pass finds for each product a mask that says which of its rows nobody
 wants, or which of its terms are zero, and makes it a `contract_where`: the generated code leaves out what it can.
 
+Finite results stay the same to the last bit. A zero times NaN or an infinity, which padding may hold, counts as zero:
+the gradient of the graph as it was written is NaN then, that of the generated code need not be.
+
 Facts go forwards (what is zero) and backwards (what is not wanted), into loops and out of them: a mask of which a step
 reads the row is in the step a mask of that row.
 """
