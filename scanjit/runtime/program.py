@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
 from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC
-from scanjit.ir import SHARED, Node
+from scanjit.ir import SHARED, Node, as_dim
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime import threads
@@ -49,7 +49,8 @@ class Executable:
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
         self.outputs, self.notes = rewritten.outputs[: len(outputs)], rewritten.notes
-        self._checked = list(zip((node.dim_atom for node in sized), rewritten.outputs[len(outputs) :], strict=True))
+        found = [as_dim(node) for node in rewritten.outputs[len(outputs) :]]
+        self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
         self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, rewritten.outputs)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
@@ -59,14 +60,24 @@ class Executable:
         values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
         sizes = dict(sizes)
         sizes |= {leaf.dim_atom: int(a) for leaf, a in values.items() if leaf.dim_atom is not None}
+        self._learn(sizes, values)
         left = runtime_sizes.check(self._conditions, sizes)
         for part in self.parts:
             results = part.run([values[leaf] for leaf in part.stage.leaves], sizes)
             values |= dict(zip(part.stage.outputs, results, strict=True))
             sizes |= {atom: int(values[node]) for atom, node in part.stage.values.items()}
-            sizes |= {atom: int(values[node]) for atom, node in self._checked if node in values and atom is not None}
+            self._learn(sizes, values)
             left = runtime_sizes.check(left, sizes)
         return [values[node] for node in self.outputs]
+
+    def _learn(self, sizes: dict[Atom, int], values: Mapping[Node, np.ndarray]) -> None:
+        """Add the sizes that conditions are about and that are known by now."""
+        for atom, dim in self._checked:
+            for other in types.atoms(dim):
+                if other.kind == "value" and (node := other.args[0]()) in values:
+                    sizes[other] = int(values[node])
+            if all(other in sizes for other in types.atoms(dim)):
+                sizes[atom] = types.evaluate(dim, sizes)
 
     @property
     def source(self) -> str:
