@@ -292,6 +292,8 @@ def _unread(p: Program, arguments: list[np.ndarray], expected: Any, got: Any) ->
             except errors.OutOfBoundsError:
                 if node.op.name == "scatter" and not np.size(operands[1]):
                     return np.array(operands[0])
+                if node.op.name == "scatter":
+                    return np.full(np.shape(operands[0]), fill, node.dtype)
                 if node.op.name != "gather":
                     raise
                 shape = np.broadcast_shapes(*(np.shape(i) for i in operands[1:]))

@@ -539,6 +539,8 @@ def convolution(b: Builder) -> Node | None:
     inside = channels // 2 if split else channels
     w = b.fitted(b.some("f"), (2 if split else b.rnd.choice((1, 2, 3)), inside, *widths))
     border = b.rnd.choice(("valid", "full", "half", 1, ((1, 0),) * axes))
+    if border == "full" and 0 in widths:
+        return None
     function = st.conv1d if axes == 1 else st.conv2d
     step, dilation = b.rnd.choice((1, 1, 2, 3)), b.rnd.choice((1, 1, 2))
     return b.tame(function(x, w, border, step, dilation, b.chance(0.5), 2 if split else 1))

@@ -276,6 +276,7 @@ def test_sizes_that_do_not_fit(x: tuple[int, ...], w: tuple[int, ...], kwargs: d
         (lambda: sj.conv1d(sj.matrix(), sj.tensor3()), "input of conv1d must have 3 axes"),
         (lambda: sj.conv2d(sj.tensor4(), sj.tensor3()), "filters of conv2d must have 4 axes"),
         (lambda: sj.conv1d(sj.tensor3(), sj.tensor3(), "vaild"), "no border_mode 'vaild'"),
+        (lambda: sj.conv1d(sj.tensor3(), sj.tensor((1, 1, 0)), "full"), "filters that are not empty"),
         (lambda: sj.conv1d(sj.tensor3(), sj.tensor3(), -1), "got: *-1"),
         (lambda: sj.conv1d(sj.tensor3(), sj.tensor3(), 1.0), "got: *1.0"),
         (lambda: sj.conv2d(sj.tensor4(), sj.tensor4(), (1, 2, 3)), r"got: *\(1, 2, 3\)"),
