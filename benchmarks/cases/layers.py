@@ -58,9 +58,7 @@ def by_hand(x: Any, unroll: int | bool, **weights: Any) -> Any:
 
 def _by_layers(x: Any, unroll: int | bool, **weights: Any) -> Any:
     import lasagne_like as lasagne
-    import scanjit as sj
 
-    sj.config.floatX = str(x.type.dtype)
     layer = lasagne.layers.InputLayer((None, None, x.type.shape[2]), x)
     for n in range(LAYERS):
         gates = {}

@@ -45,9 +45,7 @@ def reference(x: Any, **weights: Any) -> Any:
 def by_scanjit(x: Any, unroll: int | bool, **weights: Any) -> Any:
     """The layers of the library."""
     import lasagne_like as lasagne
-    import scanjit as sj
 
-    sj.config.floatX = str(x.type.dtype)
     layer = lasagne.layers.InputLayer((None, None, x.type.shape[2]), x)
     for n in range(LAYERS):
         directions = [

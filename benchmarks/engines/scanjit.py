@@ -42,7 +42,11 @@ def graph(task: Task, forward: Callable[..., Any]) -> tuple[list[Any], list[Any]
         name: sj.shared(value, name) if name in kept else sj.tensor(_shape(task, name, value), str(value.dtype), name)
         for name, value in arguments.items()
     }
-    y = forward(unroll=task.unroll, **symbols)
+    default, sj.config.floatX = sj.config.floatX, task.dtype  # what layers make of themselves has the dtype, too
+    try:
+        y = forward(unroll=task.unroll, **symbols)
+    finally:
+        sj.config.floatX = default
     inputs, values = ([d[name] for name in arguments if name not in kept] for d in (symbols, arguments))
     if not task.gradient:
         return inputs, [y], values
