@@ -1,4 +1,4 @@
-"""Register tiles along reductions: sums of products where the last axis of the result is too short for the lanes."""
+"""Register tiles: those along reductions, where a result has too few columns for the lanes; and how tiles end."""
 
 from __future__ import annotations
 
@@ -53,3 +53,30 @@ def test_lanes_run_along_the_sum() -> None:
         gradient, value = (sj.function([x, w, g], of, mode="emulate") for of in (sj.vjp(y, w, g), y * g))
         assert "16 lanes along the reductions, tiles of" in gradient.explain()
         assert "16 lanes, tiles of" in value.explain()
+
+
+# ---- columns that are left after whole tiles -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [1, 16, 40, 64, 72, 80, 100, 200])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_columns_after_whole_tiles(columns: int, threads: int) -> None:
+    """One vector at a time, whichever columns a thread has; the last one may not be full."""
+    rng = np.random.default_rng(columns)
+    a, b = rng.standard_normal((7, 5)), rng.standard_normal((5, columns))
+    x, w = sj.tensor((None, 5)), sj.tensor((5, columns))
+    for config in (Config(width=64, threads=threads), Config(width=16, threads=threads)):
+        with config.active():
+            f = sj.function([x, w], [sj.tanh(x @ w), x @ w], mode="emulate")
+            for rows in (0, 1, 4, 7):
+                product = a[:rows] @ b
+                for got, wanted in zip(f(a[:rows], b), (np.tanh(product), product), strict=True):
+                    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_tiles_that_cannot_be_shared_evenly() -> None:
+    """Five tiles of 64 columns are three and two for two threads; twenty vectors are ten and ten."""
+    with Config(width=64).active():
+        for columns, singles in ((320, True), (200, True), (512, False), (1280, False)):
+            x, w = sj.tensor((None, 64), "float32"), sj.tensor((64, columns), "float32")
+            assert ("left0 = " in sj.function([x, w], x @ w, mode="emulate").source) == singles, columns
