@@ -143,7 +143,7 @@ class Search:
         if nest is None or not nest.space or nest.space[0].size is not self.plan.length or nest.sequential:
             return False
         through = [a for a, _ in nest.accesses() if a.buffer in buffers]
-        return all(a.strides.get(nest.space[0], 0) == row_major(a.buffer.shape)[0] for a in through)
+        return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_major(a.buffer.shape)[0] for a in through)
 
     def _read_by_rows(self, buffer: Buffer, before: list[Group]) -> bool:
         nested = all(self.steps_with_time(g, {buffer}) for g in before if buffer in self.reads[g])

@@ -233,7 +233,11 @@ def _place_parts(region: Region, plan: Plan, block: Block, loop: TimeLoop | None
 def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> TimeLoop:
     layout, params = plan.layout, plan.node.params
     carries, rows, _ = layout.split(plan.body.inputs)
-    known = dict(consts)
+    # A constant that is also a size is, in the step, the node that it was outside (see `_body`).
+    known = {
+        node: ref for node, ref in region.places.items() if node.dim_atom is not None and node not in region.makers
+    }
+    known.update(consts)
     known.update({bound: plan.before(i) for i, bound in enumerate(carries)})
     known.update({bound: x.row(plan.row) for bound, x in zip(rows, xs, strict=True)})
     counters = [atom for d in (plan.step, plan.row) if (atom := types.as_atom(d)) is not None]

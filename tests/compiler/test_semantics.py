@@ -373,3 +373,20 @@ def test_products_without_rows(mode: str) -> None:
     x, w = sj.tensor((1, 0, None)), sj.tensor((1, 2, None, 2))
     f = sj.function([x, w], sj.einsum("abc,adce->dbe", x, w), mode=mode)
     assert f(np.zeros((1, 0, 3)), np.ones((1, 2, 3, 2))).shape == (2, 0, 2)
+
+
+def test_a_computed_size_that_is_a_value_in_a_step(mode: str) -> None:
+    """How many steps a loop ran: the size of what another loop reads, and a number in its steps."""
+    x = sj.vector("x")
+    ran = sj.scan(lambda v, h: (h + v, sj.until(h + v > 2)), x, sj.constant(0.0))
+
+    def step(h: sj.Node) -> sj.Node:
+        at = sj.cast(h, "int64") % ran.shape[0]
+        return sj.tanh(h + ran[at].inc(h).sum() * 0.1)
+
+    f = sj.function([x], sj.scan(step, outputs_info=sj.constant(0.3), n_steps=4), mode=mode)
+    h, expected = 0.3, []
+    for _ in range(4):
+        h = np.tanh(h + (np.array([1.0, 2.0, 3.0]).sum() + h) * 0.1)
+        expected.append(h)
+    close(f(np.ones(7)), expected)
