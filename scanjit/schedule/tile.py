@@ -335,8 +335,8 @@ def _packable(nest: Nest, reduction: Reduce) -> tuple[Load, Load] | None:
     if factors is None or len(reduction.loops) != 1:
         return None
     left, right = sorted(factors, key=lambda load: lane in load.access.strides)
-    if lane in left.access.strides or lane not in right.access.strides:
-        return None
+    if lane in left.access.strides or not {lane, reduction.loops[0]} <= right.access.strides.keys():
+        return None  # (what has the same row at every term is no matrix, and others may read that row too)
     return None if set(right.access.strides) - {lane, reduction.loops[0]} else (left, right)
 
 

@@ -390,3 +390,16 @@ def test_a_computed_size_that_is_a_value_in_a_step(mode: str) -> None:
         h = np.tanh(h + (np.array([1.0, 2.0, 3.0]).sum() + h) * 0.1)
         expected.append(h)
     close(f(np.ones(7)), expected)
+
+
+def test_a_product_with_one_row_over_and_over(mode: str) -> None:
+    """The right operand repeats a row, and that row is added to the product too."""
+    x, v = sj.matrix("x"), sj.vector("v")
+    w = sj.broadcast_to(v, (v.shape[0], v.shape[0]))
+    f = sj.function([x, v], sj.scan(lambda h: sj.tanh(h @ w * 0.3 + w), outputs_info=x, n_steps=3), mode=mode)
+    row = np.linspace(-1, 1, 5)
+    h, expected = np.eye(5), []
+    for _ in range(3):
+        h = np.tanh(h @ np.tile(row, (5, 1)) * 0.3 + row)
+        expected.append(h)
+    close(f(np.eye(5), row), expected)
