@@ -98,7 +98,8 @@ def measured(task: Task, contenders: Sequence[Contender], engines: Mapping[str, 
     limits = _limits(task, engines.get("scanjit")) if ready else {}
     turns = [(c.name, engines[c.engine]) for c in ready] + [(key, engines["scanjit"]) for key in limits]
     paces = _rounds(turns, effort, row)
-    _set_limit(row, task.work(), {key: median(paces[key]) / amount for key, amount in limits.items()})
+    # The best round: what the hardware can do is what it has done once.
+    _set_limit(row, task.work(), {key: min(paces[key]) / amount for key, amount in limits.items()})
     for engine in {c.engine for c in chosen}:
         try:
             engines[engine].ask("drop")
