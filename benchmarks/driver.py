@@ -21,7 +21,7 @@ from dataclasses import replace
 from benchmarks import facts, memory, remote, report, startup, threads
 from benchmarks.case import Task
 from benchmarks.cases import all_cases, find
-from benchmarks.engines import PEERS, TITLES
+from benchmarks.engines import BY_HAND, PEERS, TITLES
 from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
@@ -85,7 +85,7 @@ class _Run:
     def _peers(self) -> list[str]:
         """Those that were asked for; else all, in a quick run without PyTensor, which compiles for a minute."""
         if self.options.peers is None:
-            return [*(peer for peer in PEERS if not (self.quick and peer == "pytensor")), "numba"]
+            return [*(peer for peer in PEERS if not (self.quick and peer == "pytensor")), *BY_HAND]
         named = [name for name in self.options.peers.split(",") if name not in ("", "none")]
         unknown = set(named) - set(TITLES)
         if unknown:
@@ -155,7 +155,7 @@ class _Run:
 
     def _compile(self, engines: Sequence[str]) -> None:
         repeats = 1 if self.quick else 3
-        compilers = [name for name in engines if name not in ("torch", "onnxruntime", "numba", "lasagne_like")]
+        compilers = [name for name in engines if name not in ("torch", "onnxruntime", *BY_HAND, "lasagne_like")]
         for task in self._some("LSTM"):
             self.result.starts += startup.starts(task, compilers, self.given, repeats, self.result.failed)
             unrolled = replace(task, unroll=True)

@@ -6,7 +6,7 @@ import importlib
 
 from benchmarks.case import Case
 
-MODULES = ("lstm", "gru", "gated", "linear", "garch", "filters", "ode", "ragged", "stack", "layers")
+MODULES = ("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode", "ragged", "stack", "layers")
 
 
 def all_cases() -> list[Case]:

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes, Work
 from benchmarks.cases.common import Draw, grid
-from benchmarks.engines import jax, numba, pytensor, scanjit
+from benchmarks.engines import jax, numba, plain, pytensor, scanjit
 
 
 def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
@@ -81,6 +81,7 @@ CASES = [
             "jax": jax.program(by_jax),
             "pytensor": pytensor.program(by_pytensor),
             "numba": numba.program("garch_numba"),
+            "numpy": plain.program("garch_numpy"),
         },
         value=(),
         wrt=("p",),

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
 from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid, loop, reordered, split
-from benchmarks.engines import jax, numba, onnxruntime, pytensor, scanjit, tensorflow, torch
+from benchmarks.engines import jax, numba, onnxruntime, plain, pytensor, scanjit, tensorflow, torch
 
 GRID = grid(
     "B T I H",
@@ -156,6 +156,7 @@ MAKE = {
     "tensorflow": by_tensorflow,
     "pytensor": pytensor.program(by_pytensor),
     "numba": numba.program("lstm_numba"),
+    "numpy": plain.program("lstm_numpy"),
 }
 
 

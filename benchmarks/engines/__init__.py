@@ -12,6 +12,7 @@ PACKAGES = {
     "tensorflow": "tensorflow",
     "pytensor": "pytensor",
     "numba": "numba",
+    "numpy": "numpy",
     "lasagne_like": "lasagne_like",
 }
 """For each engine the package that it needs."""
@@ -24,9 +25,11 @@ TITLES = {
     "tensorflow": "TensorFlow",
     "pytensor": "PyTensor",
     "numba": "Numba, by hand",
+    "numpy": "NumPy, by hand",
     "lasagne_like": "lasagne_like",
 }
 
 PEERS = ("torch", "jax", "onnxruntime", "tensorflow", "pytensor")
-"""Whom the targets compare with. A loop by hand for Numba is shown where there is one: it is what one would otherwise
-write, and not a library."""
+"""Whom the targets compare with. Loops by hand are shown where there are some: they are what one would otherwise write,
+and no library."""
+BY_HAND = ("numba", "numpy")
