@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from benchmarks.case import Program, Task
+from benchmarks.engines.plain import loop_of
 
 
 def program(module: str) -> Callable[[Task], Program]:
-    """A program of the loops `forward` and `with_gradient` in a module of `benchmarks.cases`; they return tuples."""
+    """A program of the loops in a module of `benchmarks.cases`; they return tuples."""
 
     def make(task: Task) -> Program:
         import numba
 
-        loops = importlib.import_module(f"benchmarks.cases.{module}")
-        loop = loops.with_gradient if task.gradient else loops.forward
-        values = [*task.arguments().values()]
-        if task.gradient and task.case.value:
-            values.append(task.cotangent())
+        loop, values = loop_of(module, task)
         loop.compile(tuple(numba.typeof(value) for value in values))
         return Program(lambda: loop(*values), list)
 
