@@ -30,6 +30,9 @@ GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers")
 """What consists of cases; the other words of the command line measure something else than steady time."""
 WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
 
+UNROLLED: dict[str, int | bool] = {"unroll=8": 8, "unroll=True": True}
+"""How loops are unrolled where that is compared."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see `--help`. Returns 1 if somebody's results were wrong."""
@@ -137,11 +140,10 @@ class _Run:
             self.result.rows.append(row)
 
     def _unroll(self, engines: Mapping[str, Engine]) -> None:
-        variants: dict[str, int | bool] = {"loop": False, "unroll=8": 8, "unroll=True": True}
+        variants = {"loop": False, **UNROLLED}
         everybody = [Contender(name, "scanjit", {"unroll": unroll}) for name, unroll in variants.items()]
-        for task in self._some("LSTM", "GARCH(1,1)"):
-            chosen = everybody if task.case.name == "LSTM" else everybody[:2]  # nobody writes out 100,000 steps
-            row = replace(measured(task, chosen, engines, self.effort), group="unroll")
+        for task in self._some("LSTM", "tanh RNN", "GARCH(1,1)"):
+            row = replace(measured(task, everybody, engines, self.effort), group="unroll")
             print(report.row_text(row) + "\n", flush=True)
             self.result.rows.append(row)
 
@@ -155,13 +157,12 @@ class _Run:
 
     def _compile(self, engines: Sequence[str]) -> None:
         repeats = 1 if self.quick else 3
-        compilers = [name for name in engines if name not in ("torch", "onnxruntime", *BY_HAND, "lasagne_like")]
-        for task in self._some("LSTM"):
+        compilers = [name for name in engines if name not in ("torch", "onnxruntime", "numpy", "lasagne_like")]
+        for task in self._some("LSTM", "tanh RNN", "GARCH(1,1)"):
             self.result.starts += startup.starts(task, compilers, self.given, repeats, self.result.failed)
-            unrolled = replace(task, unroll=True)
-            self.result.starts += startup.starts(
-                unrolled, ["scanjit"], self.given, 1, self.result.failed, "unroll=True"
-            )
+            for name, unroll in UNROLLED.items():
+                unrolled = replace(task, unroll=unroll)
+                self.result.starts += startup.starts(unrolled, ["scanjit"], self.given, 1, self.result.failed, name)
         self.result.overhead = startup.overhead(self.given)
 
     def _memory(self, engines: Sequence[str]) -> None:

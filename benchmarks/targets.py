@@ -103,7 +103,7 @@ def _layers(rows: Sequence[Row]) -> Target:
 
 
 def _starts(report: Report) -> list[Target]:
-    own = {(s.kind, s.variant): s for s in report.starts if s.engine == "scanjit"}
+    own = {(s.kind, s.variant): s for s in report.starts if s.engine == "scanjit" and s.case == "LSTM"}
     found = []
 
     def add(what: str, most: float, seconds: float | None, unit: str = "s", scale: float = 1.0) -> None:
