@@ -55,19 +55,26 @@ def matmul(a: Any, b: Any) -> Node:
     ndim = max(a.ndim, b.ndim, 2) - 2
     lead = list(range(3, 3 + ndim))
     (a, left), (b, right) = _stretched(
-        a, [*lead[ndim - a.ndim + len(core[0]) :], *core[0]], b, [*lead[ndim - b.ndim + len(core[1]) :], *core[1]]
+        a,
+        [*lead[ndim - a.ndim + len(core[0]) :], *core[0]],
+        b,
+        [*lead[ndim - b.ndim + len(core[1]) :], *core[1]],
+        fixed=[1],
     )
     return contract(a, b, left, right, [*lead, *core[0][:-1], *core[1][1:]])
 
 
 def _stretched(
-    a: Node, left: Sequence[Label], b: Node, right: Sequence[Label]
+    a: Node, left: Sequence[Label], b: Node, right: Sequence[Label], fixed: Sequence[Label] = ()
 ) -> tuple[tuple[Node, list[Label]], tuple[Node, list[Label]]]:
-    """Two operands and the labels of their axes, without axes of size 1 that meet another size."""
+    """Two operands and the labels of their axes, without axes of size 1 that meet another size.
+
+    Axes with a label in `fixed` stay: their sizes must be equal.
+    """
     of_a, of_b = (dict(zip(labels, x.type.shape, strict=True)) for x, labels in ((a, left), (b, right)))
 
     def kept(x: Node, own: dict[Label, Any], other: dict[Label, Any]) -> tuple[Node, list[Label]]:
-        labels = [label for label in own if own[label] != 1 or other.get(label, 1) == 1]
+        labels = [label for label in own if own[label] != 1 or other.get(label, 1) == 1 or label in fixed]
         if len(labels) == x.ndim:
             return x, labels
         return DIMSHUFFLE(x, order=tuple(i for i, label in enumerate(own) if label in labels)), labels

@@ -45,6 +45,19 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:
     agrees(lambda x: np.matmul(x, y), lambda x: np.matmul(x, y), x)
 
 
+@pytest.mark.parametrize(("known", "unknown"), [((3, 1), 2), ((3, 1), 1), ((1,), 1), ((1,), 2)])
+def test_a_size_of_one_that_is_summed_over_meets_one_that_is_not_known(known: tuple[int, ...], unknown: int) -> None:
+    x, y = sj.tensor(known), sj.tensor((None,) * unknown)
+    product, other = sj.function([x, y], x @ y, mode="reference"), sj.function([x, y], y.T @ x.T, mode="reference")
+    a, b = array(*known), array(1, *[4] * (unknown - 1))
+    np.testing.assert_array_equal(product(a, b), a @ b)
+    np.testing.assert_array_equal(other(a, b), b.T @ a.T)
+    with pytest.raises(errors.ShapeError, match="sums over"):
+        product(a, array(2, *[4] * (unknown - 1)))
+    with pytest.raises(errors.ShapeError):
+        sj.tensor(known) @ sj.tensor((2, 4))
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [((), (3,)), ((3,), ()), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (4, 3, 2))],
