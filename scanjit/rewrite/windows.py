@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import Node, rebuild, walk
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.match import Window, apart, cut, is_elementwise, is_whole, same_dim, window_of
+from scanjit.types import Dimension
 
 _Demands = dict[Window, None]
 
 
-def push_slices(outputs: list[Node], notes: list[Note]) -> list[Node]:
+def push_slices(outputs: list[Node], notes: list[Note], *, in_loop: bool = False) -> list[Node]:
     """The pass: in the graph and in all bodies."""
-    outputs = in_bodies(outputs, lambda inner: push_slices(inner, notes))
-    return _Pusher(outputs, notes).run()
+    outputs = in_bodies(outputs, lambda inner: push_slices(inner, notes, in_loop=True))
+    return _Pusher(outputs, notes, in_loop).run()
 
 
 class _Pusher:
     """One graph. First, against the order of computation: which windows of each node are asked for. Then, in order,
     the nodes that are asked for in windows are made window by window."""
 
-    def __init__(self, outputs: list[Node], notes: list[Note]) -> None:
-        self.outputs, self.notes = outputs, notes
+    def __init__(self, outputs: list[Node], notes: list[Note], in_loop: bool) -> None:
+        self.outputs, self.notes, self.in_loop = outputs, notes, in_loop
         self.order = walk(outputs)
         self.whole: set[Node] = set(outputs)
         self.windows: dict[Node, _Demands] = {}
@@ -52,7 +53,7 @@ class _Pusher:
     def _ask(self, node: Node) -> None:
         """Decide whether a node is made in windows, and pass on what that asks of its operands."""
         asked = self.windows.get(node, {})
-        if node not in self.whole and asked and _pushable(node, asked) and _apart(list(asked)):
+        if node not in self.whole and asked and self._splits(node, asked):
             self.split.add(node)
             for window in asked:
                 for arg, part in _needed(node, window):
@@ -69,6 +70,12 @@ class _Pusher:
             self.whole.update(node.args[node.arity :])
         else:
             self.whole.update(node.args)
+
+    def _splits(self, node: Node, asked: _Demands) -> bool:
+        """Whether a node is made in the windows that are asked for."""
+        if not _pushable(node, asked) or not _apart(list(asked)):
+            return False
+        return self.in_loop or not (_is_long(node) and _is_all(asked, node))
 
     def _rebuilt(self, node: Node) -> Node:
         if node.op is SLICE and node.operands[0] in self.split:
@@ -102,6 +109,23 @@ def _pushable(node: Node, asked: _Demands) -> bool:
         new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
         return all(same_dim(window[axis][1], 1) for window in asked for axis in new)
     return node.op in (CONTRACT, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
+
+
+def _is_long(node: Node) -> bool:
+    """Whether the node is a product that sums any number of terms into a result of known size, like the gradient of
+    weights (over time and batch): the result is small beside the operands, so nothing is won by using its parts while
+    they are made, and one wide product has fewer ends of rows than several narrow ones."""
+    if node.op is not CONTRACT or not isinstance(types.product(node.type.shape), int):
+        return False
+    return not all(isinstance(n, int) for x in node.operands for n in x.type.shape)
+
+
+def _is_all(windows: _Demands, node: Node) -> bool:
+    """Whether windows that do not overlap are all of a node together."""
+    total: Dimension = 0
+    for window in windows:
+        total = types.product([length for _, length, _ in window]) + total
+    return same_dim(total, types.product(node.type.shape))
 
 
 def _apart(windows: Sequence[Window]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scanjit.schedule import build
+from scanjit.schedule.independent import Needed, needed_loops, ties
 from scanjit.schedule.program import Load, Loop, Nest, Reduce, Store, Value, walk_values
 from scanjit.schedule.region import Block, Region, Task
 from scanjit.schedule.stored import LARGEST
@@ -36,12 +37,13 @@ def fuse(region: Region) -> list[Group]:
     """The items of a region, grouped, in order."""
     groups: list[Group] = []
     where: dict[Task | Block, Group] = {}
+    loops = needed_loops(region.items)
     for item in region.items:
         group = None
         if isinstance(item, Task):
             values = walk_values([store.value for store in item.stores])
             found = {v for v in values if isinstance(v, Reduce)}
-            group = _partner(item, found, len(values), groups, where)
+            group = _partner(item, found, len(values), groups, where, loops)
         if group is None:
             group = Group([])
             groups.append(group)
@@ -55,10 +57,16 @@ def fuse(region: Region) -> list[Group]:
 
 
 def _partner(
-    task: Task, found: set[Reduce], weight: int, groups: list[Group], where: dict[Task | Block, Group]
+    task: Task,
+    found: set[Reduce],
+    weight: int,
+    groups: list[Group],
+    where: dict[Task | Block, Group],
+    loops: Needed,
 ) -> Group | None:
     """The nest that a task joins: everything it needs is computed before it, or in it at the same point. Of those that
-    make nothing for it, the one that loads most of what it loads; else the last.
+    make nothing for it, the one that loads most of what it loads; else the last. No product is put together with what
+    has to wait for another loop than it.
 
     A nest that makes something for the task is put off for that, if nobody needs it in the meantime."""
     if any(store.indices for store in task.stores):
@@ -73,6 +81,7 @@ def _partner(
         later = groups[at + 1 :]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
+        fits = fits and not ((found or group.reductions) and ties(loops, group.members, task))
         if fits and _compatible(task, found, weight, group, dependent):
             ready = not any(other in needed for other in later)
             if dependent and not ready and best is None and not any(_needs(other, group, where) for other in later):
@@ -81,8 +90,6 @@ def _partner(
             common = len(loaded & _loaded(group.members)) if ready else -1
             if common > shared:
                 best, shared = group, common
-        if dependent:
-            break
     return best
 
 

@@ -55,6 +55,14 @@ def test_lanes_run_along_the_sum() -> None:
         assert "16 lanes, tiles of" in value.explain()
 
 
+def test_a_product_waits_for_what_its_epilogue_needs() -> None:
+    x, w, b, c = sj.matrix("x"), sj.matrix("w"), sj.vector("b"), sj.vector("c")
+    f = sj.function([x, w, b, c], x @ w + sj.concatenate([b, c]), mode="emulate")
+    assert "nest contract_add" in f.explain()
+    x, w, b, c = np.eye(3), np.ones((3, 3)), np.ones(2), np.zeros(1)
+    np.testing.assert_array_equal(f(x, w, b, c), x @ w + [1, 1, 0])
+
+
 # ---- columns that are left after whole tiles -------------------------------------------------------------------------
 
 

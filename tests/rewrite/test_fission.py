@@ -358,6 +358,13 @@ def test_slices_of_a_product_are_products_with_slices() -> None:
     assert notes == ["a product is used in 2 slices: each is a product of its own"]
 
 
+def test_slices_that_are_all_of_a_gradient_of_weights() -> None:
+    gradient = contract(x(), symbol("dz", "T", "B", 6), (0, 1, 2), (0, 1, 3), (2, 3))
+    for ends, products in (((2, 4, 6), 1), ((2, 4), 2)):
+        new, _ = passed("push_slices", [cut(gradient, end - 2, end) for end in ends])
+        assert count(new)["contract"] == products
+
+
 def test_slices_go_through_elementwise_ops_and_views() -> None:
     a, b = h(), symbol("b", 4)
     z = view(fn("tanh", a * 2.0 + b), 1, 0)
