@@ -9,6 +9,7 @@ from scanjit.config import config
 from scanjit.errors import (
     ArgumentError,
     DtypeError,
+    FormatError,
     GradientError,
     InternalError,
     NotSupportedError,
@@ -24,6 +25,7 @@ from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
 from scanjit.runtime.shared import SharedVariable, shared
+from scanjit.runtime.saving import load
 from scanjit.show import dprint, pprint
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
@@ -34,6 +36,7 @@ __all__ = [
     "CompiledFunction",
     "DtypeError",
     "GradientError",
+    "FormatError",
     "InternalError",
     "Node",
     "NotSupportedError",
@@ -53,6 +56,7 @@ __all__ = [
     "jvp",
     "pprint",
     "shared",
+    "load",
     "value_and_grad",
     "vjp",
     "vmap",

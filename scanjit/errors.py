@@ -101,6 +101,14 @@ class OutOfBoundsError(ScanjitError, IndexError):
     """An index outside an array."""
 
 
+class FormatError(ScanjitError, ValueError):
+    """A file is not what it should be: of another format or a newer version, cut, or changed."""
+
+
+class NonFiniteError(ScanjitError, FloatingPointError):
+    """A value is NaN or infinite, and `config.check_finite` is on."""
+
+
 class NotSupportedError(ScanjitError, NotImplementedError):
     """Valid, but not something that this backend does."""
 

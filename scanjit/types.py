@@ -47,7 +47,7 @@ class Atom:
             raise TypeError("the value of a node does not pickle without its node; pickle a compiled function")
         if self.kind != "size":
             return _call_atom, (self.kind, *self.args)
-        return (_named_atom, (self.name,)) if _named.get(self.name) is self else (_anonymous_atom, ())
+        return (_named_atom, (self.name,)) if is_named(self) else (_anonymous_atom, ())
 
 
 Monomial = tuple[Atom, ...]
@@ -272,6 +272,11 @@ def dim_of(atom: Atom) -> Dim:
 
 def _named_atom(name: str) -> Atom:
     return _named.get(name) or _named.setdefault(name, Atom("size", name))
+
+
+def is_named(atom: Atom) -> bool:
+    """Whether a size is the one of a name, rather than anonymous."""
+    return _named.get(atom.name) is atom
 
 
 def _anonymous_atom() -> Atom:

@@ -6,6 +6,7 @@ runs the program, and commits the updates of shared variables, all of them or no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -88,8 +89,8 @@ def function(
     new_values = _with_defaults(leaves, dict(zip(new_values, fresh, strict=True)))
     updated = tuple((variable, _fitting(variable, node)) for variable, node in new_values.items())
     graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
-    _check_complete(graph, name)
-    return CompiledFunction(graph, name, mode)
+    check_complete(graph, name)
+    return CompiledFunction(graph, name, mode, on_step)
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,7 @@ def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]
     return [renamed.get(node, node) for node in inputs], new[: len(roots)]
 
 
-def _check_complete(graph: FunctionGraph, name: str) -> None:
+def check_complete(graph: FunctionGraph, name: str) -> None:
     """Everything that the outputs need must come from inputs and shared variables: values and sizes."""
     inputs = set(graph.inputs)
     nodes = ir.walk(graph.roots)
@@ -594,3 +595,52 @@ def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[n
         return itemgetter(places[0])
     pairs = list(zip(places, copied, strict=True))
     return lambda results: tree.unflatten([results[i].copy() if copy else results[i] for i, copy in pairs])
+    # ---- keeping it ----------------------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> list[SharedVariable]:
+        """The shared variables that it reads or updates, in the order in which they were made.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> w, count = sj.shared(2.0, "w"), sj.shared(0, "count")
+        >>> f = sj.function([], w * 3, updates={count: count + 1}, mode="reference")
+        >>> {variable.name: variable.get_value() for variable in f.shared}
+        {'w': array(2.), 'count': array(0)}
+        """
+        return sorted({*self._shared, *self._targets}, key=lambda variable: variable.serial)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, with the values of its shared variables: `load` gives it back, without this code.
+
+        The file is a zip archive of a JSON text and NumPy arrays, with a checksum. It holds the graph as it was
+        defined, and no machine code: `load` compiles it (or finds the kernels in the cache). It names the lines of
+        source code that defined the graph, for errors. A file that exists is replaced, at once or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        NotSupportedError
+            If it returns a dict with keys other than texts and numbers.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile, scanjit as sj
+        >>> x = sj.vector("x")
+        >>> f = sj.function([x], 2 * x, name="double", mode="reference")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "double.sj")
+        ...     f.save(path)
+        ...     sj.load(path)([1.0, 2.0])
+        array([2., 4.])
+        """
+        from scanjit.runtime.saving import save
+
+        save(self, path)
+

@@ -7,11 +7,11 @@ named ones join those of their name; a dimension that is the value of a node ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scanjit import errors, ir, types
-from scanjit.ir import INPUT, OPS, Graph, Node
+from scanjit.ir import INPUT, OPS, SHARED, Graph, Node
 from scanjit.types import Atom, Dim, Dimension, Type
 
 
@@ -32,33 +32,33 @@ class Dumped(NamedTuple):
     roots: list[int]
 
 
-class _Value(NamedTuple):
+class ValueOf(NamedTuple):
     """In place of the atom that is the value of a node: the node's position."""
 
     position: int
 
 
-class _Call(NamedTuple):
+class CallOf(NamedTuple):
     """In place of an atom that is a function of dimensions."""
 
     kind: str
     args: tuple[Any, ...]
 
 
-class _Dim(NamedTuple):
+class DimOf(NamedTuple):
     """In place of a dimension: its terms, with encoded atoms."""
 
     terms: tuple[tuple[tuple[Any, ...], int], ...]
 
 
-class _Graph(NamedTuple):
+class GraphOf(NamedTuple):
     """In place of a graph: positions of its inputs and outputs."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
-class _Type(NamedTuple):
+class TypeOf(NamedTuple):
     """In place of a type."""
 
     dtype: str
@@ -108,11 +108,11 @@ class _Encoder:
 
     def value(self, value: Any) -> Any:
         if isinstance(value, Dim):
-            return _Dim(tuple((tuple(map(self.atom, monomial)), factor) for monomial, factor in value.terms))
+            return DimOf(tuple((tuple(map(self.atom, monomial)), factor) for monomial, factor in value.terms))
         if isinstance(value, Type):
-            return _Type(value.dtype.str, self.value(value.shape))
+            return TypeOf(value.dtype.str, self.value(value.shape))
         if isinstance(value, Graph):
-            return _Graph(
+            return GraphOf(
                 tuple(self.order[node] for node in value.inputs), tuple(self.order[node] for node in value.outputs)
             )
         if type(value) in (tuple, list):
@@ -124,20 +124,36 @@ class _Encoder:
             self.sizes[atom] = None
             return atom
         if atom.kind == "value":
-            return _Value(self.order[atom.args[0]()])
-        return _Call(atom.kind, tuple(map(self.value, atom.args)))
+            return ValueOf(self.order[atom.args[0]()])
+        return CallOf(atom.kind, tuple(map(self.value, atom.args)))
 
 
-def load(dumped: Dumped) -> list[Node]:
-    """The roots of a graph, made anew. Inputs are new; shared variables are those of the pickle."""
+def load(dumped: Dumped, check: Callable[[Node], None] | None = None) -> list[Node]:
+    """The roots of a graph, made anew. Inputs are new; shared variables are those of the pickle. `check` is called with
+    each node before others use it."""
     decoder = _Decoder()
     for record in dumped.records:
         with errors.located(record.where):
-            decoder.nodes.append(decoder.node(record))
+            node = decoder.node(record)
+            if check is not None:
+                check(node)
+            decoder.nodes.append(node)
     return [decoder.nodes[position] for position in dumped.roots]
 
 
-_CALLS = {"//": lambda a, b: a // b, "%": lambda a, b: a % b, "min": types.minimum, "max": types.maximum}
+CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": types.minimum,
+    "max": types.maximum,
+    "root": lambda a, b: types.square_root(a),
+}
+"""How the dimension of an atom that is a function is made of those of its arguments."""
+
+
+_MOST_TERMS = 256
+"""A monomial is one term, or a few where this version simplifies an atom that another one did not. More are a fault of
+the data, and would multiply."""
 
 
 class _Decoder:
@@ -148,33 +164,37 @@ class _Decoder:
         params = {key: self.value(value) for key, value in record.params.items()}
         if record.op == INPUT.name:
             return ir.new_input(params["type"], params["name"])
+        if record.op == SHARED.name:
+            return ir.as_node(params["variable"])  # it may have been given another name since
         if record.op not in OPS:
-            raise errors.NotSupportedError(f"the pickled graph uses the op {record.op!r}, which this version lacks")
+            raise errors.NotSupportedError(f"the graph uses the op {record.op!r}, which this version lacks")
         return OPS[record.op](*(self.nodes[i] for i in record.operands), **params)
 
     def value(self, value: Any) -> Any:
-        if isinstance(value, _Dim):
+        if isinstance(value, DimOf):
             return self.dim(value)
-        if isinstance(value, _Type):
+        if isinstance(value, TypeOf):
             return Type(types.dtype_of(value.dtype), self.value(value.shape))
-        if isinstance(value, _Graph):
+        if isinstance(value, GraphOf):
             return Graph.of([self.nodes[i] for i in value.inputs], [self.nodes[i] for i in value.outputs])
         if type(value) in (tuple, list):
             return type(value)(map(self.value, value))
         return value
 
-    def dim(self, encoded: _Dim) -> Dimension:
+    def dim(self, encoded: DimOf) -> Dimension:
         total: Dimension = 0
         for monomial, factor in encoded.terms:
             product: Dimension = factor
             for atom in monomial:
                 product = product * self.atom(atom)
+                if isinstance(product, Dim) and len(product.terms) > _MOST_TERMS:
+                    raise errors.NotSupportedError("a product of sizes has too many terms")
             total = total + product
         return total
 
     def atom(self, encoded: Any) -> Dimension:
-        if isinstance(encoded, _Value):
+        if isinstance(encoded, ValueOf):
             return ir.as_dim(self.nodes[encoded.position])
-        if isinstance(encoded, _Call):
-            return _CALLS[encoded.kind](*map(self.value, encoded.args))
+        if isinstance(encoded, CallOf):
+            return CALLS[encoded.kind](*map(self.value, encoded.args))
         return types.dim_of(encoded)

@@ -1,0 +1,186 @@
+"""What inference takes for granted of a node, because the functions that build graphs see to it.
+
+Generated code relies on types. So a graph that comes from outside, which may be anything, is compiled only if every node
+of it was made by its op (which infers the type) and passed `check`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import string
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, Node, Op
+from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.scan import SCAN, Layout, scan_node
+from scanjit.types import Dim, Type
+
+_MOST_AXES = 64  # NumPy's limit
+_LARGEST = 2**62
+
+
+def check(node: Node) -> None:
+    """Raise a `FormatError` if a node, whose type its op inferred, is none that generated code may be made of."""
+    _check_names(node)
+    for name, value in node.params.items():
+        allowed = _ALLOWED.get(name)
+        if allowed is not None and not allowed(value):
+            raise errors.FormatError(f"the parameter {name} of {node.op.name} is not what it may be", got=repr(value))
+    if isinstance(node.op, Elementwise):
+        _check_elementwise(node, node.op)
+    elif isinstance(node.op, Reduction | ArgReduction) or node.op is CONTRACT:
+        if node.args[0].dtype.name not in node.op.dtypes:
+            raise errors.FormatError(f"{node.op.name} is not defined for {node.args[0].dtype}")
+    elif node.op is SCAN:
+        _check_scan(node)
+    for type_ in node.type if isinstance(node.type, tuple) else (node.type,):
+        _check_type(type_, node)
+
+
+def _check_names(node: Node) -> None:
+    """The parameters must be those of the op. (Others would reach the reference or the code generator.)"""
+    wanted = _names(node.op)
+    if wanted is not None and node.params.keys() != wanted:
+        raise errors.FormatError(
+            f"{node.op.name} has other parameters than it should", got=sorted(node.params), expected=sorted(wanted)
+        )
+
+
+_LEAVES: dict[Op, set[str]] = {
+    INPUT: {"type", "name", "serial"},
+    SHARED: {"variable", "name"},
+    BOUND: {"index", "type"},
+    CONSTANT: {"data"},
+    SIZE: {"dim"},
+    PART: {"index"},
+    SCAN: {"body", "length", "carries", "sequences"}
+    | {name for name, kind in inspect.signature(scan_node).parameters.items() if kind.kind is kind.KEYWORD_ONLY}
+    | {"sizes"},
+}
+
+
+def _names(op: Op) -> set[str] | None:
+    """The names of an op's parameters; None if they cannot be known."""
+    if op in _LEAVES:
+        return _LEAVES[op]
+    for function in (op.infer, op.reference):
+        if isinstance(function, FunctionType):
+            kinds = inspect.signature(function).parameters.values()
+            if not any(kind.kind is kind.VAR_KEYWORD for kind in kinds):
+                return {kind.name for kind in kinds if kind.kind is kind.KEYWORD_ONLY}
+    return set() if isinstance(op, Elementwise) else None
+
+
+def _check_elementwise(node: Node, op: Elementwise) -> None:
+    if node.arity != len(op.domain):
+        raise errors.FormatError(f"{op.name} has {len(op.domain)} operands", got=node.arity)
+    kind = node.args[node.arity - 1].dtype.kind
+    if kind not in op.takes.replace("i", "iu"):
+        raise errors.FormatError(f"{op.name} is not defined for {node.args[node.arity - 1].dtype}")
+
+
+def _check_scan(node: Node) -> None:
+    layout, params = Layout.of(node), node.params
+    if layout.carries + layout.sequences > node.arity or layout.ys < 0:
+        raise errors.FormatError("a scan has fewer operands or results than its carries and sequences")
+    if layout.until and params["body"].outputs[-1].type != Type(np.dtype(bool)):
+        raise errors.FormatError("the condition to end a scan is a bool", got=params["body"].outputs[-1].type)
+    for i, dim in params["sizes"]:
+        if not layout.carries + layout.sequences <= i < node.arity or ir.as_dim(node.args[i]) != dim:
+            raise errors.FormatError("the sizes inside a scan are not those of its operands")
+
+
+def _check_type(type_: Any, node: Node) -> None:
+    if not isinstance(type_, Type) or type_.dtype not in types.DTYPES or type_.ndim > _MOST_AXES:
+        raise errors.FormatError(f"{node.op.name} gives what no node is", got=type_)
+    if not all(isinstance(dim, Dim) or (type(dim) is int and 0 <= dim <= _LARGEST) for dim in type_.shape):
+        raise errors.FormatError(f"{node.op.name} gives a shape that there is not", got=type_)
+
+
+# ---- parameters, by their names --------------------------------------------------------------------------------------
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _tuple_of(allowed: Callable[[Any], bool], distinct: bool = False) -> Callable[[Any], bool]:
+    def check_all(value: Any) -> bool:
+        fits = type(value) is tuple and all(map(allowed, value))
+        return fits and (not distinct or len(set(value)) == len(value))
+
+    return check_all
+
+
+def _size(value: Any) -> bool:
+    return type(value) is int or isinstance(value, Dim)
+
+
+def _bool(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | np.generic)
+
+
+def _bound(value: Any) -> bool:
+    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless."""
+    return (
+        type(value) is tuple
+        and len(value) == 3
+        and all(map(_size, value[:2]))
+        and isinstance(value[2], str)
+        and all(
+            field in (None, "left", "right") and not spec and not conversion
+            for _, field, spec, conversion in string.Formatter().parse(value[2])
+        )
+    )
+
+
+_WHOLE_NUMBERS = _tuple_of(_whole)
+_LABELS = _tuple_of(_whole, distinct=True)
+_SIZES = _tuple_of(_size)
+_ALLOWED: dict[str, Callable[[Any], bool]] = {
+    "add": _bool,
+    "axes": _WHOLE_NUMBERS,
+    "axis": _whole,
+    "body": lambda value: isinstance(value, Graph),
+    "bounds": _tuple_of(_bound),
+    "carries": _whole,
+    "checkpoint": lambda value: value in (None, "sqrt", "all") or (type(value) is int and value > 0),
+    "data": lambda value: isinstance(value, Data),
+    "dilation": _WHOLE_NUMBERS,
+    "dim": _size,
+    "dtype": lambda value: isinstance(value, np.dtype) and value in types.DTYPES,
+    "high": _number,
+    "index": _whole,
+    "left": _LABELS,
+    "length": lambda value: _size(value) or _SIZES(value),
+    "low": _number,
+    "name": lambda value: value is None or isinstance(value, str),
+    "order": _tuple_of(lambda axis: axis is None or _whole(axis)),
+    "out": _LABELS,
+    "reverse": _bool,
+    "right": _LABELS,
+    "sequences": _whole,
+    "shape": _SIZES,
+    "size": _SIZES,
+    "sizes": _tuple_of(lambda pair: type(pair) is tuple and len(pair) == 2 and _whole(pair[0]) and _size(pair[1])),
+    "start": _SIZES,
+    "step": _SIZES,
+    "truncate": lambda value: type(value) is int and value >= -1,
+    "type": lambda value: isinstance(value, Type),
+    "unroll": lambda value: _bool(value) or (type(value) is int and value > 0),
+    "until": _bool,
+    "what": lambda value: isinstance(value, str),
+    "where": _LABELS,
+}
+"""What a parameter of a name may be, whichever op has it."""
