@@ -90,7 +90,7 @@ def function(
     updated = tuple((variable, _fitting(variable, node)) for variable, node in new_values.items())
     graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
     check_complete(graph, name)
-    return CompiledFunction(graph, name, mode, on_step)
+    return CompiledFunction(graph, name, mode)
 
 
 @dataclass(frozen=True)
