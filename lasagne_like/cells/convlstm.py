@@ -12,11 +12,11 @@ from lasagne_like.cells.lstm import LSTMState
 from lasagne_like.cells.structure import is_shape
 from lasagne_like.utils import as_tuple, int_types
 
-__all__ = ["ConvLSTM1D", "ConvLSTM2D"]
+__all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
 class _ConvLSTM(Cell):
-    """`ConvLSTM1D` and `ConvLSTM2D`."""
+    """`ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D`."""
 
     flattens_input = False
     ndim = 0
@@ -55,6 +55,8 @@ class _ConvLSTM(Cell):
 
     def _convolved(self, x: Any, W: Any) -> Any:
         """With zeros around `x` and without flipping, as networks mean it: sizes stay."""
+        if self.ndim == 3:
+            return _convolved3d(x, W)
         return (sj.conv1d if self.ndim == 1 else sj.conv2d)(x, W, "same", filter_flip=False)
 
     def precompute(self, x: Any) -> Any:
@@ -74,6 +76,18 @@ class _ConvLSTM(Cell):
         c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
         h = sj.sigmoid(o) * self.nonlinearity(c)
         return h, LSTMState(c, h)
+
+
+def _convolved3d(x: Any, W: Any) -> Any:
+    """A convolution of volumes: one of pictures, whose channels are those of all the slices that a filter sees."""
+    batch, channels, depth, rows, columns = x.shape
+    filters, _, taps, height, width = W.shape
+    zeros = sj.zeros((batch, channels, taps // 2, rows, columns), x.dtype)
+    padded = sj.concatenate([zeros, x, zeros], axis=2)
+    seen = sj.stack([padded[:, :, k : k + depth] for k in range(taps)], axis=2)
+    pictures = seen.dimshuffle(0, 3, 1, 2, 4, 5).reshape((batch * depth, channels * taps, rows, columns))
+    z = sj.conv2d(pictures, W.reshape((filters, channels * taps, height, width)), "same", filter_flip=False)
+    return z.reshape((batch, depth, filters, rows, columns)).dimshuffle(0, 2, 1, 3, 4)
 
 
 _PARAMETERS = """
@@ -130,3 +144,18 @@ class ConvLSTM2D(_ConvLSTM):
     """
     )
     ndim = 2
+
+
+class ConvLSTM3D(_ConvLSTM):
+    __doc__ = (
+        "An LSTM over inputs (batch, channels, slices, rows, columns): convolutions are its products."
+        + _PARAMETERS
+        + """
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> lasagne.layers.RNNLayer((None, None, 2, 4, 8, 6), lasagne.cells.ConvLSTM3D(4, (1, 3, 5))).output_shape
+    (None, None, 4, 4, 8, 6)
+    """
+    )
+    ndim = 3

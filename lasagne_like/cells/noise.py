@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,8 @@ from lasagne_like.cells.wrappers import Wrapper
 __all__ = ["DropoutWrapper", "Zoneout"]
 
 
-def _rate(value: float, what: str) -> float:
+def rate(value: float, what: str) -> float:
+    """A probability to drop a value, which is checked."""
     if not 0 <= value < 1:
         raise ValueError(f"{what} is the probability to drop a value, 0 <= p < 1; got {value!r}")
     return float(value)
@@ -32,21 +34,20 @@ def is_memory(path: str) -> bool:
     return bool(name) and name != "hid" and not name.isdigit()
 
 
-class _Noisy(Wrapper):
-    """A wrapper that draws numbers, from a stream of its own."""
+class Draws:
+    """What cells share that draw numbers, from a stream of their own: with `_begin_draws(seed)` they begin."""
 
-    def __init__(self, cell: Cell, seed: int | None = None, name: str | None = None) -> None:
-        super().__init__(cell, name)
+    def _begin_draws(self, seed: int | None) -> None:
         self._seed = random.new_seed() if seed is None else seed
 
     @cached_property
     def _stream(self) -> Any:
         return sj.random.Stream(self._seed)
 
-    def noisy(self, cell: Cell) -> Any:
-        """A copy around another cell that draws from the same stream."""
+    def drawing(self) -> Any:
+        """A copy that draws from the same stream."""
         self._stream  # noqa: B018 - made now, for this cell and all its copies
-        return self.with_cell(cell)
+        return copy.copy(self)
 
     def uniform(self, shape: Any, dtype: Any) -> Any:
         """Numbers between 0 and 1; in a loop others in every step."""
@@ -55,6 +56,18 @@ class _Noisy(Wrapper):
     def kept(self, p: float, shape: Any, dtype: Any) -> Any:
         """What dropout multiplies by: 0 with probability p, else 1 / (1 - p)."""
         return sj.cast(self.uniform(shape, dtype) >= p, dtype) / (1 - p)
+
+
+class _Noisy(Draws, Wrapper):
+    """A wrapper that draws numbers."""
+
+    def __init__(self, cell: Cell, seed: int | None = None, name: str | None = None) -> None:
+        super().__init__(cell, name)
+        self._begin_draws(seed)
+
+    def noisy(self, cell: Cell) -> Any:
+        """A copy around another cell that draws from the same stream."""
+        return self.drawing().with_cell(cell)
 
 
 class DropoutWrapper(_Noisy):
@@ -96,7 +109,7 @@ class DropoutWrapper(_Noisy):
         name: str | None = None,
     ) -> None:
         super().__init__(cell, seed, name)
-        self.input, self.state, self.output = _rate(input, "input"), _rate(state, "state"), _rate(output, "output")
+        self.input, self.state, self.output = rate(input, "input"), rate(state, "state"), rate(output, "output")
         self.variational = variational
         self._masks: dict[str, list[Any]] = {}
 
@@ -171,7 +184,7 @@ class Zoneout(_Noisy):
         self, cell: Cell, hid: float = 0.0, memory: float = 0.0, seed: int | None = None, name: str | None = None
     ) -> None:
         super().__init__(cell, seed, name)
-        self.hid, self.memory = _rate(hid, "hid"), _rate(memory, "memory")
+        self.hid, self.memory = rate(hid, "hid"), rate(memory, "memory")
         self._deterministic = False
 
     def begin(self, batch: Any, deterministic: bool = False, **kwargs: Any) -> Any:

@@ -61,9 +61,9 @@ def layer_norm_lstm(P, x, s, forget_bias, epsilon):
 
     c, h = s["cell"], s["hid"]
     i, f, j, o = (normed(_gate(P, name, x, h), name) for name in ("ingate", "forgetgate", "cell", "outgate"))
-    f = sigmoid(f + forget_bias + P["W_cell_to_forgetgate"] * c)
-    c = normed(f * c + sigmoid(i + P["W_cell_to_ingate"] * c) * np.tanh(j), "state")
-    h = sigmoid(o + P["W_cell_to_outgate"] * c) * np.tanh(c)
+    f = sigmoid(f + forget_bias + P.get("W_cell_to_forgetgate", 0) * c)
+    c = normed(f * c + sigmoid(i + P.get("W_cell_to_ingate", 0) * c) * np.tanh(j), "state")
+    h = sigmoid(o + P.get("W_cell_to_outgate", 0) * c) * np.tanh(c)
     return h, {"cell": c, "hid": h}
 
 

@@ -11,6 +11,8 @@ import scanjit as sj
 from lasagne_like import cells, init
 from lasagne_like.cells import structure
 from tests.lasagne_like import numpy_cells as oracle
+from tests.lasagne_like import numpy_cells_of_late as late
+from tests.lasagne_like import numpy_cells_of_tensorflow as tf
 from tests.lasagne_like.recurrent_support import check_slope, close, named, randomize, values, weighted
 
 peep = cells.Gate(W_cell=init.Normal(0.5))
@@ -21,6 +23,24 @@ class Case(NamedTuple):
     make: Callable[[], cells.Cell]
     step: Callable[..., Any]
     features: tuple[int, ...] = (3,)
+    positive: tuple[str, ...] = ()
+    """Parameters and parts of the state that are."""
+
+
+class Timed(cells.Wrapper):
+    """A cell that reads pairs, of one vector: its first element is the time."""
+
+    def make_params(self, input_shape: Any) -> None:
+        self.build_inner(self.cell, ((1,), (input_shape[0] - 1,)))
+        self.state_shape, self.output_shape = self.cell.state_shape, self.cell.output_shape
+
+    def precompute(self, x: Any) -> Any:
+        return self.cell.precompute((x[..., :1], x[..., 1:]))
+
+
+def projected_gru(P: Any, x: Any, s: Any) -> Any:
+    h, new = oracle.gru(P, x, s)
+    return h @ P["W"] + P["b"], new
 
 
 CASES = {
@@ -48,12 +68,63 @@ CASES = {
     "MinGRU": Case(lambda: cells.MinGRU(4), oracle.min_gru),
     "MinLSTM": Case(lambda: cells.MinLSTM(4), oracle.min_lstm),
     "SRU": Case(lambda: cells.SRU(4), oracle.sru),
-    "SLSTM": Case(lambda: cells.SLSTM(4), oracle.slstm),
+    "SLSTM": Case(lambda: cells.SLSTM(4), oracle.slstm, positive=("norm",)),
+    "MLSTM": Case(lambda: cells.MLSTM(4, num_heads=2), partial(late.mlstm, heads=2)),
+    "GatedDeltaNet": Case(
+        lambda: cells.GatedDeltaNet(6, 2, num_keys=4), partial(late.gated_delta_net, heads=2, keys=4)
+    ),
+    "RWKV7": Case(lambda: cells.RWKV7(num_heads=2, rank=2), partial(late.rwkv7, heads=2), (4,)),
+    "LRU": Case(lambda: cells.LRU(2), late.lru),
+    "LRU-projected": Case(lambda: cells.LRU(2, num_outputs=1), late.lru),
     "RGLRU": Case(lambda: cells.RGLRU(), oracle.rglru),
     "S6": Case(lambda: cells.S6(2, rank=2), oracle.s6),
     "Mamba": Case(lambda: cells.Mamba(2, expand=2, width=3), oracle.mamba),
     "ConvLSTM1D": Case(lambda: cells.ConvLSTM1D(2, 3), oracle.conv_lstm, (2, 4)),
     "ConvLSTM2D": Case(lambda: cells.ConvLSTM2D(2, (3, 1)), oracle.conv_lstm, (2, 3, 2)),
+    "ConvLSTM3D": Case(lambda: cells.ConvLSTM3D(1, (3, 1, 3)), oracle.conv_lstm, (1, 2, 2, 2)),
+    "LayerNormBasicLSTM": Case(
+        lambda: cells.LayerNormBasicLSTM(3), partial(oracle.layer_norm_lstm, forget_bias=1.0, epsilon=1e-6)
+    ),
+    "NAS": Case(lambda: cells.NAS(2), tf.nas),
+    "NAS-projected": Case(lambda: cells.NAS(2, b=init.Constant(0.0), num_proj=1), tf.nas),
+    "IntersectionRNN": Case(lambda: cells.IntersectionRNN(3), tf.intersection),
+    "IntersectionRNN-projected": Case(
+        lambda: cells.IntersectionRNN(2, W_in_proj=init.GlorotUniform()), tf.intersection
+    ),
+    "PhasedLSTM": Case(
+        lambda: Timed(cells.PhasedLSTM(3, peepholes=True)), tf.phased_lstm, positive=("period", "ratio_on")
+    ),
+    "TimeFreqLSTM": Case(
+        lambda: cells.TimeFreqLSTM(2, 2, 2, peepholes=True, cell_clip=0.5),
+        partial(tf.time_freq_lstm, size=2, skip=2, cell_clip=0.5),
+        (5,),
+    ),
+    "GridLSTM": Case(lambda: cells.GridLSTM(2, 2, 1, peepholes=True), partial(tf.grid_lstm, size=2, skip=1)),
+    "GridLSTM-shared": Case(
+        lambda: cells.GridLSTM(2, 2, 1, peepholes=True, share_weights=True, coupled=True, cell_clip=0.5),
+        partial(tf.grid_lstm, size=2, skip=1, share=True, coupled=True, cell_clip=0.5),
+    ),
+    "BidirectionalGridLSTM": Case(
+        lambda: cells.BidirectionalGridLSTM(1, 2, 1, backward_offset=1),
+        partial(tf.bidirectional_grid_lstm, size=2, skip=1, offset=1),
+    ),
+    "GLSTM": Case(lambda: cells.GLSTM(4, 2), partial(tf.glstm, groups=2), (2,)),
+    "GLSTM-projected": Case(lambda: cells.GLSTM(4, 2, num_proj=2), partial(tf.glstm, groups=2), (2,)),
+    "IndyLSTM": Case(lambda: cells.IndyLSTM(4), tf.indy_lstm),
+    "IndyGRU": Case(lambda: cells.IndyGRU(4), tf.indy_gru),
+    "AttentionCellWrapper": Case(
+        lambda: cells.AttentionCellWrapper(cells.GRU(2), 2, size=1, hidden_size=3, input_size=2),
+        partial(tf.attention, step=oracle.gru, parts=["hid"]),
+    ),
+    "AttentionCellWrapper-LSTM": Case(
+        lambda: cells.AttentionCellWrapper(cells.LSTM(2), 2),
+        partial(tf.attention, step=oracle.lstm, parts=["cell", "hid"]),
+    ),
+    "InputProjectionWrapper": Case(
+        lambda: cells.InputProjectionWrapper(cells.GRU(2), 1, nonlinearity=np.tanh),
+        lambda P, x, s: oracle.gru(P, np.tanh(x @ P["W"] + P["b"]), s),
+    ),
+    "OutputProjectionWrapper": Case(lambda: cells.OutputProjectionWrapper(cells.GRU(2), 1), projected_gru),
 }
 
 BATCH, LENGTH = 3, 5
@@ -68,12 +139,16 @@ class Problem:
         self.case = case
         self.cell = case.make().build(case.features)
         randomize(self.cell.get_params())
+        for param in self.cell.get_params():
+            if param.name in case.positive:
+                param.set_value(np.abs(param.get_value()) + 0.3)
         rng = np.random.default_rng(1)
         shapes = structure.flatten(self.cell.state_shape)
         self.x = rng.normal(size=(BATCH, LENGTH, *case.features)).astype(dtype)
         self.start = [0.5 * rng.normal(size=(BATCH, *shape)).astype(dtype) for shape in shapes]
-        if isinstance(self.cell, cells.SLSTM):  # a normalizer is positive
-            self.start[1] = np.abs(self.start[1]) + 0.5
+        for i, name in enumerate(named(self.cell.state_shape)):
+            if name in case.positive:
+                self.start[i] = np.abs(self.start[i]) + 0.5
         self.x_symbol = sj.tensor(("B", "T", *case.features), dtype, "x")
         self.symbols = [sj.tensor(("B", *shape), dtype, f"s{i}") for i, shape in enumerate(shapes)]
         self.state = structure.unflatten(self.cell.state_shape, self.symbols)
@@ -196,6 +271,28 @@ def test_errors() -> None:
         cells.LSTM(4, proj_clip=1.0)
     with pytest.raises(ValueError, match="reset_after"):
         cells.GRU(4, reset_after=False, b_hid=init.Constant(0.0))
+    with pytest.raises(TypeError, match="LayerNormLSTM does"):
+        cells.LayerNormBasicLSTM(4, num_proj=2)
+    with pytest.raises(ValueError, match="dropout is the probability"):
+        cells.LayerNormBasicLSTM(4, dropout=1.5)
+    with pytest.raises(ValueError, match="as many features as units, 4, got 3"):
+        cells.IntersectionRNN(4).build(3)
+    with pytest.raises(ValueError, match=r"reads pairs: the time, .* got inputs of shape \(3,\)"):
+        cells.PhasedLSTM(4).build(3)
+    with pytest.raises(TypeError, match="no projection"):
+        cells.PhasedLSTM(4, num_proj=2)
+    with pytest.raises(ValueError, match="feature_size=0"):
+        cells.TimeFreqLSTM(4, 0)
+    with pytest.raises(ValueError, match="windows of 5 features, but there are 3"):
+        cells.GridLSTM(4, 5).build(3)
+    with pytest.raises(ValueError, match=r"cannot cut into 2 equal groups .* 3 inputs"):
+        cells.GLSTM(4, 2).build(3)
+    with pytest.raises(ValueError, match="4 units cannot be shared equally by 3 heads"):
+        cells.MLSTM(4, 3)
+    with pytest.raises(ValueError, match="radii"):
+        cells.LRU(4, radii=(0.9, 0.8))
+    with pytest.raises(ValueError, match="window of 1 or more steps"):
+        cells.AttentionCellWrapper(cells.GRU(4), 0)
     with pytest.raises(ValueError, match="odd"):
         cells.ConvLSTM1D(4, 2)
     with pytest.raises(ValueError, match=r"takes inputs of shape \(batch, channels, 1 sizes\), got .*\(3,\)"):
@@ -204,6 +301,22 @@ def test_errors() -> None:
         cells.GRU(4).build((None,))
     with pytest.raises(NotImplementedError, match="neither step"):
         cells.Cell().build(3).step(sj.matrix(), None)
+
+
+def test_cells_that_are_options_of_others() -> None:
+    assert cells.LayerNormLSTM(4).layer_norm and cells.LayerNormLSTM(4, peepholes=True, num_proj=2).build(3).num_proj
+    assert cells.WeightNormLSTM(4).weight_norm and cells.CoupledInputForgetGateLSTM(4).coupled
+
+
+def test_dropout_of_what_a_memory_takes_in() -> None:
+    """The candidate is dropped: in a first step all such units have the same memory. With `deterministic` none is."""
+    cell = cells.LayerNormBasicLSTM(200, dropout=0.25, seed=1).build(3)
+    state = cells.LSTMState(np.zeros((1, 200)), np.zeros((1, 200)))
+    for deterministic in (True, False):
+        step = cells.step_function(cell, mode="reference", deterministic=deterministic)
+        memory = step(np.ones((1, 3)), state)[1].cell[0]
+        alike = np.unique(memory.round(12), return_counts=True)[1].max() / 200
+        assert alike < 0.02 if deterministic else 0.15 < alike < 0.35
 
 
 class Broken(cells.Cell):

@@ -1,0 +1,124 @@
+"""A cell that looks back at what it gave."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.structure import flatten
+from lasagne_like.cells.wrappers import Wrapper
+
+__all__ = ["AttentionCellWrapper", "AttentionState"]
+
+
+class AttentionState(NamedTuple):
+    """The state of an `AttentionCellWrapper`: that of the cell, what was attended to, the last outputs in order.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, AttentionCellWrapper
+    >>> AttentionCellWrapper(GRU(5), length=3).build(4).state_shape
+    AttentionState(cell=(5,), attended=(5,), window=(3, 5))
+    """
+
+    cell: Any
+    attended: Any
+    window: Any
+
+
+class AttentionCellWrapper(Wrapper):
+    """Attention over the last outputs of a cell.
+
+    With H the window of the last outputs, d_ what was attended to at the step before, s the state of the cell::
+
+        y, s = cell([x, d_] @ W_in + b_in, s_)
+        a = softmax over the window of tanh(H @ W_window + s @ W_state + b_state) @ v
+        d = sum(a * H)
+        output = [y, d] @ W_out + b_out
+
+    Then the window drops its earliest entry and gets the output.
+
+    Parameters
+    ----------
+    cell : Cell
+    length : int
+        Of the window.
+    size : int, optional
+        Of the output, and of what is attended to; that of the cell's output if not given.
+    hidden_size : int, optional
+        Of what scores are computed from; `size` if not given.
+    input_size : int, optional
+        What the cell reads; as many as the input has features if not given.
+    W, b : initializer
+        Of the weights `W_in`, `W_window`, `W_state`, `W_out`; and of the biases `b_in`, `b_state`, `b_out`.
+    v : initializer, array, shared variable or expression
+        Of shape (hidden_size,).
+    name : str, optional
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio, "Neural machine translation by jointly learning to align and translate", 2015.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> cell = lasagne.cells.AttentionCellWrapper(lasagne.cells.LSTM(5), length=3)
+    >>> lasagne.layers.RNNLayer((None, None, 4), cell).output_shape
+    (None, None, 5)
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        length: int,
+        size: int | None = None,
+        hidden_size: int | None = None,
+        input_size: int | None = None,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        v: Any = init.Uniform(0.5),
+        name: str | None = None,
+    ) -> None:
+        super().__init__(cell, name)
+        if length < 1:
+            raise ValueError(f"attention needs a window of 1 or more steps, got length={length}")
+        self.length, self.size, self.hidden_size, self.input_size = length, size, hidden_size, input_size
+        self._specs = W, b, v
+
+    def make_params(self, input_shape: Any) -> None:
+        W, b, v = self._specs
+        inputs = features_of(self, input_shape)
+        reads = inputs if self.input_size is None else self.input_size
+        self.build_inner(self.cell, (reads,))
+        given = features_of(self.cell, self.cell.output_shape)
+        size = given if self.size is None else self.size
+        hidden = size if self.hidden_size is None else self.hidden_size
+        states = sum(features_of(self.cell, shape) for shape in flatten(self.cell.state_shape))
+        self.W_in = self.add_param(W, (inputs + size, reads), name="W_in")
+        self.b_in = self.add_param(b, (reads,), name="b_in", regularizable=False)
+        self.W_window = self.add_param(W, (size, hidden), name="W_window")
+        self.W_state = self.add_param(W, (states, hidden), name="W_state")
+        self.b_state = self.add_param(b, (hidden,), name="b_state", regularizable=False)
+        self.v = self.add_param(v, (hidden,), name="v")
+        self.W_out = self.add_param(W, (given + size, size), name="W_out")
+        self.b_out = self.add_param(b, (size,), name="b_out", regularizable=False)
+        self.state_shape = AttentionState(self.cell.state_shape, (size,), (self.length, size))
+        self.output_shape = (size,)
+
+    def init_state(self, batch: Any) -> Any:
+        return Cell.init_state(self, batch)._replace(cell=self.cell.init_state(batch))
+
+    def precompute(self, x: Any) -> Any:
+        return x @ self.W_in[: self.input_shape[0]] + self.b_in
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = AttentionState(*state)
+        y, new = self.cell.step(z + old.attended @ self.W_in[self.input_shape[0] :], old.cell)
+        query = sj.concatenate(flatten(new), axis=1) @ self.W_state + self.b_state
+        scores = sj.sum(sj.tanh(old.window @ self.W_window + query[:, None, :]) * self.v, axis=2)
+        attended = sj.sum(sj.softmax(scores, axis=1)[:, :, None] * old.window, axis=1)
+        output = sj.concatenate([y, attended], axis=1) @ self.W_out + self.b_out
+        window = sj.concatenate([old.window[:, 1:], output[:, None, :]], axis=1)
+        return output, AttentionState(new, attended, window)

@@ -1,0 +1,113 @@
+"""Linear attention that corrects what it has stored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.mlstm import width_of_heads
+from lasagne_like.random import get_rng
+from lasagne_like.utils import floatX
+
+__all__ = ["GatedDeltaNet"]
+
+
+def _log_decays(shape: tuple[int, ...]) -> np.ndarray:
+    """Logarithms of decays between 1 and 16."""
+    return floatX(np.log(get_rng().uniform(1.0, 16.0, shape)))
+
+
+class GatedDeltaNet(Cell):
+    """A matrix of keys and values for each head, with a decay and the delta rule: the gated delta network.
+
+    With q, k, v parts of `silu(x @ W)`, the q and k of each head divided by their lengths, and for each head::
+
+        a = exp(-exp(A_log) * softplus(x @ W_a + b_a)),  b = sigmoid(x @ W_b)
+        S = a * S_
+        S = S + b * outer(v - S @ k, k)
+        o = S @ q / sqrt(width of keys)
+
+    Parameters
+    ----------
+    num_units : int
+        Of the output: the values of all heads.
+    num_heads : int
+        It divides the number of units, and that of keys.
+    num_keys : int, optional
+        The width of the keys of all heads; that of the values if not given.
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, 2 * num_keys + num_units): queries, keys, values.
+    W_a, W_b : initializer, array, shared variable or expression
+        Of shape (num_inputs, num_heads).
+    A_log, b_a : initializer, array, shared variable or expression
+        Of shape (num_heads,).
+    epsilon : float
+        Added to the squares of lengths.
+    **kwargs
+        `name`: see `Cell`.
+
+    References
+    ----------
+    Yang, Kautz and Hatamizadeh, "Gated delta networks: improving Mamba2 with delta rule", 2024.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GatedDeltaNet
+    >>> cell = GatedDeltaNet(6, num_heads=2, num_keys=4).build(3)
+    >>> cell.state_shape, cell.output_shape
+    ((2, 3, 2), (6,))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_heads: int = 1,
+        num_keys: int | None = None,
+        W: Any = init.GlorotUniform(),
+        W_a: Any = init.GlorotUniform(),
+        W_b: Any = init.GlorotUniform(),
+        A_log: Any = _log_decays,
+        b_a: Any = init.Constant(-4.0),
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.num_heads, self.epsilon = num_units, num_heads, epsilon
+        self.num_keys = num_units if num_keys is None else num_keys
+        self._specs = W, W_a, W_b, A_log, b_a
+        widths = [width_of_heads(size, num_heads) for size in (num_units, self.num_keys)]
+        self.state_shape, self.output_shape = (num_heads, *widths), (num_units,)
+
+    def make_params(self, input_shape: Any) -> None:
+        W, W_a, W_b, A_log, b_a = self._specs
+        inputs, heads = features_of(self, input_shape), self.num_heads
+        self.W = self.add_param(W, (inputs, 2 * self.num_keys + self.num_units), name="W")
+        self.W_a = self.add_param(W_a, (inputs, heads), name="W_a")
+        self.W_b = self.add_param(W_b, (inputs, heads), name="W_b")
+        self.A_log = self.add_param(A_log, (heads,), name="A_log", regularizable=False)
+        self.b_a = self.add_param(b_a, (heads,), name="b_a", regularizable=False)
+
+    def precompute(self, x: Any) -> Any:
+        z, n = sj.silu(x @ self.W), self.num_keys
+        q, k, v = (self._heads(part) for part in (z[..., :n], z[..., n : 2 * n], z[..., 2 * n :]))
+        decay = sj.exp(-sj.exp(self.A_log) * sj.softplus(x @ self.W_a + self.b_a))
+        return self._unit(q) / math.sqrt(self.state_shape[2]), self._unit(k), v, decay, sj.sigmoid(x @ self.W_b)
+
+    def _heads(self, x: Any) -> Any:
+        return x.reshape((*x.shape[:-1], self.num_heads, x.shape[-1] // self.num_heads))
+
+    def _unit(self, x: Any) -> Any:
+        return x / sj.sqrt(sj.sum(x * x, axis=-1, keepdims=True) + self.epsilon)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        q, k, v, decay, strength = z
+        S = decay[:, :, None, None] * state
+        error = v - sj.sum(S * k[:, :, None, :], axis=3)
+        S = S + (strength[:, :, None] * error)[:, :, :, None] * k[:, :, None, :]
+        o = sj.sum(S * q[:, :, None, :], axis=3)
+        return o.reshape((o.shape[0], self.num_units)), S

@@ -1,0 +1,360 @@
+"""LSTM cells that go over the frequencies of each step, in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.lstm import LSTMState
+
+__all__ = ["BidirectionalGridLSTM", "GridLSTM", "GridState", "TimeFreqLSTM"]
+
+
+class _Windowed(Cell):
+    """What the cells share: the windows, and weights that are the same for all of them."""
+
+    offset = 0
+    """Where the first window begins."""
+    reverse = False
+    """Whether windows are taken from the last to the first."""
+
+    def __init__(
+        self,
+        num_units: int,
+        feature_size: int,
+        frequency_skip: int,
+        peepholes: bool,
+        cell_clip: float | None,
+        forget_bias: float,
+        W: Any,
+        W_cell: Any,
+        b: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if feature_size < 1 or frequency_skip < 1:
+            raise ValueError(
+                f"windows are of 1 or more features, 1 or more apart, got feature_size={feature_size}, "
+                f"frequency_skip={frequency_skip}"
+            )
+        self.num_units, self.feature_size, self.frequency_skip = num_units, feature_size, frequency_skip
+        self.peepholes, self.cell_clip, self.forget_bias = peepholes, cell_clip, forget_bias
+        self._specs = W, W_cell, b
+
+    def add_windows(self, input_shape: Any) -> None:
+        """Find the windows of the input, and with them the shape of the state."""
+        found = features_of(self, input_shape)
+        if found < self.feature_size:
+            raise ValueError(f"{self!r} reads windows of {self.feature_size} features, but there are {found}")
+        first = np.arange(0, found - self.feature_size + 1, self.frequency_skip)
+        self._places = first[:: -1 if self.reverse else 1, None] + np.arange(self.feature_size) + self.offset
+        self.num_windows = len(first)
+        self.state_shape = LSTMState(*[(self.num_windows, self.num_units)] * 2)
+
+    def add_lstm(self, which: str, gates: Iterable[str], seen: Iterable[str]) -> None:
+        """The weights of one LSTM: of the window, of its past, of the window before, biases, peepholes."""
+        W, W_cell, b = self._specs
+        n, names = self.num_units, list(gates)
+        wide = len(names) * n
+        for source, rows in (("in", self.feature_size), ("time", n), ("freq", n)):
+            name = f"W_{source}{which}"
+            setattr(self, name, self.add_param(W, (rows, wide), name=name))
+        setattr(self, f"b{which}", self.add_param(b, (wide,), name=f"b{which}", regularizable=False))
+        for gate in [gate for gate in names if gate != "cell"] if self.peepholes else []:
+            for cell in seen:
+                name = f"W_{cell}to_{gate}{which}"
+                setattr(self, name, self.add_param(W_cell, (n,), name=name))
+
+    def windows(self, x: Any) -> Any:
+        """(..., windows, features) of inputs (..., features); behind the end there are zeros."""
+        if self.offset:
+            x = sj.concatenate([x, sj.zeros((*x.shape[:-1], self.offset), x.dtype)], axis=-1)
+        return sj.take(x, self._places, axis=-1)
+
+    def split(self, z: Any, gates: Iterable[str]) -> dict[str, Any]:
+        n = self.num_units
+        return {gate: z[:, k * n : (k + 1) * n] for k, gate in enumerate(gates)}
+
+    def peeped(self, z: Any, gate: str, which: str, **cells: Any) -> Any:
+        """A pre-activation that sees memories, by the names of their peepholes."""
+        for cell, value in cells.items() if self.peepholes else ():
+            z = z + value * getattr(self, f"W_{cell}to_{gate}{which}")
+        return z
+
+    def cut(self, c: Any) -> Any:
+        """A memory, cut to +- `cell_clip`."""
+        return c if self.cell_clip is None else sj.clip(c, -self.cell_clip, self.cell_clip)
+
+
+def _swapped(rows: Iterable[Any]) -> list[Any]:
+    """From batches of windows to windows of batches, or back."""
+    return [sj.swapaxes(row, 0, 1) for row in rows]
+
+
+_GATES = ("ingate", "forgetgate", "cell", "outgate")
+
+
+class TimeFreqLSTM(_Windowed):
+    """An LSTM over windows of the features of each step, from the first to the last; the weights are the same for all.
+
+    For each window x of a step, with h_ and c_ what the window had at the step before, and g what the window before it
+    gave at this step (0 for the first)::
+
+        i, f, j, o = x @ W_in + h_ @ W_time + g @ W_freq + b      (each num_units wide)
+        c = sigmoid(f + forget_bias + ...) * c_ + sigmoid(i + ...) * tanh(j)
+        h = sigmoid(o + ...) * tanh(c)
+
+    The dots are peepholes as those of `LSTM`. The output is what all windows give, side by side.
+
+    Parameters
+    ----------
+    num_units : int
+        Of each window.
+    feature_size, frequency_skip : int
+        How wide windows are, and how far apart. Features behind the last whole window are not read.
+    peepholes : bool
+    cell_clip : float, optional
+        The memory is cut to +- this value.
+    forget_bias : float
+        Added to the forget gate, on top of its bias: not a parameter.
+    W, W_cell, b : initializer
+        Of the weights `W_in` (feature_size, 4 * num_units), `W_time` and `W_freq` (num_units, 4 * num_units), of the
+        peepholes (num_units,), and of the biases (4 * num_units,).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Sainath and Li, "Modeling time-frequency patterns with LSTM vs. convolutional architectures for LVCSR tasks", 2016.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> cell = lasagne.cells.TimeFreqLSTM(4, feature_size=3, frequency_skip=2)
+    >>> lasagne.layers.RNNLayer((None, None, 7), cell).output_shape, cell.state_shape.cell
+    ((None, None, 12), (3, 4))
+    """
+
+    W_in: Any
+    W_time: Any
+    W_freq: Any
+    b: Any
+
+    def __init__(
+        self,
+        num_units: int,
+        feature_size: int,
+        frequency_skip: int = 1,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
+        forget_bias: float = 1.0,
+        W: Any = init.GlorotUniform(),
+        W_cell: Any = init.Normal(0.1),
+        b: Any = init.Constant(0.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_units, feature_size, frequency_skip, peepholes, cell_clip, forget_bias, W, W_cell, b, **kwargs
+        )
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_windows(input_shape)
+        self.add_lstm("", _GATES, ["cell_"])
+        self.output_shape = (self.num_windows * self.num_units,)
+
+    def precompute(self, x: Any) -> Any:
+        return self.windows(x) @ self.W_in + self.b
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        rows = _swapped([z + old.hid @ self.W_time, old.cell])
+        start = sj.zeros((z.shape[0], self.num_units), z.dtype)
+        cells, hids = _swapped(sj.scan(self._window, rows, [None, start], name="frequencies"))
+        return hids.reshape((z.shape[0], *self.output_shape)), LSTMState(cells, hids)
+
+    def _window(self, z: Any, old: Any, before: Any) -> tuple[Any, Any]:
+        gates = self.split(self.clipped(z + before @ self.W_freq), _GATES)
+        f = sj.sigmoid(self.peeped(gates["forgetgate"] + self.forget_bias, "forgetgate", "", cell_=old))
+        i = sj.sigmoid(self.peeped(gates["ingate"], "ingate", "", cell_=old))
+        c = self.cut(f * old + i * sj.tanh(gates["cell"]))
+        return c, sj.sigmoid(self.peeped(gates["outgate"], "outgate", "", cell_=c)) * sj.tanh(c)
+
+
+class GridLSTM(_Windowed):
+    """Two LSTMs over windows of the features of each step: one carries a memory through time, one through frequencies.
+
+    Both see the same: the window x, the output h_ of the time LSTM for this window at the step before, and the output g
+    of the frequency LSTM for the window before (0 for the first): `x @ W_in + h_ @ W_time + g @ W_freq + b`, stacked as
+    i, f, c, o. Each has its own memory, and peepholes see both memories. The output holds, for each window, what the
+    time LSTM and what the frequency LSTM give; the state is that of the time LSTM.
+
+    Parameters
+    ----------
+    num_units : int
+        Of each LSTM, for each window.
+    feature_size, frequency_skip : int
+        How wide windows are, and how far apart. Features behind the last whole window are not read.
+    peepholes : bool
+    share_weights : bool
+        Whether both LSTMs have the same weights.
+    coupled : bool
+        The forget gate is 1 minus the input gate; it has no parameters then.
+    cell_clip : float, optional
+        Memories are cut to +- this value.
+    forget_bias : float
+        Added to forget gates, on top of their biases: not a parameter.
+    W, W_cell, b : initializer
+        Of the weights of each LSTM: `W_in_*` (feature_size, 4 * num_units), `W_time_*` and `W_freq_*` (num_units, 4 *
+        num_units), of the peepholes (num_units,), and of the biases (4 * num_units,).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Kalchbrenner, Danihelka and Graves, "Grid long short-term memory", 2015. Sainath and Li, 2016: see `TimeFreqLSTM`.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> cell = lasagne.cells.GridLSTM(4, feature_size=3, frequency_skip=2)
+    >>> lasagne.layers.RNNLayer((None, None, 7), cell).output_shape, cell.state_shape.cell
+    ((None, None, 24), (3, 4))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        feature_size: int,
+        frequency_skip: int = 1,
+        peepholes: bool = False,
+        share_weights: bool = False,
+        coupled: bool = False,
+        cell_clip: float | None = None,
+        forget_bias: float = 1.0,
+        W: Any = init.GlorotUniform(),
+        W_cell: Any = init.Normal(0.1),
+        b: Any = init.Constant(0.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_units, feature_size, frequency_skip, peepholes, cell_clip, forget_bias, W, W_cell, b, **kwargs
+        )
+        self.share_weights, self.coupled = share_weights, coupled
+        self._names = tuple(gate for gate in _GATES if not (coupled and gate == "forgetgate"))
+        self._freq, self._time = ("", "") if share_weights else ("_freq", "_time")
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_windows(input_shape)
+        for which in dict.fromkeys([self._freq, self._time]):
+            self.add_lstm(which, self._names, ["freq_cell_", "time_cell_"])
+        self.output_shape = (self.num_windows * 2 * self.num_units,)
+
+    def _weights(self, source: str) -> Any:
+        """The weights of both LSTMs, side by side; once if they are the same."""
+        which = dict.fromkeys([self._freq, self._time])
+        return sj.concatenate([getattr(self, f"{source}{name}") for name in which], axis=-1)
+
+    def precompute(self, x: Any) -> Any:
+        return self.windows(x) @ self._weights("W_in") + self._weights("b")
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        rows = _swapped([z + old.hid @ self._weights("W_time"), old.cell])
+        start = sj.zeros((z.shape[0], self.num_units), z.dtype)
+        results = sj.scan(self._window, rows, [None, None, start, start], name="frequencies")
+        cells, hids, _, over = _swapped(results)
+        output = sj.concatenate([hids, over], axis=-1)
+        return output.reshape((z.shape[0], *self.output_shape)), LSTMState(cells, hids)
+
+    def _window(self, z: Any, old: Any, freq_old: Any, before: Any) -> tuple[Any, ...]:
+        z = self.clipped(z + before @ self._weights("W_freq"))
+        wide = len(self._names) * self.num_units
+        freq = self.split(z, self._names)
+        time = freq if self.share_weights else self.split(z[:, wide:], self._names)
+        seen = {"freq_cell_": freq_old, "time_cell_": old}
+        freq_new, new = self._memory(freq, self._freq, freq_old, seen), self._memory(time, self._time, old, seen)
+        seen = {"freq_cell_": freq_new, "time_cell_": new}
+        h = sj.sigmoid(self.peeped(time["outgate"], "outgate", self._time, **seen)) * sj.tanh(new)
+        over = sj.sigmoid(self.peeped(freq["outgate"], "outgate", self._freq, **seen)) * sj.tanh(freq_new)
+        return new, h, freq_new, over
+
+    def _memory(self, gates: dict[str, Any], which: str, old: Any, seen: dict[str, Any]) -> Any:
+        """The new memory of one of the LSTMs."""
+        i = sj.sigmoid(self.peeped(gates["ingate"], "ingate", which, **seen))
+        if self.coupled:
+            f = 1 - i
+        else:
+            f = sj.sigmoid(self.peeped(gates["forgetgate"] + self.forget_bias, "forgetgate", which, **seen))
+        return self.cut(f * old + i * sj.tanh(gates["cell"]))
+
+
+class GridState(NamedTuple):
+    """The state of a `BidirectionalGridLSTM`: those of both directions, each an `LSTMState`.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import BidirectionalGridLSTM
+    >>> BidirectionalGridLSTM(4, 3).build(5).state_shape.backward
+    LSTMState(cell=(3, 4), hid=(3, 4))
+    """
+
+    forward: Any
+    backward: Any
+
+
+class BidirectionalGridLSTM(Cell):
+    """Two `GridLSTM`: one goes from the lowest frequencies to the highest, the other one back.
+
+    The output is that of the first, then that of the second, in the order in which each goes.
+
+    Parameters
+    ----------
+    num_units, feature_size, frequency_skip : int
+        See `GridLSTM`.
+    backward_offset : int
+        How many features further windows begin for the way back; behind the last feature there are zeros.
+    name : str, optional
+    **kwargs
+        Further arguments of `GridLSTM`.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> cell = lasagne.cells.BidirectionalGridLSTM(4, feature_size=3, frequency_skip=2)
+    >>> lasagne.layers.RNNLayer((None, None, 7), cell).output_shape
+    (None, None, 48)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        feature_size: int,
+        frequency_skip: int = 1,
+        backward_offset: int = 0,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name)
+        self.forward = GridLSTM(num_units, feature_size, frequency_skip, **kwargs)
+        self.backward = GridLSTM(num_units, feature_size, frequency_skip, **kwargs)
+        self.backward.reverse, self.backward.offset = True, backward_offset
+
+    def make_params(self, input_shape: Any) -> None:
+        cells = [self.build_inner(self.forward, input_shape, "forward")]
+        cells.append(self.build_inner(self.backward, input_shape, "backward"))
+        self.state_shape = GridState(*[cell.state_shape for cell in cells])
+        self.output_shape = (sum(cell.output_shape[0] for cell in cells),)
+
+    def precompute(self, x: Any) -> Any:
+        return self.forward.precompute(x), self.backward.precompute(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = GridState(*state)
+        there, forward = self.forward.recur(z[0], old.forward)
+        back, backward = self.backward.recur(z[1], old.backward)
+        return sj.concatenate([there, back], axis=-1), GridState(forward, backward)

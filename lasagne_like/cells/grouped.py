@@ -1,0 +1,111 @@
+"""An LSTM in groups that do not see each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.lstm import LSTMState
+
+__all__ = ["GLSTM"]
+
+
+def _glorot(shape: tuple[int, ...]) -> np.ndarray:
+    """Glorot's initialization of each of several matrices."""
+    return np.stack([init.GlorotUniform()(shape[1:]) for _ in range(shape[0])])
+
+
+class GLSTM(Cell):
+    """An LSTM whose input, state and units are cut into groups: each group reads its own part only.
+
+    For each group, `i, f, j, o = x @ W_in + h_ @ W_hid + b`; then as `LSTM`. A projection reads all groups.
+
+    Parameters
+    ----------
+    num_units : int
+    num_groups : int
+        It divides the number of units, of inputs, and of what comes back.
+    W_in, W_hid : initializer, array, shared variable or expression
+        Of shape (groups, inputs / groups, 4 * units / groups) and (groups, hidden / groups, 4 * units / groups).
+    b : initializer, array, shared variable, expression or None
+        Of shape (groups, 4 * units / groups); None for no bias.
+    nonlinearity : callable or None
+        Of the candidate and of the output.
+    forget_bias : float
+        Added to the forget gate, on top of its bias: not a parameter.
+    num_proj : int, optional
+        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+    W_proj : initializer, array, shared variable or expression
+        Of shape (num_units, num_proj).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Kuchaiev and Ginsburg, "Factorization tricks for LSTM networks", 2017.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> layer = lasagne.layers.RNNLayer((None, None, 6), lasagne.cells.GLSTM(4, num_groups=2))
+    >>> layer.output_shape, layer.cell.W_in.shape
+    ((None, None, 4), (2, 3, 8))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_groups: int,
+        W_in: Any = _glorot,
+        W_hid: Any = _glorot,
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = nonlinearities.tanh,
+        forget_bias: float = 1.0,
+        num_proj: int | None = None,
+        W_proj: Any = init.GlorotUniform(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.forget_bias = forget_bias
+        self._specs = W_in, W_hid, b, W_proj
+        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+        self.output_shape = self.state_shape.hid
+
+    def make_params(self, input_shape: Any) -> None:
+        W_in, W_hid, b, W_proj = self._specs
+        groups, hidden = self.num_groups, self.num_proj or self.num_units
+        sizes = {"units": self.num_units, "inputs": features_of(self, input_shape), "outputs": hidden}
+        if groups < 1 or any(size % groups for size in sizes.values()):
+            found = ", ".join(f"{size} {what}" for what, size in sizes.items())
+            raise ValueError(f"{self!r} cannot cut into {groups} equal groups what it has: {found}")
+        wide = 4 * self.num_units // groups
+        self.W_in = self.add_param(W_in, (groups, sizes["inputs"] // groups, wide), name="W_in")
+        self.W_hid = self.add_param(W_hid, (groups, hidden // groups, wide), name="W_hid")
+        self.b = None if b is None else self.add_param(b, (groups, wide), name="b", regularizable=False)
+        self.W_proj = self.add_param(W_proj, (self.num_units, hidden), name="W_proj") if self.num_proj else None
+
+    def _products(self, x: Any, W: Any) -> Any:
+        """(..., groups, what each gives) for (..., features)."""
+        groups = x.reshape((*x.shape[:-1], self.num_groups, W.shape[1]))
+        return sj.einsum("...gi,gio->...go", groups, W)
+
+    def precompute(self, x: Any) -> Any:
+        z = self._products(x, self.W_in)
+        return z if self.b is None else z + self.b
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        z = self.clipped(z + self._products(old.hid, self.W_hid))
+        n, whole = self.num_units // self.num_groups, (z.shape[0], self.num_units)
+        i, f, new, o = (z[:, :, k * n : (k + 1) * n].reshape(whole) for k in range(4))
+        c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
+        h = sj.sigmoid(o) * self.nonlinearity(c)
+        if self.W_proj is not None:
+            h = h @ self.W_proj
+        return h, LSTMState(c, h)

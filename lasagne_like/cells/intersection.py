@@ -1,0 +1,103 @@
+"""The cell with a gate through time and a gate through depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.gate import Gate
+from lasagne_like.cells.gated import GatedCell
+
+__all__ = ["IntersectionRNN"]
+
+_SIGMOID = Gate(init.GlorotUniform(), init.Orthogonal(), None)
+
+
+class IntersectionRNN(GatedCell):
+    """A gate between the past and the present of the state, and one between the input and the output.
+
+    With gh, h', gy, y' the pre-activations (`x @ W_in_to_* + h_ @ W_hid_to_* + b_*`)::
+
+        g = sigmoid(gh + forget_bias);  h = g * h_ + (1 - g) * tanh(h')
+        g = sigmoid(gy + forget_bias);  y = g * x  + (1 - g) * relu(y')
+
+    The input has as many features as there are units, unless it is projected.
+
+    Parameters
+    ----------
+    num_units : int
+    hidgate, hid, outgate, out : Gate
+        The specifications of the parameters and the nonlinearities.
+    forget_bias : float
+        Added to both gates, on top of their biases: not a parameter.
+    W_in_proj, b_in_proj : initializer, array, shared variable, expression or None
+        Of shape (num_inputs, num_units) and (num_units,): the input is replaced by `x @ W_in_proj + b_in_proj`. Without
+        W_in_proj it is not.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Collins, Sohl-Dickstein and Sussillo, "Capacity and trainability in recurrent neural networks", 2017.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> from lasagne_like.cells import IntersectionRNN
+    >>> IntersectionRNN(5).build(3)
+    Traceback (most recent call last):
+        ...
+    ValueError: <IntersectionRNN> passes its input on: it needs as many features as units, 5, got 3; or W_in_proj
+    >>> IntersectionRNN(5, W_in_proj=lasagne.init.GlorotUniform()).build(3).output_shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        hidgate: Gate = _SIGMOID,
+        hid: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=nonlinearities.tanh),
+        outgate: Gate = _SIGMOID,
+        out: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=nonlinearities.rectify),
+        forget_bias: float = 1.0,
+        W_in_proj: Any = None,
+        b_in_proj: Any = init.Constant(0.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, **kwargs)
+        self.forget_bias = forget_bias
+        self._gates = {"hidgate": hidgate, "hid": hid, "outgate": outgate, "out": out}
+        self._projection = W_in_proj, b_in_proj
+
+    def make_params(self, input_shape: Any) -> None:
+        found, n = self.num_inputs(input_shape), self.num_units
+        W, b = self._projection
+        self.W_in_proj = self.b_in_proj = None
+        if W is not None:
+            self.W_in_proj = self.add_param(W, (found, n), name="W_in_proj")
+            if b is not None:
+                self.b_in_proj = self.add_param(b, (n,), name="b_in_proj", regularizable=False)
+        elif found != n:
+            raise ValueError(
+                f"{self!r} passes its input on: it needs as many features as units, {n}, got {found}; or W_in_proj"
+            )
+        self.add_gates(self._gates, n, n)
+
+    def precompute(self, x: Any) -> Any:
+        if self.W_in_proj is not None:
+            x = x @ self.W_in_proj
+            x = x if self.b_in_proj is None else x + self.b_in_proj
+        return x, self.project_input(x)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, z = z
+        parts = self.split(self.clipped(z + self.project_hidden(state)))
+        (gate_h, new_h), (gate_y, new_y) = self._active("hidgate", "hid", parts), self._active("outgate", "out", parts)
+        h = gate_h * state + (1 - gate_h) * new_h
+        return gate_y * x + (1 - gate_y) * new_y, h
+
+    def _active(self, gate: str, new: str, parts: list[Any]) -> tuple[Any, Any]:
+        """A gate and what it lets in, from the pre-activations of all."""
+        places = list(self._gates)
+        opened = self._gates[gate].nonlinearity(parts[places.index(gate)] + self.forget_bias)
+        return opened, self._gates[new].nonlinearity(parts[places.index(new)])

@@ -1,0 +1,115 @@
+"""The linear recurrent unit: a complex diagonal recurrence, in pairs of real numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.random import get_rng
+from lasagne_like.utils import floatX
+
+__all__ = ["LRU"]
+
+
+class LRU(Cell):
+    """A linear recurrence with a complex diagonal: rotations that decay.
+
+    ::
+
+        h = L * h_ + exp(gamma_log) * (x @ B),    L = exp(-exp(nu_log) + 1j * exp(theta_log))
+        y = real(h @ C) + D * x
+
+    h, B and C are complex: the state holds the real part and the imaginary part side by side, (2, num_units), and
+    parameters are pairs, `B_re` and `B_im`.
+
+    Parameters
+    ----------
+    num_units : int
+        How many complex numbers the state has.
+    num_outputs : int, optional
+        As many as inputs if not given. Only then there is D.
+    radii : pair of floats
+        Between which the absolute values of L begin.
+    max_phase : float
+        The angles of L begin between 0 and this.
+    B, C : initializer
+        Of `B_re`, `B_im`, (num_inputs, num_units), and `C_re`, `C_im`, (num_units, num_outputs). By default normal,
+        with variance 1 / (2 * num_inputs) and 1 / num_units.
+    D : initializer, array, shared variable, expression or None
+        Of shape (num_inputs,); None for none.
+    **kwargs
+        `name`: see `Cell`.
+
+    References
+    ----------
+    Orvieto et al., "Resurrecting recurrent neural networks for long sequences", 2023.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import LRU
+    >>> cell = LRU(5).build(3)
+    >>> cell.state_shape, cell.output_shape
+    ((2, 5), (3,))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_outputs: int | None = None,
+        radii: tuple[float, float] = (0.9, 0.999),
+        max_phase: float = 2 * math.pi,
+        B: Any = None,
+        C: Any = None,
+        D: Any = init.Normal(1.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        low, high = radii
+        if not 0 <= low < high <= 1:
+            raise ValueError(f"radii are between 0 and 1, the lower one first, got {radii!r}")
+        self.num_units, self.num_outputs, self.radii, self.max_phase = num_units, num_outputs, radii, max_phase
+        self._specs = B, C, D
+        self.state_shape = (2, num_units)
+
+    def make_params(self, input_shape: Any) -> None:
+        inputs, n = features_of(self, input_shape), self.num_units
+        outputs = inputs if self.num_outputs is None else self.num_outputs
+        self.output_shape = (outputs,)
+        B, C, D = self._specs
+        B = init.Normal(1 / math.sqrt(2 * inputs)) if B is None else B
+        C = init.Normal(1 / math.sqrt(n)) if C is None else C
+        low, high = self.radii
+        squares = get_rng().uniform(low**2, high**2, (n,))
+        starts = {
+            "nu_log": np.log(-0.5 * np.log(squares)),
+            "theta_log": np.log(self.max_phase * get_rng().uniform(1e-3, 1.0, (n,))),
+            "gamma_log": 0.5 * np.log(1 - squares),
+        }
+        for name, value in starts.items():
+            setattr(self, name, self.add_param(floatX(value), (n,), name=name, regularizable=False))
+        self.B_re, self.B_im = (self.add_param(B, (inputs, n), name=name) for name in ("B_re", "B_im"))
+        self.C_re, self.C_im = (self.add_param(C, (n, outputs), name=name) for name in ("C_re", "C_im"))
+        self.D = None
+        if D is not None and self.num_outputs is None:
+            self.D = self.add_param(D, (inputs,), name="D", regularizable=False)
+
+    nu_log: Any
+    theta_log: Any
+    gamma_log: Any
+
+    def precompute(self, x: Any) -> Any:
+        gain = sj.exp(self.gamma_log)
+        return x, gain * (x @ self.B_re), gain * (x @ self.B_im)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        x, re, im = z
+        size, angle = sj.exp(-sj.exp(self.nu_log)), sj.exp(self.theta_log)
+        a, b = size * sj.cos(angle), size * sj.sin(angle)
+        re, im = a * state[:, 0] - b * state[:, 1] + re, b * state[:, 0] + a * state[:, 1] + im
+        y = re @ self.C_re - im @ self.C_im
+        return y if self.D is None else y + self.D * x, sj.stack([re, im], axis=1)

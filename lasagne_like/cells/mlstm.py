@@ -1,0 +1,116 @@
+"""The LSTM whose memory is a matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+
+__all__ = ["MLSTM", "MLSTMState"]
+
+
+class MLSTMState(NamedTuple):
+    """The state of an mLSTM: memories (a matrix for each head), normalizers, stabilizers.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import MLSTM
+    >>> MLSTM(6, num_heads=2).state_shape
+    MLSTMState(cell=(2, 3, 3), norm=(2, 3), scale=(2,))
+    """
+
+    cell: Any
+    norm: Any
+    scale: Any
+
+
+class MLSTM(Cell):
+    """An LSTM that stores pairs of keys and values in a matrix, with exponential gates; nothing but memory comes back.
+
+    For each head, of width d, with q, k, v, o parts of `x @ W + b` for all units, and i, f numbers `x @ W_gates +
+    b_gates`::
+
+        m = max(log_sigmoid(f) + m_, i)
+        C = exp(log_sigmoid(f) + m_ - m) * C_ + exp(i - m) * outer(v, k / sqrt(d))
+        n = exp(log_sigmoid(f) + m_ - m) * n_ + exp(i - m) * k / sqrt(d)
+        h = sigmoid(o) * C @ q / max(abs(n @ q), exp(-m))
+
+    Parameters
+    ----------
+    num_units : int
+    num_heads : int
+        It divides the number of units.
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, 4 * num_units): queries, keys, values and output gates.
+    W_gates : initializer, array, shared variable or expression
+        Of shape (num_inputs, 2 * num_heads): input gates, then forget gates.
+    b, b_gates : initializer, array, shared variable, expression or None
+        Of shape (4 * num_units,) and (2 * num_heads,); None for none.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Beck et al., "xLSTM: extended long short-term memory", 2024.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import MLSTM
+    >>> MLSTM(6, num_heads=2).build(3).output_shape
+    (6,)
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_heads: int = 1,
+        W: Any = init.GlorotUniform(),
+        W_gates: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        b_gates: Any = init.Constant(0.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.num_heads, self.width = num_units, num_heads, width_of_heads(num_units, num_heads)
+        self._specs = W, W_gates, b, b_gates
+        self.state_shape = MLSTMState((num_heads, self.width, self.width), (num_heads, self.width), (num_heads,))
+        self.output_shape = (num_units,)
+
+    def make_params(self, input_shape: Any) -> None:
+        W, W_gates, b, b_gates = self._specs
+        inputs, wide, gates = features_of(self, input_shape), 4 * self.num_units, 2 * self.num_heads
+        self.W = self.add_param(W, (inputs, wide), name="W")
+        self.W_gates = self.add_param(W_gates, (inputs, gates), name="W_gates")
+        self.b = None if b is None else self.add_param(b, (wide,), name="b", regularizable=False)
+        self.b_gates = None
+        if b_gates is not None:
+            self.b_gates = self.add_param(b_gates, (gates,), name="b_gates", regularizable=False)
+
+    def precompute(self, x: Any) -> Any:
+        z, gates = x @ self.W, x @ self.W_gates
+        return z if self.b is None else z + self.b, gates if self.b_gates is None else gates + self.b_gates
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = MLSTMState(*state)
+        z, gates = map(self.clipped, z)
+        i, f = gates[:, : self.num_heads], gates[:, self.num_heads :]
+        q, k, v, o = (part.reshape((z.shape[0], self.num_heads, self.width)) for part in sj.split(z, 4, axis=1))
+        k = k / math.sqrt(self.width)
+        kept = sj.log_sigmoid(f) + old.scale
+        m = sj.maximum(kept, i)
+        keep, take = sj.exp(kept - m)[:, :, None], sj.exp(i - m)[:, :, None]
+        C = keep[:, :, :, None] * old.cell + (take * v)[:, :, :, None] * k[:, :, None, :]
+        n = keep * old.norm + take * k
+        length = sj.maximum(sj.abs(sj.sum(n * q, axis=2)), sj.exp(-m))
+        h = sj.sigmoid(o) * sj.sum(C * q[:, :, None, :], axis=3) / length[:, :, None]
+        return h.reshape((z.shape[0], self.num_units)), MLSTMState(C, n, m)
+
+
+def width_of_heads(num_units: int, num_heads: int) -> int:
+    """How wide each of several heads is."""
+    if num_heads < 1 or num_units % num_heads:
+        raise ValueError(f"{num_units} units cannot be shared equally by {num_heads} heads")
+    return num_units // num_heads

@@ -1,0 +1,91 @@
+"""The cell that neural architecture search found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.lstm import LSTMState
+
+__all__ = ["NAS"]
+
+
+class NAS(Cell):
+    """The recurrent cell that neural architecture search found for language.
+
+    With `x0 .. x7` the parts of `x @ W_in`, and `m0 .. m7` those of `h_ @ W_hid + b`::
+
+        a0, a2, a5, a7 = sigmoid(xk + mk);  a1 = relu(x1 + m1);  a3 = relu(x3 * m3);  a4, a6 = tanh(xk + mk)
+        c = tanh(tanh(a0 * a1) + c_) * tanh(a2 + a3)
+        h = tanh(c * tanh(tanh(a4 * a5) + sigmoid(a6 + a7)))
+
+    Parameters
+    ----------
+    num_units : int
+    W_in, W_hid : initializer, array, shared variable or expression
+        Of shape (num_inputs, 8 * num_units) and (num_units, 8 * num_units); with a projection W_hid has as many rows as
+        that.
+    b : initializer, array, shared variable, expression or None
+        Of shape (8 * num_units,); None for no bias.
+    num_proj : int, optional
+        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+    W_proj : initializer, array, shared variable or expression
+        Of shape (num_units, num_proj).
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Zoph and Le, "Neural architecture search with reinforcement learning", 2017.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> layer = lasagne.layers.RNNLayer((None, None, 3), lasagne.cells.NAS(5))
+    >>> layer.output_shape, layer.cell.state_shape
+    ((None, None, 5), LSTMState(cell=(5,), hid=(5,)))
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        W_in: Any = init.GlorotUniform(),
+        W_hid: Any = init.GlorotUniform(),
+        b: Any = None,
+        num_proj: int | None = None,
+        W_proj: Any = init.GlorotUniform(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_units, self.num_proj = num_units, num_proj
+        self._specs = W_in, W_hid, b, W_proj
+        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+        self.output_shape = self.state_shape.hid
+
+    def make_params(self, input_shape: Any) -> None:
+        W_in, W_hid, b, W_proj = self._specs
+        n, hidden = self.num_units, self.num_proj or self.num_units
+        self.W_in = self.add_param(W_in, (features_of(self, input_shape), 8 * n), name="W_in")
+        self.W_hid = self.add_param(W_hid, (hidden, 8 * n), name="W_hid")
+        self.b = None if b is None else self.add_param(b, (8 * n,), name="b", regularizable=False)
+        self.W_proj = self.add_param(W_proj, (n, hidden), name="W_proj") if self.num_proj else None
+
+    def precompute(self, x: Any) -> Any:
+        return x @ self.W_in
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        old = LSTMState(*state)
+        m = old.hid @ self.W_hid
+        x, m = self.clipped(z), self.clipped(m if self.b is None else m + self.b)
+        n = self.num_units
+        xs, ms = ([part[:, k * n : (k + 1) * n] for k in range(8)] for part in (x, m))
+        both = [p + q for p, q in zip(xs, ms, strict=True)]
+        memory = sj.tanh(sj.tanh(sj.sigmoid(both[0]) * sj.relu(both[1])) + old.cell)
+        c = memory * sj.tanh(sj.sigmoid(both[2]) + sj.relu(xs[3] * ms[3]))
+        right = sj.sigmoid(sj.tanh(both[6]) + sj.sigmoid(both[7]))
+        h = sj.tanh(c * sj.tanh(sj.tanh(sj.tanh(both[4]) * sj.sigmoid(both[5])) + right))
+        if self.W_proj is not None:
+            h = h @ self.W_proj
+        return h, LSTMState(c, h)

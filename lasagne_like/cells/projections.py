@@ -1,0 +1,162 @@
+"""Cells with something dense, or a table of vectors, before or behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.wrappers import Wrapper
+
+__all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
+
+
+class _Projection(Wrapper):
+    """A wrapper with a dense map: `nonlinearity(x @ W + b)`."""
+
+    def __init__(self, cell: Cell, size: int, W: Any, b: Any, nonlinearity: Any, name: str | None) -> None:
+        super().__init__(cell, name)
+        self.size = size
+        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self._specs = W, b
+
+    def add_map(self, inputs: int) -> None:
+        W, b = self._specs
+        self.W = self.add_param(W, (inputs, self.size), name="W")
+        self.b = None if b is None else self.add_param(b, (self.size,), name="b", regularizable=False)
+
+    def mapped(self, x: Any) -> Any:
+        z = x @ self.W
+        return self.nonlinearity(z if self.b is None else z + self.b)
+
+
+class InputProjectionWrapper(_Projection):
+    """A cell that reads a dense map of the input, `nonlinearity(x @ W + b)`.
+
+    Parameters
+    ----------
+    cell : Cell
+    size : int
+        What the cell reads.
+    W : initializer, array, shared variable or expression
+        Of shape (num_inputs, size).
+    b : initializer, array, shared variable, expression or None
+        Of shape (size,); None for none.
+    nonlinearity : callable or None
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, InputProjectionWrapper
+    >>> cell = InputProjectionWrapper(GRU(5), 2).build(3)
+    >>> cell.W.shape, cell.cell.input_shape
+    ((3, 2), (2,))
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        size: int,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(cell, size, W, b, nonlinearity, name)
+
+    def make_params(self, input_shape: Any) -> None:
+        self.add_map(features_of(self, input_shape))
+        super().make_params((self.size,))
+
+    def precompute(self, x: Any) -> Any:
+        return self.cell.precompute(self.mapped(x))
+
+
+class OutputProjectionWrapper(_Projection):
+    """A cell that gives a dense map of its output, `nonlinearity(output @ W + b)`; its state is as it was.
+
+    A `DenseLayer` behind the layer does the same with `num_leading_axes=2`, once for all steps.
+
+    Parameters
+    ----------
+    cell : Cell
+    size : int
+        Of the output.
+    W : initializer, array, shared variable or expression
+        Of shape (features of the cell's output, size).
+    b : initializer, array, shared variable, expression or None
+        Of shape (size,); None for none.
+    nonlinearity : callable or None
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU, OutputProjectionWrapper
+    >>> cell = OutputProjectionWrapper(GRU(5), 2).build(3)
+    >>> cell.state_shape, cell.output_shape
+    ((5,), (2,))
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        size: int,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(cell, size, W, b, nonlinearity, name)
+
+    def make_params(self, input_shape: Any) -> None:
+        super().make_params(input_shape)
+        self.add_map(features_of(self.cell, self.cell.output_shape))
+        self.output_shape = (self.size,)
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        output, state = self.cell.recur(z, state)
+        return self.mapped(output), state
+
+
+class EmbeddingWrapper(Wrapper):
+    """A cell that reads vectors for integers. An `EmbeddingLayer` before the layer does the same.
+
+    Parameters
+    ----------
+    cell : Cell
+    input_size : int
+        How many different integers there are, from 0. Others are an error when the function runs.
+    output_size : int
+        The size of the vectors.
+    W : initializer, array, shared variable or expression
+        Of shape (input_size, output_size).
+    name : str, optional
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> import lasagne_like as lasagne
+    >>> l_in = lasagne.layers.InputLayer((None, None, 1), sj.itensor3())
+    >>> cell = lasagne.cells.EmbeddingWrapper(lasagne.cells.GRU(5), 100, 8)
+    >>> lasagne.layers.RNNLayer(l_in, cell).output_shape
+    (None, None, 5)
+    """
+
+    def __init__(
+        self, cell: Cell, input_size: int, output_size: int, W: Any = init.Normal(), name: str | None = None
+    ) -> None:
+        super().__init__(cell, name)
+        self.flattens_input = True
+        self.input_size, self.output_size, self._spec = input_size, output_size, W
+
+    def make_params(self, input_shape: Any) -> None:
+        if features_of(self, input_shape) != 1:
+            raise ValueError(f"{self!r} takes one integer a step, (batch, 1), got inputs of shape {input_shape}")
+        self.W = self.add_param(self._spec, (self.input_size, self.output_size), name="W")
+        super().make_params((self.output_size,))
+
+    def precompute(self, x: Any) -> Any:
+        if x.dtype.kind not in "iu":
+            raise TypeError(f"{self!r} takes integers, got {x.dtype}: make its input with an sj.itensor3(), say")
+        return self.cell.precompute(sj.take(self.W, x[..., 0], axis=0))
