@@ -40,6 +40,8 @@ def check(node: Node) -> None:
             raise errors.FormatError(f"{node.op.name} is not defined for {node.args[0].dtype}")
     elif node.op is SCAN:
         _check_scan(node)
+    if "sizes" in node.params:
+        _check_sizes(node)
     for type_ in node.type if isinstance(node.type, tuple) else (node.type,):
         _check_type(type_, node)
 
@@ -92,9 +94,16 @@ def _check_scan(node: Node) -> None:
         raise errors.FormatError("a scan has fewer operands or results than its carries and sequences")
     if layout.until and params["body"].outputs[-1].type != Type(np.dtype(bool)):
         raise errors.FormatError("the condition to end a scan is a bool", got=params["body"].outputs[-1].type)
-    for i, dim in params["sizes"]:
-        if not layout.carries + layout.sequences <= i < node.arity or ir.as_dim(node.args[i]) != dim:
-            raise errors.FormatError("the sizes inside a scan are not those of its operands")
+    if any(i < layout.carries + layout.sequences for i, _ in params["sizes"]):
+        raise errors.FormatError("a size inside a scan is that of a constant, not of what changes")
+
+
+def _check_sizes(node: Node) -> None:
+    """The sizes that a graph inside takes from outside, by the numbers of its inputs."""
+    operands = node.operands[node.arity - len(node.params["body"].inputs) :]
+    for i, dim in node.params["sizes"]:
+        if i >= len(operands) or ir.as_dim(operands[i]) != dim:
+            raise errors.FormatError(f"the sizes inside a {node.op.name} are not those of its operands")
 
 
 def _check_type(type_: Any, node: Node) -> None:
