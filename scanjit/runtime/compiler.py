@@ -16,10 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding as llvm
 from llvmlite import ir
-from numba.core import codegen, compiler, cpu, imputils, typed_passes, types, typing, untyped_passes
+from numba.core import (
+    codegen,
+    compiler,
+    compiler_machinery,
+    cpu,
+    imputils,
+    lowering,
+    typed_passes,
+    types,
+    typing,
+    untyped_passes,
+)
+from numba.core import ir as statements
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
+from numba.core.types.misc import unliteral
 from numba.core.typing import builtins as _declarations  # noqa: F401
 from numba.core.typing import mathdecl, signature, templates
 from numba.cpython import builtins, mathimpl, numbers, rangeobj  # noqa: F401
@@ -128,24 +140,57 @@ def _entry(context: Any, described: Any, symbol: str) -> ir.Module:
 class _Pipeline(compiler.CompilerBase):
     """The passes of `njit` without closures, array expressions, inlining of overloads and rewrites of literals.
 
-    There is no SSA form either (LLVM makes its own), so in a kernel a name has one type throughout.
+    There is no SSA form either (LLVM makes its own), so in a kernel a name has one type throughout. Nothing has a
+    reference count, so nothing is told where variables end, either.
     """
 
     def define_pipelines(self) -> list[Any]:
-        passes = PassManager("scanjit kernel")
+        passes = compiler_machinery.PassManager("scanjit kernel")
         for step in (
             untyped_passes.TranslateByteCode,
             untyped_passes.FixupArgs,
             untyped_passes.IRProcessing,
             typed_passes.NopythonTypeInference,
-            typed_passes.IRLegalization,
-            typed_passes.AnnotateTypes,
-            typed_passes.NativeLowering,
+            _Lowering,
             typed_passes.NoPythonBackend,
         ):
             passes.add_pass(step, step.__name__)
         passes.finalize()
         return [passes]
+
+
+class _Lower(lowering.Lower):
+    """Numba's own without what it keeps for messages and for exceptions, statement by statement."""
+
+    def pre_block(self, block: Any) -> None:
+        self._cur_ir_block = block
+
+    def lower_block(self, block: Any) -> None:
+        self.pre_block(block)
+        for statement in block.body:
+            self.loc = statement.loc
+            self.lower_inst(statement)
+        self.post_block(block)
+
+    def lower_inst(self, inst: Any) -> None:
+        if not isinstance(inst, statements.Assign):
+            super().lower_inst(inst)
+            return
+        name = inst.target.name
+        self.storevar(self.lower_assign(self.typeof(name), inst), name)
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.BaseNativeLowering):
+    _name = "scanjit_lowering"
+
+    @property
+    def lowering_class(self) -> type[_Lower]:
+        return _Lower
+
+    def run_pass(self, state: Any) -> bool:
+        state.type_annotation = None  # a listing for people, which nobody asks for
+        return bool(super().run_pass(state))
 
 
 _types, _lowerings = templates.Registry(), imputils.Registry("scanjit")
@@ -179,6 +224,20 @@ class _Typing(typing.Context):
     So is whatever loads Numba's own target, with all that it knows of NumPy, and SciPy, and takes a third of a second.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._signatures: dict[tuple[Any, ...], Any] = {}
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Kernels make the same calls over and over: each is looked up once."""
+        if not isinstance(func, types.Type):  # an operator, to which literals are numbers like any others
+            args = tuple(map(unliteral, args))
+        key = (func, tuple(args), tuple(kws.items()))
+        found = self._signatures.get(key)
+        if found is None:
+            found = self._signatures[key] = super().resolve_function_type(func, args, kws)
+        return found
+
     def load_additional_registries(self) -> None:
         self.install_registry(mathdecl.registry)
         self.install_registry(_types)
@@ -204,7 +263,18 @@ def _is_overload(template: Any) -> bool:
 
 
 class _Context(cpu.CPUContext):
-    """How what kernels call is lowered."""
+    """How what kernels call is lowered; each call is looked up once."""
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        key = (fn, sig)
+        if key not in _implementations:
+            _implementations[key] = super().get_function(fn, sig, _firstcall)
+        return _implementations[key]
+
+    def get_abi_sizeof(self, ty: Any) -> int:
+        if ty not in _sizes:
+            _sizes[ty] = super().get_abi_sizeof(ty)
+        return _sizes[ty]
 
     def load_additional_registries(self) -> None:
         self.install_registry(mathimpl.registry)
@@ -212,6 +282,10 @@ class _Context(cpu.CPUContext):
 
     def post_lowering(self, module: Any, library: Any) -> None:
         """Numba links its runtime here, for objects that are counted; kernels have none."""
+
+
+_implementations: dict[tuple[Any, Any], Any] = {}
+_sizes: dict[Any, int] = {}
 
 
 class _Library(codegen.CPUCodeLibrary):
