@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scanjit import errors, types
-from scanjit.ir import Node, apply, as_node, constant, new_input, walk
+from scanjit.ir import Node, apply, as_node, constant, new_input, replace, walk
 from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.batch import batch_graph
+from scanjit.ops.branch import cut
 from scanjit.ops.chain import is_float, pullback, pushforward
 from scanjit.ops.elementwise import cast
 from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to, zeros_like
@@ -120,7 +121,8 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
         node = _float(variable, "wrt")
         change = _like(tangent, node, "a tangent")
         changes[node] = changes[node] + change if node in changes else change
-    found = pushforward(nodes, changes)
+    roots, known = _out_of_branches(nodes, list(changes))
+    found = pushforward(roots, dict(zip(known, changes.values(), strict=True)))
     return tree.unflatten([_full(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
 
 
@@ -204,6 +206,8 @@ def _backward(
     leaves, tree = flatten(wrt)
     variables = [_float(leaf, "wrt") for leaf in leaves]
     constants = [as_node(node) for node in consider_constant]
+    outputs, variables, constants, known = _out_of_branches(outputs, variables, constants, list(fixed))
+    fixed = dict(zip(known, fixed.values(), strict=True))
     if disconnected == "raise":
         reached = _connected(outputs, variables, constants)
         for variable in variables:
@@ -211,6 +215,17 @@ def _backward(
                 raise _not_connected(variable, outputs)
     found = pullback(outputs, cotangents, variables, constant=constants, fixed=fixed)
     return tree.unflatten([_full(g, variable) for g, variable in zip(found, variables, strict=True)])
+
+
+def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[list[Node]]:
+    """The outputs and nodes before them, where none of these nodes is computed inside of a branch of an `ifelse`."""
+    groups = [list(outputs), *map(list, chosen)]
+    inside = {node for group in groups[1:] for node in group if node.operands}
+    mapping = cut(outputs, inside) if inside else {}
+    if not mapping:
+        return groups
+    replaced = iter(replace([node for group in groups for node in group], mapping))
+    return [[next(replaced) for _ in group] for group in groups]
 
 
 def _connected(outputs: Sequence[Node], wrt: Iterable[Node], constants: Collection[Node]) -> set[Node]:

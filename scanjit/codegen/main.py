@@ -17,7 +17,9 @@ from scanjit.codegen.pack import pack_source
 from scanjit.schedule.program import Blocks, Buffer, Nest, Pack, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
-OWN_WORDS = frozenset(["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "step", "stopped", "tick"])
+OWN_WORDS = frozenset(
+    ["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "runs", "step", "stopped", "tick"]
+)
 """What the variables begin with that a main function has of its own."""
 
 
@@ -211,6 +213,12 @@ class _MainWriter:
     def _loop(self, loop: TimeLoop, depth: int) -> None:
         """A loop over time."""
         step = self._counter(loop.step, "step")
+        if loop.when is not None:
+            runs = step.replace("step", "runs")
+            self.add(depth, f"{runs} = load_i64({self._address(loop.when.buffer, loop.when.offset)})")
+            self._meet(depth)  # nobody may write it anew before all have looked
+            self.add(depth, f"if {runs} != 0:")
+            depth += 1
         if loop.count is not None:
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
             self._meet(depth)

@@ -21,7 +21,9 @@ class Frame:
     """A function that is being traced, whose graph will run many times."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
+        self.start = new_input(Type(np.dtype("int64"))).serial
+        """What was made before has a lower serial number."""
         self.asked: Node | None = None
         """The symbol of the number, if someone asked for it."""
 
@@ -29,7 +31,7 @@ class Frame:
     def number(self) -> Node:
         """Which time it is, from 0: an int64 scalar. To be asked for only while the function is traced."""
         if self.asked is None:
-            self.asked = new_input(Type(np.dtype("int64")), self._name)
+            self.asked = new_input(Type(np.dtype("int64")), self.name)
         return self.asked
 
 

@@ -148,11 +148,11 @@ class Rewriter:
         new = rebuild(node, tuple(self._final[arg] for arg in node.args))
         if new is not node:
             return new
-        if node.op is SCAN:
+        if "body" in node.params:
             body = self._body(node.params["body"])
             if body is not node.params["body"]:
                 with errors.located(node.where):
-                    return SCAN(*node.operands, **{**node.params, "body": body})
+                    return node.op(*node.operands, **{**node.params, "body": body})
         applied = self.rules.apply(node, self.used)
         if applied is None:
             return node
@@ -203,17 +203,18 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
 
 
 def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
-    """Apply a pass to the body of every scan, each distinct body once. `change` sees to bodies inside bodies."""
+    """Apply a pass to every body, of a scan or of branches, each distinct one once. `change` sees to bodies inside
+    bodies."""
     known: dict[Graph, Graph] = {}
     done: dict[Node, Node] = {}
     for node in walk(outputs):
         new = rebuild(node, tuple(done[arg] for arg in node.args))
-        if new.op is SCAN:
+        if "body" in new.params:
             body = new.params["body"]
             if body not in known:
                 known[body] = Graph.of(body.inputs, change(list(body.outputs)))
             if known[body] is not body:
                 with errors.located(new.where):
-                    new = SCAN(*new.operands, **{**new.params, "body": known[body]})
+                    new = new.op(*new.operands, **{**new.params, "body": known[body]})
         done[node] = new
     return [done[output] for output in outputs]

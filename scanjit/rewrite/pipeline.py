@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from scanjit.ir import Node
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape
+from scanjit.rewrite.branches import rules as branch_rules
+from scanjit.rewrite.branches import share
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.scan_hoist import hoist
@@ -24,7 +26,7 @@ from scanjit.rewrite.windows import push_slices
 
 Pass = Callable[[list[Node], list[Note]], list[Node]]
 
-RULES = algebra.rules | algebra_shape.rules | algebra_linalg.rules
+RULES = branch_rules | algebra.rules | algebra_shape.rules | algebra_linalg.rules
 """The table of local algebra."""
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
@@ -45,6 +47,7 @@ def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
+    ("share", share),  # what branches need that is computed anyway; while equal nodes are still written in one way
     ("simplify", simplify),
     ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),

@@ -13,7 +13,7 @@ from scanjit.ops.linalg import CONTRACT
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop, Y
 from scanjit.rewrite.scan_hoist import VIEWS, frontier
-from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size
+from scanjit.rewrite.split import OverTime, branches, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -52,6 +52,9 @@ class _Pre:
         order = walk(loop.outputs)
         with_rows = loop.depends(rows)
         self.pre = {n for n in order if n in with_rows and n not in carried and n not in rows}
+        varying = loop.depends([*(c.inner for c in loop.carries), *rows])
+        staying = branches(order, varying)  # and what needs an op that stays, which would be done twice
+        self.pre -= loop.depends(staying)
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)
         self.views = {n for n in self.pre if n.op.name in VIEWS} | rows
@@ -61,9 +64,7 @@ class _Pre:
                 self.users.setdefault(arg, []).append(node)
         ys = {r.node for r in loop.results if isinstance(r, Y)}
         self.outputs = set(loop.outputs)
-        varying = loop.depends([*(c.inner for c in loop.carries), *rows])
         self.leaving: set[Node] = set()
-        staying: set[Node] = set()  # what needs an op that stays, which would be done twice
         for node in (n for n in order if n in self.pre):
             if any(arg in staying for arg in node.args):
                 staying.add(node)

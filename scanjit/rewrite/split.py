@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scanjit import types
-from scanjit.ir import Node, new_input, replace
+from scanjit.ir import PART, Node, new_input, replace
 from scanjit.ops.batch import batch_graph
+from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import broadcast_to
@@ -19,7 +20,7 @@ from scanjit.types import Dimension
 TINY = 4
 """Values of at most so many elements are done over time, where they fill the lanes of a vector."""
 _CHEAP = ("concatenate", "set_slice", "reshape", "iota", "size", "constant")
-_MAY_FAIL = ("gather", "scatter", "scan", "part")
+_MAY_FAIL = ("gather", "scatter", "scan", "ifelse", "part")
 
 
 def is_heavy(node: Node) -> bool:
@@ -51,6 +52,13 @@ def names(nodes: Iterable[Node]) -> str:
 def may_fail(node: Node) -> bool:
     """Whether the op can raise an error at run time."""
     return node.op.name in _MAY_FAIL or not (isinstance(node.op, Elementwise) or is_pure(node))
+
+
+def branches(order: Iterable[Node], varying: set[Node]) -> set[Node]:
+    """The branches (and their parts) among nodes whose condition varies from step to step: over all of time at once,
+    both sides would be computed, so they stay in the loop."""
+    found = {node for node in order if node.op is IFELSE and node.operands[0] in varying}
+    return found | {node for node in order if node.op is PART and node.args[0] in found}
 
 
 def is_pure(node: Node) -> bool:

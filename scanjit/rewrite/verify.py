@@ -7,7 +7,6 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.ir import Graph, Node, walk
-from scanjit.ops.scan import SCAN
 from scanjit.types import Dimension, Type
 
 
@@ -33,7 +32,7 @@ def _check(outputs: Sequence[Node], seen: set[Graph]) -> None:
             inferred = node.op.infer(*(arg.type for arg in node.operands), **node.params)
             if not _same(inferred, node.type):
                 raise errors.InternalError("a node has another type than its op infers", got=node, expected=inferred)
-            if node.op is SCAN and node.params["body"] not in seen:
+            if "body" in node.params and node.params["body"] not in seen:
                 seen.add(node.params["body"])
                 stack.append(node.params["body"].nodes())
 

@@ -14,18 +14,17 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
-from scanjit.ops.scan import Layout
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.scan import SCAN, Layout
 from scanjit.runtime import sizes
+from scanjit.runtime.watch import At, Moment, Watch, step_of
 from scanjit.types import Atom, Type
-
-Trace = Callable[[Node, Any, tuple[int, ...]], None]
-"""Called with each node, its value, and the steps of the scans around it (outermost first)."""
 
 _KEPT = 16
 """For how many combinations of sizes a graph remembers the shapes and parameters of its nodes."""
 
 
-def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], trace: Trace | None = None) -> list[np.ndarray]:
+def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], watches: Sequence[Watch] = ()) -> list[np.ndarray]:
     """The values of nodes.
 
     Parameters
@@ -33,14 +32,14 @@ def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], trace: Trace | No
     outputs : the nodes.
     env : the values of inputs; of any other nodes too, which are then not computed. Shared variables that are not in
         it have their current values.
-    trace : called after each node, for debugging.
+    watches : told of each value and each step, for debugging.
 
     Returns
     -------
     list of ndarray
         New arrays of exactly the inferred dtypes and shapes.
     """
-    return Program(outputs, env)(env, trace)
+    return Program(outputs, env)(env, watches)
 
 
 class Program:
@@ -50,13 +49,16 @@ class Program:
         self.outputs, self.given = tuple(outputs), tuple(given)
         self._plan = _Plan(self.outputs, self.given)
 
-    def __call__(self, env: Mapping[Node, Any], trace: Trace | None = None) -> list[np.ndarray]:
+    def __call__(self, env: Mapping[Node, Any], watches: Sequence[Watch] = ()) -> list[np.ndarray]:
         """The values of the outputs as new arrays."""
         arrays = [_as_array(node, env[node]) for node in self.given]
         arrays += [_as_array(node, _shared_value(node)) for node in self._plan.shared]
         atoms = sizes.bind([*self.given, *self._plan.shared], [a.shape for a in arrays])
         with np.errstate(all="ignore"):
-            values = _run(self._plan, arrays, atoms, trace, ())
+            for watch in watches:
+                for node, array in zip((*self.given, *self._plan.shared), arrays, strict=True):
+                    watch.given(node, array)
+            values = _run(self._plan, arrays, atoms, watches, ())
         return [np.array(value) for value in values]
 
 
@@ -80,26 +82,26 @@ def _shared_value(node: Node) -> Any:
 class _Step:
     """A node to compute: where its operands and its value are, and what is known of it before a run."""
 
-    __slots__ = ("atom", "body", "early", "late", "node", "operands", "slot", "symbolic", "types", "varies")
+    __slots__ = ("atom", "bodies", "early", "late", "node", "operands", "slot", "symbolic", "types", "varies")
 
     def __init__(self, node: Node, slot: int, slots: Mapping[Node, int], sized: set[Atom]) -> None:
         self.node, self.slot = node, slot
         self.operands = [slots[arg] for arg in node.operands]
         self.types: tuple[Type, ...] = node.type if isinstance(node.type, tuple) else (node.type,)
-        self.body: _Plan | None = _plan_of(node.params["body"]) if isinstance(node.params.get("body"), Graph) else None
+        self.bodies = _plans_of(node)
         self.atom = node.dim_atom if node.dim_atom in sized else None
         checks = _verified_conditions(node)
         self.late = [check for check in checks if any(atom.kind == "value" for atom in check.atoms())]
         self.early = [check for check in checks if not any(atom.kind == "value" for atom in check.atoms())]
-        found = set(ir._atoms_of(node)) if self.body is None else _own_atoms(node)
+        found = _own_atoms(node) if self.bodies else set(ir._atoms_of(node))
         self.symbolic = bool(found)
         self.varies = any(atom.kind == "value" for atom in found)
 
 
 def _own_atoms(node: Node) -> set[Atom]:
-    """The atoms in a scan's type and parameters, without those in its body, which belong to the body's steps."""
+    """The atoms in the type and the parameters of an op with a body, without those in the body: they belong to that."""
     found = {atom for type_ in node.type for dim in type_.shape for atom in types.atoms(dim)}
-    return found | set(types.atoms(node.params["length"]))
+    return found | set(types.atoms(node.params.get("length", 0)))
 
 
 def _verified_conditions(node: Node) -> list[sizes.Check]:
@@ -159,14 +161,20 @@ class _Ready:
         self.known = None if step.varies else _numbers(step, atoms)
 
 
-_plans: weakref.WeakKeyDictionary[Graph, _Plan] = weakref.WeakKeyDictionary()
+_plans: weakref.WeakKeyDictionary[Graph, dict[Any, tuple[_Plan, ...]]] = weakref.WeakKeyDictionary()
 
 
-def _plan_of(graph: Graph) -> _Plan:
-    plan = _plans.get(graph)
-    if plan is None:
-        plan = _plans[graph] = _Plan(graph.outputs, graph.inputs)
-    return plan
+def _plans_of(node: Node) -> tuple[_Plan, ...]:
+    """The plans of what runs inside a node: of a step, or of two branches; none for most ops."""
+    graph = node.params.get("body")
+    if not isinstance(graph, Graph):
+        return ()
+    known = _plans.setdefault(graph, {})
+    if node.op not in known:
+        outputs, half = graph.outputs, len(graph.outputs) // 2
+        chosen = [outputs[:half], outputs[half:]] if node.op is IFELSE else [outputs]
+        known[node.op] = tuple(_Plan(nodes, graph.inputs) for nodes in chosen)
+    return known[node.op]
 
 
 def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> tuple[dict[str, Any], tuple[tuple[int, ...], ...]]:
@@ -189,7 +197,7 @@ def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:
 
 
 def _run(
-    plan: _Plan, given: Sequence[np.ndarray], atoms: Mapping[Atom, int], trace: Trace | None, at: tuple[int, ...]
+    plan: _Plan, given: Sequence[np.ndarray], atoms: Mapping[Atom, int], watches: Sequence[Watch], at: At
 ) -> list[np.ndarray]:
     """The outputs of a graph for the values of its leaves."""
     atoms = dict(atoms)
@@ -204,15 +212,19 @@ def _run(
         sizes.check(step.late, atoms)
         params, shapes = ready.known or _numbers(step, atoms)
         operands = [values[i] for i in step.operands]
-        if step.body is not None:
-            result: Any = _scan(step, operands, params, shapes, atoms, trace, at)
+        if step.node.op is SCAN:
+            result: Any = _scan(step, operands, params, shapes, atoms, watches, at)
+        elif step.node.op is IFELSE:
+            chosen = step.bodies[0 if operands[0] else 1]
+            inside = (*at, Moment(step.node, 0, 0))
+            result = tuple(_run(chosen, operands[1:], _outside(atoms), watches, inside))
         else:
             result = _apply(step.node, operands, params)
         values[step.slot] = result = _checked(step, result, shapes)
         if step.atom is not None:
             atoms[step.atom] = int(result)
-        if trace is not None:
-            trace(step.node, result, at)
+        for watch in watches:
+            watch.computed(step.node, operands, result, at)
     return [values[i] for i in plan.outputs]
 
 
@@ -261,17 +273,22 @@ def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any
     return arrays if several else arrays[0]
 
 
+def _outside(atoms: Mapping[Atom, int]) -> dict[Atom, int]:
+    """The sizes that mean the same inside a body."""
+    return {atom: size for atom, size in atoms.items() if atom.kind == "size"}
+
+
 def _scan(
     step: _Step,
     operands: Sequence[np.ndarray],
     params: Mapping[str, Any],
     shapes: Sequence[tuple[int, ...]],
     atoms: Mapping[Atom, int],
-    trace: Trace | None,
-    at: tuple[int, ...],
+    watches: Sequence[Watch],
+    at: At,
 ) -> tuple[Any, ...]:
     """A loop, step by step. Rows of steps that do not run stay zero."""
-    assert step.body is not None
+    (body,) = step.bodies
     length = params["length"]
     if length < 0:
         raise errors.ScanError("a scan cannot run a negative number of steps", got=length, where=step.node.where)
@@ -281,11 +298,14 @@ def _scan(
     stacks = [
         np.zeros(shape, type_.dtype) for shape, type_ in zip(shapes[start:end], step.types[start:end], strict=True)
     ]
-    outer = {atom: size for atom, size in atoms.items() if atom.kind == "size"}
+    outer = _outside(atoms)
     count = 0
     for row in reversed(range(length)) if params["reverse"] else range(length):
         given = [*carries, *(np.asarray(x[row]) for x in xs), *consts]
-        results = _run(step.body, given, outer, trace, (*at, row))
+        inside = (*at, Moment(step.node, count, row))
+        results = _run(body, given, outer, watches, inside)
+        for watch in watches:
+            watch.stepped(step_of(step.node, given, results, inside))
         carries, ys, stop = layout.split_results(results)
         for stack, y in zip(stacks, ys, strict=True):
             stack[row] = y

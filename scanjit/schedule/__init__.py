@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit.ir import Node
-from scanjit.schedule import assemble, scan
+from scanjit.schedule import assemble, branch, scan
 from scanjit.schedule.program import Buffer, Machine, Program, Ref
 from scanjit.schedule.region import Context, Region
 from scanjit.schedule.statements import statements
@@ -15,6 +15,7 @@ __all__ = ["Machine", "Program", "schedule"]
 
 HANDLERS = {
     "scan": scan.schedule_scan,
+    "ifelse": branch.schedule_branch,
     "concatenate": assemble.concatenate,
     "reshape": assemble.reshape,
     "set_slice": assemble.set_slice,

@@ -68,7 +68,7 @@ def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dic
 def can_be_cut(group: Group) -> bool:
     """Whether a group is a scan that can be run a stretch of steps at a time."""
     scan = group.members[0]
-    if not isinstance(scan, Block):
+    if not isinstance(scan, Block) or scan.scan is None:
         return False
     return not scan.plan.layout.until and scan.plan.node.params["unroll"] is not True
 

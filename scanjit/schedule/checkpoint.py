@@ -86,7 +86,7 @@ def _block(group: Group) -> Block:
 def _wanted(group: Group) -> int | str | None:
     """The checkpoints that a scan asks for, if any."""
     block = group.members[0]
-    if not isinstance(block, Block):
+    if not isinstance(block, Block) or block.scan is None:
         return None
     checkpoint = block.plan.node.params["checkpoint"]
     return None if checkpoint == "all" else checkpoint

@@ -59,8 +59,8 @@ def lifetimes(program: Program) -> list[Lifetime]:
 
 
 def _kept(loop: TimeLoop) -> set[Buffer]:
-    """What a loop over time hands from step to step."""
-    flags = {ref.buffer for ref in (loop.stop, loop.count) if ref is not None}
+    """What a loop over time hands from step to step, or needs to begin."""
+    flags = {ref.buffer for ref in (loop.stop, loop.count, loop.when) if ref is not None}
     return flags | set(loop.persistent)
 
 

@@ -72,6 +72,5 @@ def _buffers(body: Iterable[Statement]) -> dict[Buffer, None]:
     for statement in body:
         if isinstance(statement, TimeLoop | Blocks):
             found |= _buffers(statement.body)
-        else:
-            found |= dict.fromkeys(buffer for buffer, _, _ in statement_refs(statement))
+        found |= dict.fromkeys(buffer for buffer, _, _ in statement_refs(statement))
     return found

@@ -310,8 +310,8 @@ class Pack:
 
 @dataclass(eq=False)
 class TimeLoop:
-    """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
-    last to the first if `reverse`).
+    """Run `body` `length` times, or with `when` (an int64 in memory) not at all where that is 0. `step` counts from
+    `start`; `row` is the row read and written (of `total`; from the last to the first if `reverse`).
 
     With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
     steps that ran, which `ran` stands for from then on.
@@ -326,6 +326,7 @@ class TimeLoop:
     reverse: bool = False
     stop: Ref | None = None
     count: Ref | None = None
+    when: Ref | None = None
     ran: Dimension = 0
     unroll: int = 1
     label: str = ""
@@ -369,7 +370,8 @@ class Program:
 
 
 def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
-    """(buffer, offset, whether written) of every access of a statement that is not a loop."""
+    """(buffer, offset, whether written) of every access of a statement; of a loop, only what decides whether it runs:
+    what is in a loop has accesses of its own."""
     if isinstance(statement, Nest):
         for access, written in statement.accesses():
             yield access.buffer, access.offset, written
@@ -377,3 +379,5 @@ def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bo
         for ref in statement.sources:
             yield ref.buffer, ref.offset, False
         yield statement.target, 0, True
+    elif isinstance(statement, TimeLoop) and statement.when is not None:
+        yield statement.when.buffer, statement.when.offset, False

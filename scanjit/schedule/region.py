@@ -52,13 +52,20 @@ class Task:
 
 @dataclass(eq=False)
 class Block:
-    """A scan: a nest with time inside, or statements of which the last is its loop."""
+    """A scan: a nest with time inside, or statements of which the last is its loop. Or (without a plan) an ifelse:
+    statements, of which the last two are its branches."""
 
     statements: list[Statement]
     needs: dict[Task | Block, bool]
-    plan: Plan
+    scan: Plan | None
     nest: Nest | None
     label: str
+
+    @property
+    def plan(self) -> Plan:
+        """Of a scan."""
+        assert self.scan is not None
+        return self.scan
 
 
 Item = Task | Block

@@ -97,9 +97,9 @@ class Plan:
 def schedule_scan(region: Region, node: Node) -> None:
     """Schedule a scan in a region; its parts get their places."""
     layout = Layout.of(node)
-    body = _body(node)
+    body = open_body(node)
     for other in ir.walk(body.outputs):
-        _no_ragged_step(other)
+        no_ragged_step(other)
     plan = _plan(region, node, layout, body)
     inits, xs, consts = layout.split(node.operands)
     first = len(region.items)
@@ -141,8 +141,9 @@ def _cleared(region: Region, plan: Plan) -> dict[Buffer, Item]:
     return made
 
 
-def _body(node: Node) -> Body:
-    """The step, with the sizes that depend on values of its constants expressed by sizes outside."""
+def open_body(node: Node) -> Body:
+    """The body of a scan or an ifelse, with the sizes that depend on values of its constants expressed by sizes
+    outside."""
     graph: ir.Graph = node.params["body"]
     if not node.params["sizes"]:
         return Body(list(graph.inputs), list(graph.outputs))
@@ -158,7 +159,8 @@ def _name(node: Node) -> str:
     return f"scan {node.params['name'] or ''} at {node.where}".replace("scan  at", "scan at")
 
 
-def _no_ragged_step(node: Node) -> None:
+def no_ragged_step(node: Node) -> None:
+    """An error if the size of a node depends on a value that is computed in the body."""
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
     for kind in kinds:
         for dim in kind.shape:
@@ -233,7 +235,7 @@ def _place_parts(region: Region, plan: Plan, block: Block, loop: TimeLoop | None
 def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> TimeLoop:
     layout, params = plan.layout, plan.node.params
     carries, rows, _ = layout.split(plan.body.inputs)
-    # A constant that is also a size is, in the step, the node that it was outside (see `_body`).
+    # A constant that is also a size is, in the step, the node that it was outside (see `open_body`).
     known = {
         node: ref for node, ref in region.places.items() if node.dim_atom is not None and node not in region.makers
     }

@@ -87,7 +87,7 @@ def _want_parts(region: Region, order: Sequence[Node]) -> None:
 def _read_from_memory(node: Node) -> Sequence[Node]:
     """The operands of an op that reads arrays, not values."""
     name = node.op.name
-    if name in ("contract", "contract_where", "scan"):
+    if name in ("contract", "contract_where", "scan", "ifelse"):
         return node.operands
     if name in ("gather", "reshape"):
         return node.operands[:1]

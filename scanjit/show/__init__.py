@@ -2,9 +2,9 @@
 
 from scanjit.ir import Node
 from scanjit.show.drawing import document, svg
-from scanjit.show.formula import pprint
+from scanjit.show.formula import formula_inside, pprint
 from scanjit.show.listing import dprint
 
 setattr(Node, "_repr_svg_", svg)  # noqa: B010 - to a type checker, a node has no such attribute
 
-__all__ = ["document", "dprint", "pprint", "svg"]
+__all__ = ["document", "dprint", "formula_inside", "pprint", "svg"]

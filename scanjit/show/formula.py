@@ -61,6 +61,16 @@ def pprint(x: Any) -> str:
     return _Formula(_Names()).text(roots[0])[0]
 
 
+def formula_inside(node: Node, owners: Sequence[Node]) -> str:
+    """The formula of a node inside the graphs of other nodes, the outermost first, as `pprint` writes it there."""
+    formula = _Formula(_Names())
+    for owner in owners:
+        for operand in owner.operands:
+            formula.text(operand)
+        formula = _inside_branch(formula, owner) if owner.op.name == "ifelse" else _inside_scan(formula, owner)[0]
+    return formula.text(node)[0]
+
+
 class _Names:
     """Names of leaves: their own, or numbered ones for those without."""
 
@@ -266,20 +276,50 @@ def _is_matmul(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ..
     return left[-1] == summed and summed not in out and out == rows + columns and aligned
 
 
-def _scan(formula: _Formula, node: Node) -> Text:
-    """`scan{t < steps: carry <- new from initial; y <- output}`: rows are `xs[t]`, constants are written out."""
+def _inside_branch(formula: _Formula, node: Node) -> _Formula:
+    """What writes formulas of the branches of an ifelse: its operands are written out."""
+    inputs = zip(node.params["body"].inputs, node.operands[1:], strict=True)
+    return _Formula(formula.names, {inner: formula.known[outer] for inner, outer in inputs}, formula.depth)
+
+
+def _ifelse(formula: _Formula, node: Node) -> Text:
+    """`ifelse(condition, a, b)`; several results as tuples."""
+    inside, outputs = _inside_branch(formula, node), node.params["body"].outputs
+    texts, half = [inside.text(output)[0] for output in outputs], len(outputs) // 2
+    branches = [", ".join(texts[:half]), ", ".join(texts[half:])]
+    branches = [f"({branch})" if half > 1 else branch for branch in branches]
+    return f"ifelse({formula.known[node.operands[0]][0]}, {', '.join(branches)})", _ATOM
+
+
+def _part(formula: _Formula, node: Node) -> Text:
+    whole = node.args[0]
+    if whole.op.name == "ifelse" and len(whole.type) == 1:
+        return formula.known[whole]
+    return f"{formula.known[whole][0]}[{node.params['index']}]", _ATOM
+
+
+def _inside_scan(formula: _Formula, node: Node) -> tuple[_Formula, str]:
+    """What writes formulas of the step of a scan, and the name of its counter: rows are `xs[t]`, constants are written
+    out."""
     p, names = node.params, formula.names
-    body, carries = p["body"], p["carries"]
     index = names.new("tsruvw"[formula.depth] if formula.depth < 6 else "t")
     bound: dict[Node, Text] = {}
-    for i, (inner, outer) in enumerate(zip(body.inputs, node.operands, strict=True)):
-        if i < carries:
+    for i, (inner, outer) in enumerate(zip(p["body"].inputs, node.operands, strict=True)):
+        if i < p["carries"]:
             bound[inner] = names.new("h"), _ATOM
-        elif i < carries + p["sequences"]:
+        elif i < p["carries"] + p["sequences"]:
             bound[inner] = f"{formula.primary(outer)}[{index}]", _ATOM
         else:
             bound[inner] = formula.known[outer]
-    inside = _Formula(names, bound, formula.depth + 1)
+    return _Formula(names, bound, formula.depth + 1), index
+
+
+def _scan(formula: _Formula, node: Node) -> Text:
+    """`scan{t < steps: carry <- new from initial; y <- output}`."""
+    p = node.params
+    body, carries = p["body"], p["carries"]
+    inside, index = _inside_scan(formula, node)
+    bound = inside.known
     own = [bound[inner][0] for inner in body.inputs[:carries]]
     new = [inside.text(output)[0] for output in body.outputs[:carries]]
     lines = [f"{own[i]} <- {new[i]} from {formula.known[node.operands[i]][0]}" for i in range(carries)]
@@ -298,7 +338,7 @@ _WRITERS: dict[str, Callable[[_Formula, Node], Text]] = {
     "bound": lambda formula, node: (f"bound{node.params['index']}", _ATOM),
     "constant": _constant,
     "size": lambda formula, node: _dim(node.params["dim"]),
-    "part": lambda formula, node: (f"{formula.known[node.args[0]][0]}[{node.params['index']}]", _ATOM),
+    "part": _part,
     "cast": lambda formula, node: (f"{node.dtype}({formula.known[node.operands[0]][0]})", _ATOM),
     "iota": lambda formula, node: (f"arange({node.params['length']})", _ATOM),
     "slice": _slice,
@@ -309,5 +349,6 @@ _WRITERS: dict[str, Callable[[_Formula, Node], Text]] = {
     "reshape": _reshape,
     "concatenate": _concatenate,
     "contract": _contract,
+    "ifelse": _ifelse,
     "scan": _scan,
 }

@@ -111,6 +111,8 @@ _USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "ch
 def _matters(node: Node, key: str) -> bool:
     """Whether a parameter is worth showing: graphs are shown apart, and of scans only what is unusual."""
     value = node.params[key]
+    if node.op.name == "ifelse" and value == ():
+        return False
     if node.op.name == "scan" and (key in ("carries", "sequences") or value is _USUAL.get(key, node) or value == ()):
         return False
     return value is not None and not isinstance(value, Graph)
@@ -127,6 +129,9 @@ def _roles(owner: Node, graph: Graph) -> list[str]:
 
 def _results(owner: Node, graph: Graph, ids: dict[Node, str]) -> str:
     found = [ids[node] for node in graph.outputs]
+    if owner.op.name == "ifelse":
+        half = len(found) // 2
+        return f"then {', '.join(found[:half])}; else {', '.join(found[half:])}"
     if owner.op.name != "scan":
         return "return " + ", ".join(found)
     carries, stop = owner.params["carries"], owner.params["until"]

@@ -18,8 +18,8 @@ from scanjit.ops import Elementwise, Reduction
 from scanjit.runtime.reference import Program, evaluate
 from tests.ops.support import differences, inputs, same
 
-STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "via"}
-"""Ops whose tests are elsewhere: leaves, and loops."""
+STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via"}
+"""Ops whose tests are elsewhere: leaves, loops, and branches."""
 
 SAMPLED = [op for op in OPS.values() if op.samples is not None]
 SMOOTH = [op for op in SAMPLED if op.vjp is not None and "float64" in op.dtypes and op.name != "clip_gradient"]

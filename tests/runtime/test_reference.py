@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scanjit import errors, ir, types
+from scanjit.ir import Node
 from scanjit.ops.linalg import contract
 from scanjit.ops.shape import IOTA, RESHAPE, broadcast_to, full, window
 from scanjit.runtime import sizes
 from scanjit.runtime.reference import Program, evaluate
+from scanjit.runtime.watch import At, Watch
 from tests.autodiff.helpers import loop, total, value, values, var
 
 X = np.array([1.0, -2.0, 3.0, 0.5])
@@ -209,8 +213,13 @@ def test_a_program_runs_again_with_other_sizes() -> None:
 def test_the_trace_sees_every_value_and_step() -> None:
     x = var("x", "T")
     (last,) = loop(lambda c, r, k: ([c[0] + r[0]], []), [ir.constant(0.0)], [x])
-    seen = []
-    evaluate([last], {x: [1.0, 2.0]}, lambda node, result, at: seen.append((node.op.name, at)))
+    seen: list[tuple[str, tuple[int, ...]]] = []
+
+    class Trace(Watch):
+        def computed(self, node: Node, operands: Sequence[Any], value: Any, at: At) -> None:
+            seen.append((node.op.name, tuple(moment.number for moment in at)))
+
+    evaluate([last], {x: [1.0, 2.0]}, [Trace()])
     assert [entry for entry in seen if entry[0] == "add"] == [("add", (0,)), ("add", (1,))]
     assert ("scan", ()) in seen
 

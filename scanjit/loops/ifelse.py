@@ -1,0 +1,129 @@
+"""`ifelse`: one of two expressions, and only that is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit.errors import ArgumentError, DtypeError, ShapeError
+from scanjit.ir import Node, as_node, constant, walk
+from scanjit.loops import frames
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_number, is_symbol
+from scanjit.ops.branch import captured
+from scanjit.ops.shape import broadcast_to
+from scanjit.types import Dimension
+
+
+def ifelse(cond: Any, a: Any, b: Any) -> Any:
+    """`a` where a condition holds, else `b`; what only the other one needs is not computed.
+
+    Parameters
+    ----------
+    cond : bool scalar
+        For a condition with axes there is `where`, which computes both.
+    a, b : tensor, structure of tensors, or callable
+        A callable is called without arguments, now, and returns one of the former. Both have the same structure, dtypes
+        and shapes; a Python number stands for a tensor that is filled with it.
+
+    Returns
+    -------
+    Node, or the structure of `a`
+
+    Raises
+    ------
+    ArgumentError, DtypeError, ShapeError
+        If `cond` is no bool scalar, or the branches differ in structure, dtype or shape.
+
+    Notes
+    -----
+    What `a` or `b` depends on is computed in the branch, unless it is needed outside of it too; so an index out of
+    bounds, or an `assert_` that fails, is no error in the branch that is not taken (sizes that disagree are). Within
+    the step of a loop, what was made before the loop is computed before it. The gradient is a branch again. `vmap` over
+    `cond` gives `where`, which computes both.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x, i = sj.tensor(("n",), name="x"), sj.scalar("i", dtype="int64")
+    >>> y = sj.ifelse(i < x.shape[0], x[i], x.sum())  # `where` would index out of bounds
+    >>> sj.pprint(sj.ifelse(i > 0, sj.exp(x), -x))
+    'ifelse(i > 0, exp(x), -x)'
+    >>> f = sj.function([x, i], y, mode="reference")
+    >>> f([1.0, 2.0], 1), f([1.0, 2.0], 7)
+    (array(2.), array(3.))
+    """
+    condition = _condition(cond)
+    (then, tree), (other, other_tree) = (_branch(value) for value in (a, b))
+    try:
+        other = tree.leaves_of(other_tree.unflatten(other))
+    except Mismatch as error:
+        raise ArgumentError(
+            f"the branches of ifelse have different structures: b{error.path}", got=error.got, expected=error.expected
+        ) from None
+    pairs = [_alike(x, y, path) for x, y, path in zip(then, other, tree.paths(), strict=True)]
+    halves = [x for x, _ in pairs], [y for _, y in pairs]
+    return tree.unflatten(captured(condition, *halves, at=_made_before([*halves[0], *halves[1]])))
+
+
+def _condition(value: Any) -> Node:
+    node = constant(value) if isinstance(value, bool | np.bool_) else value
+    node = as_node(node) if is_symbol(node) else node
+    if not isinstance(node, Node) or node.ndim or node.dtype != np.bool_:
+        raise ArgumentError(
+            "the condition of ifelse must be a bool scalar",
+            got=describe(value),
+            expected="bool()",
+            fix="compare (x.sum() > 0), and reduce what has axes: .all() or .any(); elementwise, use sj.where",
+        )
+    return node
+
+
+def _branch(value: Any) -> tuple[list[Any], Tree]:
+    """The leaves of a branch: nodes and Python numbers."""
+    leaves, tree = flatten(value() if callable(value) and not is_symbol(value) else value)
+    return [leaf if is_number(leaf) else as_node(leaf) for leaf in leaves], tree
+
+
+def _alike(x: Any, y: Any, path: str) -> tuple[Node, Node]:
+    """Two leaves as nodes of one type."""
+    if is_number(x) and is_number(y):
+        dtype = np.result_type(type(x), type(y))
+        return constant(x, dtype), constant(y, dtype)
+    if is_number(x):
+        return _filled(x, y), y
+    if is_number(y):
+        return x, _filled(y, x)
+    if x.dtype != y.dtype:
+        raise DtypeError(
+            f"the branches of ifelse have different dtypes{f': {path}' if path else ''}",
+            got=f"{x!r} and {y!r}",
+            fix=f"cast one of them, as b.astype({str(x.dtype)!r})",
+        )
+    if x.ndim != y.ndim or any(map(_differ, x.type.shape, y.type.shape)):
+        raise ShapeError(
+            f"the branches of ifelse have different shapes{f': {path}' if path else ''}",
+            got=f"{x!r} and {y!r}",
+            fix="bring them to one shape, as with sj.broadcast_to",
+        )
+    return x, y
+
+
+def _differ(a: Dimension, b: Dimension) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def _filled(number: Any, like: Node) -> Node:
+    """A tensor of a number that a node's dtype can hold."""
+    if not np.can_cast(np.result_type(type(number)), like.dtype, "same_kind"):
+        raise DtypeError(
+            "the branches of ifelse have different dtypes", got=f"{number!r} and {like!r}", fix="cast one of them"
+        )
+    return broadcast_to(constant(number, like.dtype), like.type.shape)
+
+
+def _made_before(outputs: Sequence[Node]) -> set[Node]:
+    """The nodes that were made before the step that is being traced."""
+    steps = [frame for frame in frames.active() if frame.name == "step"]
+    return {node for node in walk(outputs) if node.serial < steps[-1].start} if steps else set()

@@ -1,0 +1,204 @@
+"""`ifelse`: one of two graphs is run, the other one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.chain import is_float, pullback, pushforward
+from scanjit.ops.scan import size_operands
+from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
+from scanjit.types import Dimension, Type
+
+
+def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int, Dimension], ...]) -> Any:
+    if condition.dtype != np.bool_ or condition.ndim or len(body.inputs) != len(operands) or len(body.outputs) % 2:
+        raise errors.InternalError("ifelse takes a bool scalar, and a graph of its operands with two equal halves")
+    outside = {atom: dim for i, dim in sizes if (atom := body.inputs[i].dim_atom) is not None}
+    inner, outputs = (
+        [ir.map_dims(node.type, lambda dim: types.substitute(dim, outside)) for node in nodes]
+        for nodes in (body.inputs, body.outputs)
+    )
+    half = len(outputs) // 2
+    for pairs, what in (
+        (zip(operands, inner, strict=True), "an operand of ifelse and the input of its graph"),
+        (zip(outputs[:half], outputs[half:], strict=True), "the results of the branches of ifelse"),
+    ):
+        for a, b in pairs:
+            if a.dtype != b.dtype or a.ndim != b.ndim:
+                raise errors.InternalError(f"{what} must have one type", got=f"{a} and {b}")
+            for left, right in zip(a.shape, b.shape, strict=True):
+                types.equate(left, right, what)
+    return tuple(outputs[:half])
+
+
+def _reference(*operands: np.ndarray, **params: Any) -> Any:
+    raise errors.InternalError("the reference interpreter runs branches itself: a body is not a function of arrays")
+
+
+class Branch(Op):
+    """The class of `IFELSE`."""
+
+    kind: ClassVar[str] = "branch"
+
+    def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
+        """What `vjp` gives, but only for the operands that are needed: a branch whose halves are the pullbacks of both
+        branches."""
+        inputs, then, other = opened(node)
+        seeds = {i: ir.new_input(out.type) for i, out in enumerate(then) if g[i] is not None}
+        wanted = [i for i, need in enumerate(needed[1:]) if need and is_float(inputs[i])]
+        found = [
+            pullback([half[i] for i in seeds], list(seeds.values()), [inputs[i] for i in wanted])
+            for half in (then, other)
+        ]
+        given = [(seed, cotangent) for i, seed in seeds.items() if (cotangent := g[i]) is not None]
+        results = _derived(node, inputs, given, [inputs[i] for i in wanted], found)
+        cotangents = dict(zip(wanted, results, strict=True))
+        return [None, *(cotangents.get(i) for i in range(len(inputs)))]
+
+
+def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
+    return tuple(IFELSE.selective_vjp(y[0].args[0], g, [is_float(operand) for operand in operands]))
+
+
+def _jvp(tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
+    node = y[0].args[0]
+    inputs, then, other = opened(node)
+    pairs = [(inputs[i], t) for i, t in enumerate(tangents[1:]) if t is not None]
+    seeds = {inner: ir.new_input(inner.type) for inner, _ in pairs}
+    given = [(seeds[inner], tangent) for inner, tangent in pairs]
+    return tuple(_derived(node, inputs, given, then, [pushforward(half, seeds) for half in (then, other)]))
+
+
+def _derived(
+    node: Node,
+    inputs: Sequence[Node],
+    given: Sequence[tuple[Node, Node]],
+    like: Sequence[Node],
+    halves: Sequence[Sequence[Node | None]],
+) -> list[Node | None]:
+    """A branch on the same condition of derivatives (None where zero) that have the types of `like`. They may use the
+    inputs, and what is `given`: symbols, and what they stand for."""
+    kept = [i for i in range(len(like)) if any(half[i] is not None for half in halves)]
+    then, other = ([_or_zeros(half[i], like[i]) for i in kept] for half in halves)
+    pairs = [*zip(inputs, node.operands[1:], strict=True), *given]
+    results = dict(zip(kept, branch(node.operands[0], then, other, pairs), strict=True))
+    return [results.get(i) for i in range(len(like))]
+
+
+def _or_zeros(derivative: Node | None, node: Node) -> Node:
+    return zeros_like(node) if derivative is None else derivative
+
+
+def _batch(
+    args: Sequence[Node],
+    batched: Sequence[bool],
+    size: Dimension,
+    *,
+    body: Graph,
+    sizes: tuple[tuple[int, Dimension], ...],
+) -> Any:
+    if any(batched[i + 1] for i, _ in sizes):
+        raise errors.NotSupportedError("the sizes inside a branch cannot differ between the examples of a batch")
+    symbols, outputs = body.opened()
+    inner = [
+        ir.new_input(arg.type) if flag else symbol
+        for symbol, arg, flag in zip(symbols, args[1:], batched[1:], strict=True)
+    ]
+    wide = {symbol: new for symbol, new in zip(symbols, inner, strict=True) if new is not symbol}
+    half = len(outputs) // 2
+    found = batch_graph(outputs, wide, size)
+    flags = [batched[0] or a or b for (_, a), (_, b) in zip(found[:half], found[half:], strict=True)]
+    full = [
+        node if has or not flag else broadcast_to(node, (size, *node.type.shape))
+        for (node, has), flag in zip(found, flags * 2, strict=True)
+    ]
+    if not batched[0]:
+        pairs = list(zip(inner, args[1:], strict=True))
+        return branch(args[0], full[:half], full[half:], pairs), tuple(flags)
+    known = replace(full, dict(zip(inner, args[1:], strict=True)))
+    return tuple(_where(args[0], a, b) for a, b in zip(known[:half], known[half:], strict=True)), tuple(flags)
+
+
+def _where(condition: Node, a: Node, b: Node) -> Node:
+    return ir.apply("where", DIMSHUFFLE(condition, order=(0, *[None] * (a.ndim - 1))), a, b)
+
+
+IFELSE = Branch(
+    "ifelse",
+    infer=_infer,
+    reference=_reference,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=_batch,
+    doc="where a condition holds, the first half of the outputs of a graph; else the second half, and only that is run",
+)
+"""The first operand is the condition, the others are what the graph `body` is a function of. `sizes`: as for a scan,
+with positions among the inputs of the graph."""
+
+
+def opened(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
+    """The inputs of the graph of an ifelse, and the outputs of both branches, to build from."""
+    inputs, outputs = node.params["body"].opened()
+    half = len(outputs) // 2
+    return inputs, outputs[:half], outputs[half:]
+
+
+def branch(
+    condition: Node, then: Sequence[Node], other: Sequence[Node], pairs: Sequence[tuple[Node, Node]]
+) -> tuple[Node, ...]:
+    """The results of an ifelse. `pairs`: symbols in the branches, and what they stand for; those that are not used are
+    left out, and what else the branches use becomes an operand."""
+    outputs = [*then, *other]
+    if not outputs:
+        return ()
+    used = set(walk(outputs))
+    pairs = [pair for pair in pairs if pair[0] in used]
+    inner = [symbol for symbol, _ in pairs]
+    captured = ir.free_variables(outputs, inner)
+    body = Graph.of([*inner, *captured], outputs)
+    operands = [condition, *(outer for _, outer in pairs), *captured]
+    return parts(IFELSE(*operands, body=body, sizes=size_operands(body, operands[1:], 0)))
+
+
+def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:
+    """The results of an ifelse whose branches hold all that they depend on, down to the leaves or the nodes `at`."""
+    outputs = [*then, *other]
+    outer = [node for node in walk(outputs, at) if node in at or node.op in LEAVES]
+    pairs = [(node, node) for node in outer if not isinstance(node.type, tuple)]
+    half = len(then)
+    return list(branch(condition, outputs[:half], outputs[half:], pairs))
+
+
+def cut(outputs: Sequence[Node], at: Collection[Node]) -> dict[Node, Node]:
+    """What the results of branches become so that the nodes `at` are not computed inside of them, but are operands."""
+    first = sorted(at, key=lambda node: node.serial)  # what branches hide of them becomes visible to later ones
+    return _cut(walk([*first, *outputs]), at, ())
+
+
+def _cut(order: Sequence[Node], at: Collection[Node], skipped: Collection[Node]) -> dict[Node, Node]:
+    mapping: dict[Node, Node] = {}
+    for node in order:
+        if node.op is IFELSE and node not in skipped:
+            inside = node.params["body"](*node.operands[1:])
+            inner = _cut(walk(inside, at), at, at)
+            inside = replace(inside, inner) if inner else inside
+            met = set(walk(inside, at)).intersection(at)
+            if inner or not met <= set(node.operands):
+                half = len(inside) // 2
+                new = captured(node.operands[0], inside[:half], inside[half:], {*at, *node.operands[1:]})
+                mapping |= {PART(node, index=i): result for i, result in enumerate(new)}
+    return _closed(mapping)
+
+
+def _closed(mapping: Mapping[Node, Node]) -> dict[Node, Node]:
+    """Replacements that were made in other replacements too: those of branches that later ones depend on."""
+    done: dict[Node, Node] = {}
+    for old, new in mapping.items():
+        done[old] = replace([new], done)[0] if done else new
+    return done

@@ -1,0 +1,31 @@
+"""Branches: what is computed anyway is not computed again inside of them, and a condition that is known is none."""
+
+from __future__ import annotations
+
+from scanjit.ir import LEAVES, Node, constant_value, replace, walk
+from scanjit.ops.branch import IFELSE, cut
+from scanjit.rewrite.engine import Note, Rules, in_bodies
+
+rules = Rules()
+
+
+@rules.rule("part")
+def known_branch(node: Node) -> Node | None:
+    """ifelse(True, a, b) -> a;  ifelse(False, a, b) -> b"""
+    (whole,) = node.operands
+    value = constant_value(whole.operands[0]) if whole.op is IFELSE else None
+    if value is None:
+        return None
+    outputs = whole.params["body"](*whole.operands[1:])
+    return outputs[node.params["index"] + (0 if value else len(outputs) // 2)]
+
+
+def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass: a branch holds all that it depends on; what is needed outside of it too becomes an operand."""
+    closed: set[Node] = set()
+    order = walk(outputs)
+    for node in order:  # what is made of constants and sizes belongs to every graph that uses it
+        if node.op not in LEAVES and all(arg in closed for arg in node.args):
+            closed.add(node)
+    outputs = replace(outputs, cut(outputs, set(order) - closed))
+    return in_bodies(outputs, lambda inner: share(inner, notes))

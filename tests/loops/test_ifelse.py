@@ -1,0 +1,204 @@
+"""`ifelse`: the branch that is not taken is not run, in compiled code neither; gradients, batches, loops, errors."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+HERE = __file__
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(params=["reference", "emulate"])
+def mode(request):
+    return request.param
+
+
+def modes_agree(inputs, outputs, *calls, modes=("emulate",)):
+    """Compiled functions give what the reference interpreter gives; which is returned for each call."""
+    oracle = sj.function(inputs, outputs, mode="reference")
+    wanted = [oracle(*args) for args in calls]
+    for mode in modes:
+        f = sj.function(inputs, outputs, mode=mode)
+        for args, expected in zip(calls, wanted, strict=True):
+            for a, b in zip(f(*args), expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+    return wanted
+
+
+def test_what_is_not_taken_does_not_run_and_may_not_even_be_possible():
+    x, i = sj.vector("x"), sj.scalar("i", dtype="int64")
+    y = sj.ifelse(i < x.shape[0], x[i] * 2, -1.0)
+    calls = [([1.0, 2.0], 1), ([1.0, 2.0], 7)]
+    wanted = modes_agree([x, i], [y, sj.grad(y, x)], *calls, modes=("emulate", "numba"))
+    assert wanted[0][0] == 4 and wanted[0][1].tolist() == [0, 2] and wanted[1][0] == -1 and not wanted[1][1].any()
+    both = sj.where(i < x.shape[0], x[i] * 2, -1.0)
+    with pytest.raises(sj.OutOfBoundsError):
+        sj.function([x, i], both, mode="emulate")([1.0, 2.0], 7)
+
+
+def test_within_a_step_only_the_rows_that_are_wanted_are_computed():
+    xs, at, table = sj.vector("xs"), sj.vector("at", dtype="int64"), sj.vector("table")
+
+    def step(x, i, h):
+        return sj.ifelse(x > 0, lambda: h + table[i] * x, lambda: h)
+
+    hs = sj.scan(step, [xs, at], sj.constant(1.0))
+    outputs = [hs, *sj.grad(hs.sum(), [xs, table])]
+    given = np.array([1.0, -1, 2, -3]), np.array([1, 99, 0, -77]), np.array([10.0, 20.0])
+    (got,) = modes_agree([xs, at, table], outputs, given, modes=("emulate", "numba"))
+    np.testing.assert_array_equal(got[0], [21, 21, 41, 41])
+    np.testing.assert_array_equal(got[2], [2 * 2, 4 * 1])
+    given[0][1] = 1.0
+    for mode in ("reference", "emulate"):
+        with pytest.raises(sj.OutOfBoundsError):
+            sj.function([xs, at, table], hs, mode=mode)(*given)
+
+
+def test_a_condition_on_rows_alone_keeps_its_branches_in_the_loop(mode):
+    xs, at, table = sj.vector("xs"), sj.vector("at", dtype="int64"), sj.vector("table")
+    before = sj.map(lambda x, i: sj.ifelse(x > 0, lambda: sj.exp(table[i]), lambda: x), [xs, at])
+    behind = sj.scan(
+        lambda x, i, h: [h + x, sj.ifelse(h < 0, lambda: table[i], lambda: h)], [xs, at], [sj.constant(0.0), None]
+    )[1]
+    f = sj.function([xs, at, table], [before, behind], mode=mode)
+    first, second = f([1.0, -2.0, 3.0], [0, 50, 0], [7.0])
+    np.testing.assert_allclose(first, [np.exp(7.0), -2.0, np.exp(7.0)])
+    assert second.tolist() == [0, 1, 7]
+    with pytest.raises(sj.OutOfBoundsError):
+        f([1.0, 2.0, 3.0], [0, 50, 0], [7.0])
+
+
+def test_what_does_not_change_is_one_branch_before_the_loop():
+    x, w, on = sj.matrix("x"), sj.matrix("w"), sj.scalar("on", dtype="bool")
+    y = sj.scan(lambda row, h: sj.tanh(row + h @ sj.ifelse(on, lambda: w @ w, lambda: w)), x, sj.zeros(3))
+    given = rng.normal(size=(4, 3)), rng.normal(size=(3, 3))
+    modes_agree([x, w, on], [y, sj.grad(y.sum(), w)], (*given, True), (*given, False))
+
+
+def test_structures_and_several_results(mode):
+    x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
+    y = sj.ifelse(on, lambda: {"a": x + 1, "b": (x.sum(), 2)}, lambda: {"b": (0.0, x.shape[0]), "a": -x})
+    f = sj.function([x, on], y, mode=mode)
+    a, b = f([1.0, 2.0], True), f([1.0, 2.0, 4.0], False)
+    assert a["a"].tolist() == [2, 3] and a["b"][0] == 3 and a["b"][1] == 2 and a["b"][1].dtype == np.int64
+    assert b["a"].tolist() == [-1, -2, -4] and b["b"][0] == 0 and b["b"][1] == 3
+
+
+def test_derivatives_of_any_order():
+    xs, w = rng.normal(size=(4, 2)), rng.normal(size=(2, 2))
+
+    def last(x, w):
+        def step(row, h):
+            return sj.ifelse(row.sum() > 0, lambda: sj.tanh(row @ w + h), lambda: h * h * 0.5)
+
+        return sj.scan(step, x, sj.ones(2))[-1]
+
+    sj.check_grad(last, [xs, w], order=2)
+    sj.check_grad(lambda x: sj.ifelse(x[0] > 0, lambda: sj.exp(x), lambda: x * 3.0), [np.array([-1.0, 2.0])], order=2)
+
+
+def test_no_gradient_leaks_from_the_other_branch(mode):
+    x = sj.scalar("x")
+    y = sj.ifelse(x > 0, sj.log(x), 0.0)
+    assert sj.function([x], sj.grad(y, x), mode=mode)(0.0) == 0.0
+    assert np.isnan(sj.function([x], sj.grad(sj.where(x > 0, sj.log(x), 0.0), x), mode=mode)(0.0))
+
+
+def test_gradients_for_nodes_that_branches_depend_on():
+    x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
+    h = sj.tanh(x)
+    y = sj.ifelse(on, (h * h).sum() + h[0], x.sum())
+    z = sj.ifelse(on, y * 2, y)
+    outputs = [*sj.grad(z, [h, x]), sj.grad(z, h, consider_constant=[y], disconnected="zero"), sj.jvp(z, h, h)]
+    t = np.tanh([0.5, -1.0])
+    (a, b) = modes_agree([x, on], outputs, ([0.5, -1.0], True), ([0.5, -1.0], False))
+    of_h = 2 * (2 * t + [1, 0])
+    np.testing.assert_allclose(a[0], of_h)
+    np.testing.assert_allclose(a[1], of_h * (1 - t**2))
+    np.testing.assert_allclose(a[3], of_h @ t)
+    assert not a[2].any() and not b[0].any() and b[1].tolist() == [1, 1]
+
+
+def test_batches():
+    x, on = rng.normal(size=(3, 2)), np.array([True, False, True])
+    X, ON, one = sj.matrix("X"), sj.vector("on", dtype="bool"), sj.scalar("one", dtype="bool")
+
+    def choose(x, on):
+        return sj.ifelse(on, lambda: sj.exp(x), lambda: x)
+
+    by_example = sj.vmap(choose)(X, ON)
+    together = sj.vmap(choose, in_axes=(0, None))(X, one)
+    outputs = [by_example, together, sj.grad(by_example.sum(), X)]
+    (a, b) = modes_agree([X, ON, one], outputs, (x, on, True), (x, on, False))
+    np.testing.assert_allclose(a[0], np.where(on[:, None], np.exp(x), x))
+    np.testing.assert_allclose(a[1], np.exp(x))
+    np.testing.assert_allclose(b[1], x)
+    assert "ifelse" in sj.pprint(together) and "where" in sj.pprint(by_example)
+
+
+def test_loops_and_branches_inside_of_branches(mode):
+    x, n = sj.vector("x"), sj.scalar("n", dtype="int64")
+    inner = sj.ifelse(n > 5, lambda: sj.scan(lambda v, h: h * v, x, sj.constant(2.0))[-1], lambda: x[n])
+    y = sj.ifelse(n > 0, lambda: inner + x.sum(), lambda: x[n + 7])
+    f = sj.function([x, n], [y, sj.grad(y, x)], mode=mode)
+    value, slope = f([2.0, 3.0, 4.0], 6)
+    assert value == 48 + 9 and slope.tolist() == [25, 17, 13]
+    assert f([2.0, 3.0, 4.0], 1)[0] == 3 + 9
+    with pytest.raises(sj.OutOfBoundsError):
+        f([2.0, 3.0, 4.0], 0)
+
+
+def test_what_is_needed_anyway_is_computed_once_and_known_conditions_are_none():
+    x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
+    h = sj.exp(x)
+    f = sj.function([x, on], [h.sum(), sj.ifelse(on, h * 2, h)], mode="emulate")
+    nests = f.source.split("def ")
+    assert sum("= exp(" in nest for nest in nests) == 1 and "if runs0 != 0" in f.source
+    assert f([0.0], True)[1] == 2.0
+    assert "if runs0" not in sj.function([x], sj.ifelse(True, x, -x), mode="emulate").source
+
+
+def test_it_reads_well(capsys):
+    x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
+    assert sj.pprint(sj.ifelse(on, x + 1, x * 2) * 3) == "ifelse(on, x + 1.0, x * 2.0) * 3.0"
+    several = sj.ifelse(on, (x + 1, x), (x * 2, -x))
+    assert sj.pprint(several[1]) == "ifelse(on, (x + 1.0, x), (x * 2.0, -x))[1]"
+    sj.dprint(several[0])
+    assert "  | then %" in (listed := capsys.readouterr().out) and "; else %" in listed
+
+
+def says(error, *words):
+    for word in (*words, HERE):
+        assert word in str(error.value)
+
+
+def test_errors():
+    x, m, on = sj.vector("x"), sj.tensor((3,), name="m"), sj.scalar("on", dtype="bool")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.ifelse(x > 0, x, x)
+    says(error, "the condition of ifelse must be a bool scalar", "sj.where")
+    with pytest.raises(sj.ArgumentError) as error:
+        sj.ifelse(on, (x, x), (x,))
+    says(error, "the branches of ifelse have different structures")
+    with pytest.raises(sj.DtypeError) as error:
+        sj.ifelse(on, {"a": x}, {"a": x.astype("float32")})
+    says(error, "the branches of ifelse have different dtypes: ['a']", "b.astype('float64')")
+    with pytest.raises(sj.ShapeError) as error:
+        sj.ifelse(on, x, x.sum())
+    says(error, "the branches of ifelse have different shapes", "float64()")
+    with pytest.raises(sj.ShapeError) as error:
+        sj.ifelse(on, m, m[:2])
+    says(error, "the branches of ifelse have different shapes", "float64(2)")
+    with pytest.raises(sj.DtypeError) as error:
+        sj.ifelse(on, x.shape[0], 0.5)
+    says(error, "the branches of ifelse have different dtypes")
+
+
+def test_sizes_that_are_not_known_are_checked_when_it_runs(mode):
+    x, y, on = sj.vector("x"), sj.vector("y"), sj.scalar("on", dtype="bool")
+    f = sj.function([x, y, on], sj.ifelse(on, x, y), mode=mode)
+    assert f([1.0], [2.0], False) == 2.0
+    with pytest.raises(sj.ShapeError) as error:
+        f([1.0], [2.0, 3.0], True)
+    says(error, "the results of the branches of ifelse")
