@@ -7,10 +7,11 @@ from typing import Any
 
 from scanjit import errors
 
-_FIELDS: dict[str, tuple[type, tuple[Any, ...]]] = {
+_FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
     "threads": (int, tuple(range(65))),
     "profile": (bool, ()),
+    "check_finite": ((bool, str), (False, True, "nan")),
 }
 """Each setting's type, and the values it may have (none listed: any of that type)."""
 
@@ -24,6 +25,11 @@ class Config:
     threads : how many threads a large program uses, up to 64; 0 for one a processor. At first what the environment
         variable `SCANJIT_NUM_THREADS` says, else 0. Results do not depend on it.
     profile : whether calls of compiled functions take the time of each statement, for `CompiledFunction.profile`.
+    check_finite : whether calls of functions look for values that are NaN or infinite: at the first one they raise a
+        `NonFiniteError` that names the op, the user's line, the step and the position. Such calls are slow: they run
+        op by op, as in mode="reference", whatever the mode of the function, and every value is looked at, also one
+        that no result shows (`where(x > 0, log(x), 0)` of a zero). Constants of the graph may be infinite, and what is
+        made of them; arguments and shared variables may not. "nan" looks for NaN only. False by default.
 
     Examples
     --------
@@ -42,6 +48,7 @@ class Config:
     floatX: str = "float64"
     threads: int = 0
     profile: bool = False
+    check_finite: bool | str = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _FIELDS:

@@ -21,7 +21,9 @@ from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
 from scanjit.runtime import pickling, reference, sizes
 from scanjit.runtime.arguments import READY, Slot
+from scanjit.runtime.finite import Finite
 from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
+from scanjit.runtime.watch import OnStep, Step, Watch
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     mode: str = "numba",
+    on_step: Callable[[Step], Any] | None = None,
 ) -> CompiledFunction:
     """Compile expressions to a function of arrays.
 
@@ -56,6 +59,9 @@ def function(
     name : its name in errors and prints.
     mode : "numba" compiles; "reference" runs the graph op by op with NumPy, for debugging; "emulate" runs the generated
         code uncompiled, checking every memory access.
+    on_step : in mode="reference" only: called after each step of each loop (of the loops of gradients too), with a
+        `Step` that holds what the step was given and what it made, as arrays; print it to see all of it. To stop a
+        debugger in each step, or in one that is of interest: `on_step=lambda step: breakpoint()`.
 
     Returns
     -------
@@ -78,8 +84,22 @@ def function(
     {'doubled': array([2., 4.]), 'sum': array(3.)}
     >>> total.get_value()
     array(3.)
+
+    Watching a loop, step by step:
+
+    >>> h = sj.scan(lambda row, before: 0.5 * before + row, x, sj.constant(0.0), name="decay")
+    >>> f = sj.function([x], h, mode="reference", on_step=lambda step: print(step.number, step.carries, step.outputs))
+    >>> y = f([8.0, 2.0])
+    0 [array(0.)] [array(8.)]
+    1 [array(8.)] [array(6.)]
     """
     check_mode(mode)
+    if on_step is not None and mode != "reference":
+        raise errors.ArgumentError(
+            "only the reference interpreter can be watched step by step",
+            got=f"on_step and mode={mode!r}",
+            fix='pass mode="reference" too',
+        )
     name = name or "function"
     given_inputs = _inputs(inputs)
     leaves, tree = _outputs(outputs)
@@ -90,7 +110,7 @@ def function(
     updated = tuple((variable, _fitting(variable, node)) for variable, node in new_values.items())
     graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
     check_complete(graph, name)
-    return CompiledFunction(graph, name, mode)
+    return CompiledFunction(graph, name, mode, on_step)
 
 
 @dataclass(frozen=True)
@@ -317,11 +337,14 @@ class _Reference:
 
     source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
 
-    def __init__(self, leaves: list[Node], outputs: list[Node]) -> None:
-        self.leaves, self.program = leaves, reference.Program(outputs, leaves)
+    def __init__(self, leaves: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
+        self.leaves, self.program, self.watches = leaves, reference.Program(outputs, leaves), watches
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        return self.program(dict(zip(self.leaves, arrays, strict=True)))
+        watches = self.watches
+        if config.check_finite:
+            watches = [Finite(nan_only=config.check_finite == "nan"), *watches]
+        return self.program(dict(zip(self.leaves, arrays, strict=True)), watches)
 
     def explain(self) -> str:
         return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
@@ -330,9 +353,11 @@ class _Reference:
         return self.source
 
 
-def _compile(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Executable:
+def _compile(
+    leaves: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
+) -> Executable:
     if mode == "reference":
-        return _Reference(leaves, outputs)
+        return _Reference(leaves, outputs, watches)
     from scanjit.runtime.program import compile_program  # imports llvmlite
 
     return compile_program(leaves, outputs, name, mode)
@@ -358,7 +383,9 @@ class CompiledFunction:
     ('double', 'reference', True)
     """
 
-    def __init__(self, graph: FunctionGraph, name: str, mode: str) -> None:
+    def __init__(
+        self, graph: FunctionGraph, name: str, mode: str, on_step: Callable[[Step], Any] | None = None
+    ) -> None:
         self.graph, self.name, self.mode = graph, name, mode
         shared = graph.shared
         self._leaves = [*graph.inputs, *shared]
@@ -366,7 +393,9 @@ class CompiledFunction:
         place = {node: i for i, node in enumerate(computed)}
         self._conditions = sizes.conditions(computed)
         self._computed = computed
-        self._executable = _compile(self._leaves, computed, name, mode)
+        watches = [] if on_step is None else [OnStep(on_step)]
+        self._executable = _compile(self._leaves, computed, name, mode, watches)
+        self._slow: Executable | None = None
         self._profiled: Any = None
         self._profiled_calls = 0
         self._slots = [
@@ -435,7 +464,16 @@ class CompiledFunction:
             known = self._bind(shapes)
         if config.profile and self.mode == "numba":
             return self._timed()(arrays, known)
+        if config.check_finite:
+            return self._watched()(arrays, known)
         return self._executable(arrays, known)
+
+    def _watched(self) -> Executable:
+        """The program run op by op, in which values can be looked at."""
+        if self._slow is None:
+            reference = self.mode == "reference"
+            self._slow = self._executable if reference else _Reference(self._leaves, self._computed)
+        return self._slow
 
     def _timed(self) -> Executable:
         """The program that takes the time of its statements; compiled when first asked for."""
@@ -567,34 +605,6 @@ class CompiledFunction:
     def _repr_html_(self) -> str:
         return show.document(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        graph = self.graph
-        nodes = pickling.dump([*graph.inputs, *graph.roots])
-        return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, self.name, self.mode)
-
-
-def _restored(
-    dumped: Any, inputs: int, tree: Tree | None, targets: list[SharedVariable], name: str, mode: str
-) -> CompiledFunction:
-    nodes = pickling.load(dumped)
-    outputs = nodes[inputs : len(nodes) - len(targets)]
-    updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
-    return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates), name, mode)
-
-
-def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:
-    """What makes the value that the user gets of the results, which are at `place`."""
-    tree = graph.tree
-    if tree is None:
-        return lambda results: None
-    places = [place[node] for node in graph.outputs]
-    # A result that is returned twice, or returned and assigned, must not be one array in two places.
-    used = [place[node] for _, node in graph.updates] + places
-    copied = [i in used[: len(graph.updates) + n] for n, i in enumerate(places)]
-    if tree == Tree() and not copied[0]:
-        return itemgetter(places[0])
-    pairs = list(zip(places, copied, strict=True))
-    return lambda results: tree.unflatten([results[i].copy() if copy else results[i] for i, copy in pairs])
     # ---- keeping it ----------------------------------------------------------------------------------------------
 
     @property
@@ -644,3 +654,31 @@ def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[n
 
         save(self, path)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        graph = self.graph
+        nodes = pickling.dump([*graph.inputs, *graph.roots])
+        return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, self.name, self.mode)
+
+
+def _restored(
+    dumped: Any, inputs: int, tree: Tree | None, targets: list[SharedVariable], name: str, mode: str
+) -> CompiledFunction:
+    nodes = pickling.load(dumped)
+    outputs = nodes[inputs : len(nodes) - len(targets)]
+    updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
+    return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates), name, mode)
+
+
+def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:
+    """What makes the value that the user gets of the results, which are at `place`."""
+    tree = graph.tree
+    if tree is None:
+        return lambda results: None
+    places = [place[node] for node in graph.outputs]
+    # A result that is returned twice, or returned and assigned, must not be one array in two places.
+    used = [place[node] for _, node in graph.updates] + places
+    copied = [i in used[: len(graph.updates) + n] for n, i in enumerate(places)]
+    if tree == Tree() and not copied[0]:
+        return itemgetter(places[0])
+    pairs = list(zip(places, copied, strict=True))
+    return lambda results: tree.unflatten([results[i].copy() if copy else results[i] for i, copy in pairs])

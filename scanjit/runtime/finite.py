@@ -1,0 +1,108 @@
+"""`config.check_finite`: find the first value of a run that is NaN or infinite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, show
+from scanjit.ir import CONSTANT, PART, Node
+from scanjit.ops.elementwise import Elementwise
+from scanjit.runtime.watch import At, Watch, described
+
+_LONGEST = 200
+"""A formula in an error is cut after so many characters."""
+
+
+class Finite(Watch):
+    """Raises a `NonFiniteError` at the first op that makes a NaN or an infinity of operands without.
+
+    An infinity may be a constant of the graph, as in a mask: then what is computed of it may be infinite too, but not
+    NaN. With `nan_only`, infinities are not looked for.
+    """
+
+    def __init__(self, nan_only: bool) -> None:
+        self.nan_only = nan_only
+
+    def given(self, node: Node, value: np.ndarray) -> None:
+        bad = self._bad(value)
+        if bad is None:
+            return
+        kind = "the shared variable" if node.op.name == "shared" else "argument"
+        name = node.params["variable"].name if node.op.name == "shared" else node.name
+        raise errors.NonFiniteError(
+            f"{kind} {name or '(without a name)'} is not finite",
+            got=_element(value, bad),
+            expected="no NaN" if self.nan_only else "neither NaN nor infinity",
+            fix=_ALLOW if not np.isnan(value[bad]) else None,
+            where=node.where,
+        )
+
+    def computed(self, node: Node, operands: Sequence[Any], value: Any, at: At) -> None:
+        if node.op in (CONSTANT, PART) or isinstance(value, tuple) or value.dtype.kind != "f":
+            return
+        bad = self._made(value, operands)
+        if bad is None:
+            return
+        inside = f", in {place}" if (place := described(at)) else ""
+        infinite = not np.isnan(value[bad])
+        raise errors.NonFiniteError(
+            f"the first {'infinity' if infinite else 'NaN'} is made by {node.op.name}{inside}",
+            got=f"{_element(value, bad)} of {_formula(node, at)}{_inputs(node, operands, value, bad)}",
+            expected="finite values, as sj.config.check_finite is on",
+            fix=_ALLOW if infinite else None,
+            where=node.where,
+        )
+
+    def _bad(self, value: np.ndarray) -> tuple[int, ...] | None:
+        """The first element that is not finite."""
+        if value.dtype.kind != "f":
+            return None
+        return _first(np.isnan(value) if self.nan_only else ~np.isfinite(value))
+
+    def _made(self, value: np.ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
+        """The first element that is of a kind, NaN or infinite, that no operand has."""
+        given = [x for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        if not any(np.isnan(x).any() for x in given) and (found := _first(np.isnan(value))) is not None:
+            return found
+        if self.nan_only or any(np.isinf(x).any() for x in given):
+            return None
+        return _first(np.isinf(value))
+
+
+_ALLOW = 'where infinities are meant, set sj.config.check_finite = "nan"'
+
+
+def _first(mask: np.ndarray) -> tuple[int, ...] | None:
+    if not mask.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def _element(value: np.ndarray, at: tuple[int, ...]) -> str:
+    place = f" at {list(at)}" if at else ""
+    return f"{value[at]}{place}"
+
+
+def _formula(node: Node, at: At) -> str:
+    text = show.formula_inside(node, [moment.owner for moment in at])
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+def _inputs(node: Node, operands: Sequence[Any], value: np.ndarray, bad: tuple[int, ...]) -> str:
+    """The values that it was made of: for an elementwise op those at its place, else the range of each operand."""
+    if not operands:
+        return ""
+    if isinstance(node.op, Elementwise):
+        parts = [str(np.broadcast_to(x, value.shape)[bad]) for x in operands]
+    else:
+        parts = [_range(np.asarray(x)) for x in operands if not isinstance(x, tuple)]
+    return f", made of {', '.join(parts)}"
+
+
+def _range(x: np.ndarray) -> str:
+    if x.ndim == 0 or not x.size:
+        return str(x[()]) if x.ndim == 0 else f"an empty {x.shape}"
+    return f"{x.shape} from {x.min()} to {x.max()}"
