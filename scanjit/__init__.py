@@ -6,6 +6,7 @@ from scanjit import random as random  # a module: sj.random.Stream
 from scanjit.autodiff import grad, hessian, jacobian, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
+from scanjit.derivatives import CustomVjp, custom_vjp
 from scanjit.errors import (
     ArgumentError,
     DtypeError,
@@ -35,6 +36,7 @@ from scanjit.tensor import tensor as tensor  # the function, not the package of 
 __all__ = [
     "ArgumentError",
     "CompiledFunction",
+    "CustomVjp",
     "DtypeError",
     "GradientError",
     "FormatError",
@@ -49,6 +51,7 @@ __all__ = [
     "SharedVariable",
     "check_grad",
     "config",
+    "custom_vjp",
     "dprint",
     "function",
     "grad",

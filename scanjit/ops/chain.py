@@ -198,6 +198,14 @@ def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
     ]
     if not pairs:
         return None
-    found = iter(pullback([c for c, _ in pairs], [t for _, t in pairs], [seed for seed in seeds if seed is not None]))
+    wanted = [seed for seed in seeds if seed is not None]
+    transposed = pullback([c for c, _ in pairs], [t for _, t in pairs], wanted)
+    if not set(wanted).isdisjoint(walk(g for g in transposed if g is not None)):
+        raise errors.GradientError(
+            f"the derivative of {node.op.name} is not linear in the cotangent, so there is none in forward mode",
+            got=repr(node),
+            fix="use grad or vjp; or change the rule that a custom_vjp has",
+        )
+    found = iter(transposed)
     result = tuple(None if seed is None else next(found) for seed in seeds)
     return result if several else result[0]

@@ -229,6 +229,13 @@ def via(node: Node) -> Node | None:
     return node.operands[0]
 
 
+@rules.rule("part")
+def custom(node: Node) -> Node | None:
+    """part(custom(x, y), 0) -> x: the rule for the derivative of x by y, which has been taken"""
+    given = node.operands[0]
+    return given.operands[node.params["index"]] if given.op.name == "custom" else None
+
+
 # ---- elementwise ops and broadcasts ----------------------------------------------------------------------------------
 
 

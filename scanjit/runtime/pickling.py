@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, OPS, SHARED, Graph, Node
+from scanjit.ops.custom import Rule
 from scanjit.types import Atom, Dim, Dimension, Type
 
 
@@ -117,7 +118,7 @@ class _Encoder:
             )
         if type(value) in (tuple, list):
             return type(value)(map(self.value, value))
-        return value
+        return None if isinstance(value, Rule) else value  # functions of the user's are no data
 
     def atom(self, atom: Atom) -> Any:
         if atom.kind == "size":

@@ -1,7 +1,7 @@
 """What inference takes for granted of a node, because the functions that build graphs see to it.
 
-Generated code relies on types. So a graph that comes from outside, which may be anything, is compiled only if every node
-of it was made by its op (which infers the type) and passed `check`.
+Generated code relies on types. So a graph that comes from outside, which may be anything, is compiled only if every
+node of it was made by its op (which infers the type) and passed `check`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "order": _tuple_of(lambda axis: axis is None or _whole(axis)),
     "out": _LABELS,
     "reverse": _bool,
+    "results": _whole,
     "right": _LABELS,
+    "rule": lambda value: value is None,
     "sequences": _whole,
     "shape": _SIZES,
     "size": _SIZES,

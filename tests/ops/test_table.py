@@ -18,7 +18,7 @@ from scanjit.ops import Elementwise, Reduction
 from scanjit.runtime.reference import Program, evaluate
 from tests.ops.support import differences, inputs, same
 
-STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via"}
+STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via", "custom"}
 """Ops whose tests are elsewhere: leaves, loops, and branches."""
 
 SAMPLED = [op for op in OPS.values() if op.samples is not None]

@@ -1,0 +1,241 @@
+"""`custom_vjp`: functions whose derivative is what the user says it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import LEAVES, Node, as_node
+from scanjit.loops.structure import Mismatch, Tree, flatten, function_location, is_number, is_symbol
+from scanjit.ops.chain import differentiable, is_float
+from scanjit.ops.custom import CUSTOM, Rule
+from scanjit.ops.shape import full
+
+Backward = Callable[..., Any]
+
+
+def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
+    """Decorator: a function of symbols with a derivative that is given, not derived.
+
+    The derivative is defined by `defvjp`: a function `backward(cotangent, output, *arguments)` that returns a tuple
+    with the cotangent of each argument, or None where that is zero. It gets the cotangent of the output (in its
+    structure; None for what is not of floats), the output, and the arguments as they were given. A single argument's
+    cotangent may be returned bare.
+
+    Parameters
+    ----------
+    fn : a function of positional arguments: symbols, arrays, structures of them; numbers, texts and None are settings,
+        whose cotangent is None. It returns a symbol or a structure of them.
+
+    Returns
+    -------
+    CustomVjp
+        To be called as `fn` is, also in steps of loops and under `vmap`.
+
+    Raises
+    ------
+    GradientError
+        When the function is called: if `fn` uses symbols of floats that are not its arguments, whose derivative nobody
+        would define (pass them, or wrap them in `stop_gradient`). When a derivative is taken: if there is no `defvjp`
+        yet, or `backward` returns something that does not fit the arguments.
+
+    Notes
+    -----
+    There is no need to pass on intermediate results, as other systems do: what `backward` computes again from the
+    arguments as `fn` did is the same node of the graph.
+
+    Derivatives of higher order are those of `backward`; for `output` in it, they are those of `backward` again. In
+    forward mode (`jvp`) the transpose of `backward` is used, so it has to be linear in the cotangent there.
+
+    The rule is no part of what `CompiledFunction.save` writes or a pickle holds: gradients that a function computes are
+    in its graph already.
+
+    Examples
+    --------
+    A step function that lets gradients pass:
+
+    >>> import scanjit as sj
+    >>> @sj.custom_vjp
+    ... def quantized(x, step):
+    ...     return sj.round(x / step) * step
+    >>> @quantized.defvjp
+    ... def quantized_backward(cotangent, output, x, step):
+    ...     return cotangent, None
+    >>> x = sj.vector("x")
+    >>> y = quantized(x, 0.5)
+    >>> f = sj.function([x], [y, sj.grad((y * y).sum(), x)], mode="reference")
+    >>> f([0.3, 1.1])
+    [array([0.5, 1. ]), array([1., 2.])]
+    """
+    if not callable(fn):
+        raise errors.ArgumentError("custom_vjp decorates a function", got=repr(fn))
+    return CustomVjp(fn)
+
+
+class CustomVjp:
+    """A function with a derivative of its own; made by `custom_vjp`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> square = sj.custom_vjp(lambda x: x * x)
+    >>> rule = square.defvjp(lambda cotangent, output, x: cotangent * 100)
+    >>> x = sj.scalar("x")
+    >>> sj.function([x], sj.grad(square(x), x), mode="reference")(3.0)
+    array(100.)
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.backward: Backward | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it in errors."""
+        return getattr(self.fn, "__name__", "function")
+
+    def defvjp(self, backward: Backward) -> Backward:
+        """Decorator: the derivative, `backward(cotangent, output, *arguments) -> cotangents`. See `custom_vjp`.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> scaled = sj.custom_vjp(lambda x, factor: x * factor)
+        >>> @scaled.defvjp
+        ... def scaled_backward(cotangent, output, x, factor):
+        ...     return cotangent * factor, (cotangent * x).sum()
+        """
+        if not callable(backward):
+            raise errors.ArgumentError("defvjp takes a function", got=repr(backward))
+        self.backward = backward
+        return backward
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, tree = flatten(args)
+        chosen = [i for i, leaf in enumerate(leaves) if _is_operand(leaf)]
+        operands = [as_node(leaves[i]) for i in chosen]
+        for i, node in zip(chosen, operands, strict=True):
+            leaves[i] = node
+        results, out_tree = flatten(self.fn(*tree.unflatten(leaves)))
+        nodes = [as_node(result) for result in results]
+        self._check_closed(nodes, operands)
+        rule = _Rule(self, tree, tuple(leaves), tuple(chosen), out_tree)
+        return out_tree.unflatten(ir.parts(CUSTOM(*nodes, *operands, results=len(nodes), rule=rule)))
+
+    def _check_closed(self, results: Sequence[Node], operands: Sequence[Node]) -> None:
+        """Nothing that could have a derivative may come into the function but as an argument."""
+        given = set(operands)
+        leaves = [n for n in ir.walk(results, given) if n.op in LEAVES and n not in given and is_float(n)]
+        passed = differentiable(results, leaves, given)
+        for node in leaves:
+            if node in passed and any(result in passed for result in results):
+                raise errors.GradientError(
+                    f"{self.name}, which has a derivative of its own, uses {node.name or 'a symbol'!r} without taking"
+                    " it as an argument: nobody would define the derivative by it",
+                    got=repr(node),
+                    fix="make it an argument, or use sj.stop_gradient(...) of it",
+                )
+
+    def __repr__(self) -> str:
+        return f"<custom_vjp of {self.name}>"
+
+
+def _is_operand(leaf: Any) -> bool:
+    return is_symbol(leaf) or isinstance(leaf, np.ndarray | np.generic | list)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rule(Rule):
+    """The derivative for one call: with the structure of its arguments, and those of them that are settings."""
+
+    custom: CustomVjp
+    tree: Tree
+    leaves: tuple[Any, ...]
+    chosen: tuple[int, ...]
+    out_tree: Tree
+
+    def __repr__(self) -> str:
+        return self.custom.name
+
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        """The cotangents of the arguments that are symbols."""
+        backward = self.custom.backward
+        if backward is None:
+            raise errors.GradientError(
+                f"{self.custom.name} has no derivative: it is a custom_vjp without a rule",
+                fix=f"define one with @{self.custom.name}.defvjp",
+            )
+        leaves: list[Any] = list(self.leaves)
+        for i, node in zip(self.chosen, arguments, strict=True):
+            leaves[i] = node
+        args = self.tree.unflatten(leaves)
+        returned = backward(self.out_tree.unflatten(cotangents), self.out_tree.unflatten(results), *args)
+        found = self._leaves(backward, returned)
+        for i, (leaf, cotangent) in enumerate(zip(leaves, found, strict=True)):
+            if i not in self.chosen and cotangent is not None:
+                raise self._error(backward, i, f"{leaf!r} is a setting, its cotangent is None", cotangent)
+        return [self._fitted(backward, i, leaves[i], found[i]) for i in self.chosen]
+
+    def _leaves(self, backward: Backward, returned: Any) -> list[Any]:
+        """What was returned for each leaf of the arguments."""
+        children = self.tree.children
+        if len(children) == 1 and not isinstance(returned, tuple):
+            returned = (returned,)
+        if not isinstance(returned, tuple | list) or len(returned) != len(children):
+            count = len(returned) if isinstance(returned, tuple | list) else repr(returned)
+            raise errors.GradientError(
+                f"the derivative of {self.custom.name} must be a tuple with one cotangent for each argument",
+                got=count,
+                expected=len(children),
+                where=function_location(backward),
+            )
+        found: list[Any] = []
+        for i, (child, value) in enumerate(zip(children, returned, strict=True)):
+            try:
+                found += [None] * child.size if value is None else child.leaves_of(value)
+            except Mismatch as error:
+                raise errors.GradientError(
+                    f"the derivative of {self.custom.name} by its argument {i} has another structure than the argument",
+                    got=error.got,
+                    expected=error.expected,
+                    where=function_location(backward),
+                ) from None
+        return found
+
+    def _fitted(self, backward: Backward, i: int, argument: Node, value: Any) -> Node | None:
+        """A cotangent that has the type of its argument."""
+        if value is None:
+            return None
+        if argument.dtype.kind != "f":
+            raise self._error(backward, i, f"{argument!r} is not of floats, its cotangent is None", value)
+        if is_number(value):
+            return full(value, argument.type.shape, argument.dtype)
+        try:
+            node = as_node(value)
+        except (errors.ArgumentError, errors.DtypeError):
+            raise self._error(backward, i, f"that must be a symbol of {argument.type}", value) from None
+        if node.dtype != argument.dtype or node.ndim != argument.ndim:
+            raise self._error(backward, i, f"that must be of {argument.type}", node)
+        for a, b in zip(node.type.shape, argument.type.shape, strict=True):
+            try:
+                types.equate(a, b, f"the sizes of an argument of {self.custom.name} and of its cotangent")
+            except errors.ShapeError:
+                raise self._error(backward, i, f"that must be of {argument.type}", node) from None
+        return node
+
+    def _error(self, backward: Backward, i: int, wanted: str, got: Any) -> errors.GradientError:
+        path = self.tree.paths()[i]
+        return errors.GradientError(
+            f"the derivative of {self.custom.name} by its argument {path[1:].replace(']', '', 1)} does not fit it",
+            got=repr(got),
+            expected=wanted,
+            where=function_location(backward),
+        )

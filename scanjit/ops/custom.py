@@ -1,0 +1,81 @@
+"""`custom`: values with a rule of their own for derivatives. See `scanjit.derivatives.custom`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scanjit import errors
+from scanjit.ir import Node, Op, new_input, parts
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.shape import broadcast_to, zeros_like
+from scanjit.types import Dimension
+
+
+class Rule(ABC):
+    """Cotangents of arguments from those of results."""
+
+    @abstractmethod
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        """One an argument, of its type. The cotangents of results that are no floats are None."""
+
+
+@dataclass(frozen=True, eq=False)
+class _OverBatch(Rule):
+    """The rule for batches, from that for one example. Every node has the axis of the batch as its first."""
+
+    rule: Rule
+
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        size = [*results, *arguments][0].type.shape[0]
+        wide = [node for node in (*cotangents, *results, *arguments) if node is not None]
+        symbols = {node: new_input(node.type.with_shape(node.type.shape[1:])) for node in wide}
+        found = self.rule(
+            [None if node is None else symbols[node] for node in cotangents],
+            [symbols[node] for node in results],
+            [symbols[node] for node in arguments],
+        )
+        given = [node for node in found if node is not None]
+        batched = iter(batch_graph(given, {symbol: node for node, symbol in symbols.items()}, size))
+        return [None if node is None else _widened(*next(batched), size) for node in found]
+
+
+def _widened(node: Node, batched: bool, size: Dimension) -> Node:
+    return node if batched else broadcast_to(node, (size, *node.type.shape))
+
+
+def _vjp(
+    g: Sequence[Node | None], y: Sequence[Node], *operands: Node, results: int, rule: Rule | None
+) -> tuple[Node | None, ...]:
+    if rule is None:
+        raise errors.GradientError(
+            "a rule for derivatives is no part of a file or a pickle: what was read from one has no derivative here",
+            got=repr(y[0]),
+        )
+    full = [
+        None if node.dtype.kind != "f" else zeros_like(node) if cotangent is None else cotangent
+        for cotangent, node in zip(g, y, strict=True)
+    ]
+    return (*[None] * results, *rule(full, y, operands[results:]))
+
+
+def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: Rule | None) -> Any:
+    wide = [_widened(arg, flag, size) for arg, flag in zip(args, batched, strict=True)]
+    node = CUSTOM(*wide, results=results, rule=None if rule is None else _OverBatch(rule))
+    return parts(node), (True,) * results
+
+
+CUSTOM: Op = Op(
+    "custom",
+    infer=lambda *operands, results, rule: tuple(operands[:results]),
+    reference=lambda *arrays, results, rule: arrays[:results],
+    vjp=_vjp,
+    batch=_batch,
+    doc="the first operands (`results` of them); their derivative by the others, their arguments, is that of `rule`",
+)
