@@ -34,6 +34,7 @@ True
 
 from lasagne_like import (
     cells,
+    importers,
     init,
     layers,
     nonlinearities,
@@ -48,6 +49,7 @@ from lasagne_like import (
 
 __all__ = [
     "cells",
+    "importers",
     "init",
     "layers",
     "nonlinearities",

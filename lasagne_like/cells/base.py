@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
 from lasagne_like.parameters import Parametrized
 
@@ -145,6 +148,63 @@ class Cell(Parametrized):
         args, kwargs = self._arguments
         return type(self)(*map(cloned, args), **{key: cloned(value) for key, value in kwargs.items()})
 
+    def get_config(self) -> dict[str, Any]:
+        """How this cell was made: a dict that JSON can hold, from which `from_config` makes another one like it.
+
+        It has the name of the class, and the arguments that were given; not the values of parameters.
+
+        Raises
+        ------
+        TypeError
+            If an argument was a shared variable, an expression, or a function without a name.
+
+        Examples
+        --------
+        >>> import json
+        >>> from lasagne_like.cells import GRU, Cell, ResidualWrapper
+        >>> text = json.dumps(ResidualWrapper(GRU(4)).get_config())
+        >>> text
+        '{"class_name": "ResidualWrapper", "config": {"cell": {"class_name": "GRU", "config": {"num_units": 4}}}}'
+        >>> Cell.from_config(json.loads(text)).cell.num_units
+        4
+        """
+        args, kwargs = self._arguments
+        signature = inspect.signature(type(self).__init__)
+        given = dict(signature.bind(self, *args, **kwargs).arguments)
+        for parameter in signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name, {})
+        arguments = list(given.items())[1:]  # without self
+        config = {name: configs.encoded(value, f"{name} of {self!r}") for name, value in arguments}
+        return {"class_name": type(self).__name__, "config": config}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom: Mapping[str, Any] | None = None) -> Any:
+        """A cell made as `get_config` says, with parameters of its own.
+
+        Parameters
+        ----------
+        config : dict
+        custom : dict, optional
+            From names to the classes and functions that the config names and that are not the package's. Classes of
+            cells are known without it.
+
+        Raises
+        ------
+        ValueError
+            If the config names something that is not known, or two classes of cells have the name.
+        TypeError
+            If it is that of a cell of another class: `Cell.from_config` takes all.
+        """
+        known: dict[str, Any] = {}
+        for kind in configs.subclasses(Cell):
+            known[kind.__name__] = _ambiguous(kind.__name__) if kind.__name__ in known else kind
+        known[cls.__name__] = cls
+        cell = configs.decoded(config, {**known, **(custom or {})})
+        if not isinstance(cell, cls):
+            raise TypeError(f"{cls.__name__}.from_config got the config of {cell!r}")
+        return cell
+
     # ---- the recurrence ----------------------------------------------------------------------------------------------
 
     @property
@@ -219,6 +279,15 @@ def cloned(value: Any) -> Any:
     if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
         return type(value)(map(cloned, value))
     return value
+
+
+def _ambiguous(name: str) -> Any:
+    """What stands for a name that several classes have: an error."""
+
+    def fail(**arguments: Any) -> Any:
+        raise ValueError(f"there are several cells called {name!r}: from_config(config, {{{name!r}: the class}})")
+
+    return fail
 
 
 def features_of(cell: Cell, input_shape: Any) -> int:

@@ -18,6 +18,7 @@ class Gate:
     ----------
     W_in, W_hid : initializer, array, shared variable or expression
         For the weights of the input, of shape (num_inputs, num_units), and of the last output, (num_units, num_units).
+        W_in may be None for all gates of a cell: then the input is added as it is, and has as many features as units.
     W_cell : initializer, array, shared variable, expression or None
         For the peephole weights, of shape (num_units,). None for a gate that has none, also where others do.
     b : initializer, array, shared variable, expression or None

@@ -77,7 +77,10 @@ class GatedCell(Cell):
         for name, gate in gates.items():
             if not isinstance(gate, Gate):
                 raise TypeError(f"{name} of {self!r} must be a Gate, got {gate!r}")
-            self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}")
+            if gate.W_in is None:
+                setattr(self, f"W_in_to_{name}", None)
+            else:
+                self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}")
             if num_hidden is not None:
                 self._add_weight(gate.W_hid, (num_hidden, self.num_units), f"hid_to_{name}")
             own = None
@@ -86,6 +89,13 @@ class GatedCell(Cell):
             setattr(self, f"b_{name}", own)
             setattr(self, f"nonlinearity_{name}", gate.nonlinearity)
         self._stacked = tuple(gates if stacked is None else stacked)
+        without = [name for name, gate in gates.items() if gate.W_in is None]
+        if without and (len(without) < len(gates) or num_inputs != self.num_units):
+            raise ValueError(
+                f"{self!r} has no W_in for {', '.join(without)}: its input is added as it is. That is for all gates, "
+                f"and for as many inputs as units; got it for {len(without)} of {len(gates)} gates, with {num_inputs} "
+                f"inputs and {self.num_units} units"
+            )
 
     def _add_weight(self, spec: Any, shape: tuple[int, int], name: str) -> None:
         setattr(self, f"W_{name}", self.add_param(spec, shape, name=f"W_{name}"))
@@ -96,13 +106,14 @@ class GatedCell(Cell):
     def _weight(self, name: str) -> Any:
         """A weight as it is used: with `weight_norm`, each column has the length that its gain says."""
         W = getattr(self, f"W_{name}")
-        if not self.weight_norm:
+        if not self.weight_norm or W is None:
             return W
         return W * (getattr(self, f"g_{name}") / _lengths(W)).dimshuffle("x", 0)
 
     def project_input(self, x: Any) -> Any:
-        """The products of the input with the weights of all gates, and the biases."""
-        z = x @ _side_by_side([self._weight(f"in_to_{name}") for name in self._stacked])
+        """The products of the input with the weights of all gates (or the input, for each), and the biases."""
+        weights = [self._weight(f"in_to_{name}") for name in self._stacked]
+        z = _side_by_side([x] * len(weights)) if weights[0] is None else x @ _side_by_side(weights)
         biases = [getattr(self, f"b_{name}") for name in self._stacked]
         if all(b is None for b in biases):
             return z

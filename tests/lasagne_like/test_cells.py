@@ -1,5 +1,6 @@
 """Every cell against NumPy, step by step: values, gradients, masks, both directions, one step a call."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import cells, init
+from lasagne_like import cells, init, nonlinearities
 from lasagne_like.cells import structure
 from tests.lasagne_like import numpy_cells as oracle
 from tests.lasagne_like import numpy_cells_of_late as late
@@ -152,6 +153,7 @@ class Problem:
         self.x_symbol = sj.tensor(("B", "T", *case.features), dtype, "x")
         self.symbols = [sj.tensor(("B", *shape), dtype, f"s{i}") for i, shape in enumerate(shapes)]
         self.state = structure.unflatten(self.cell.state_shape, self.symbols)
+        self.state_values = structure.unflatten(self.cell.state_shape, self.start)
 
     def expressions(self, mask: Any = None, **options: Any) -> list[Any]:
         """The output (batch first) and the parts of the last state."""
@@ -206,7 +208,7 @@ def test_values_and_gradients(problem: Problem) -> None:
 def test_one_step_a_call(problem: Problem) -> None:
     step = cells.step_function(problem.cell, mode="reference")
     expected, final = problem.by_oracle(problem.point)[:2], problem.by_oracle(problem.point)[1:]
-    state = structure.unflatten(problem.cell.state_shape, problem.start)
+    state = problem.state_values
     for t in range(LENGTH):
         output, state = step(problem.x[:, t], state)
         close(output, expected[0][:, t])
@@ -253,6 +255,50 @@ def test_clone_has_parameters_of_its_own() -> None:
         mine, theirs = cell.get_params(), other.get_params()
         assert [p.name for p in mine] == [p.name for p in theirs]
         assert {p for p in mine if p in set(theirs)} <= {shared}
+
+
+def test_config_makes_another_one(problem: Problem) -> None:
+    """By way of JSON: the same parameters, and the same results if they have the same values."""
+    config = json.loads(json.dumps(problem.case.make().get_config()))
+    other = cells.Cell.from_config(config, {"Timed": Timed})
+    assert other.get_config() == config
+    mine, theirs = problem.cell.get_params(), other.build(problem.case.features).get_params()
+    assert [(p.name, p.get_value().shape) for p in mine] == [(p.name, p.get_value().shape) for p in theirs]
+    for a, b in zip(mine, theirs, strict=True):
+        b.set_value(a.get_value())
+    results = []
+    for cell in (problem.cell, other):
+        _, state = cells.step_function(cell, mode="reference")(problem.x[:, 0], problem.state_values)
+        results.append(structure.flatten(state))
+    for a, b in zip(*results, strict=True):
+        close(a, b, 0)
+
+
+def halved(x: Any) -> Any:
+    return x / 2
+
+
+def test_configs_of_arguments_of_all_kinds() -> None:
+    array = np.arange(12.0, dtype="float32").reshape(3, 4)
+    cell = cells.SimpleRNN(4, array, init.Uniform((0.0, 1.0)), None, halved, name="a")
+    config = json.loads(json.dumps(cell.get_config()))
+    other = cells.SimpleRNN.from_config(config, {"halved": halved}).build(3)
+    assert other.nonlinearity is halved and other.b is None and other.name == "a"
+    assert (other.W_in_to_hid.get_value() == array).all() and other.W_in_to_hid.dtype == "float32"
+    leaky = cells.SimpleRNN(4, init.Glorot(init.Normal), nonlinearity=nonlinearities.LeakyRectify(0.2))
+    other = cells.Cell.from_config(json.loads(json.dumps(leaky.get_config())))
+    assert other.nonlinearity.leakiness == 0.2 and other._specs[0].initializer is init.Normal
+    with pytest.raises(ValueError, match=r"'halved', which is not known here: from_config\(config, {'halved': ...}\)"):
+        cells.Cell.from_config(config)
+    with pytest.raises(TypeError, match=r"GRU.from_config got the config of <SimpleRNN 'a'>"):
+        cells.GRU.from_config(config, {"halved": halved})
+    with pytest.raises(TypeError, match=r"W_in_to_hid of <SimpleRNN> is a SharedVariable, which a config cannot hold"):
+        cells.SimpleRNN(4, sj.shared(array)).get_config()
+    with pytest.raises(TypeError, match="function without a name"):
+        cells.SimpleRNN(4, nonlinearity=lambda x: x).get_config()
+    with pytest.raises(ValueError, match="several cells called 'Twice'"):
+        twice = [type("Twice", (cells.GRU,), {}) for _ in range(2)]
+        cells.Cell.from_config(twice[0](4).get_config())
 
 
 def test_a_cell_takes_one_shape() -> None:

@@ -1,0 +1,107 @@
+"""How a cell was made, as something that JSON can hold: what `Cell.get_config` and `Cell.from_config` translate.
+
+Numbers, strings, None and lists are themselves. All else is a dict: `{"class_name": ..., "config": {arguments}}` for
+cells, gates, initializers and nonlinearities with parameters; `{"function": name}` for functions; `{"tuple": [...]}`;
+`{"array": [...], "dtype": ...}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.cells.gate import Gate
+
+__all__: list[str] = []
+
+
+def encoded(value: Any, what: str) -> Any:
+    """A value as something that JSON can hold. `what` says in errors whose it is."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": value.dtype.name}
+    if type(value) is list:
+        return [encoded(item, what) for item in value]
+    if type(value) is tuple:
+        return {"tuple": [encoded(item, what) for item in value]}
+    if hasattr(value, "get_config"):
+        return value.get_config()
+    if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, np.ufunc):
+        return {"function": _named(value, what)}
+    if isinstance(value, Gate | init.Initializer) or type(value).__module__ == nonlinearities.__name__:
+        arguments = inspect.signature(type(value).__init__).parameters
+        config = {name: encoded(own, what) for name, own in vars(value).items() if name in arguments}
+        return {"class_name": type(value).__name__, "config": config}
+    raise TypeError(
+        f"{what} is a {type(value).__name__}, which a config cannot hold: it says how a cell is made, not what its "
+        "parameters are. Give an initializer, and set values afterwards"
+    )
+
+
+def _named(function: Any, what: str) -> str:
+    """The name of a function by which it will be found again."""
+    name = str(getattr(function, "__name__", "<lambda>"))
+    for package in (sj, np):
+        if getattr(package, name, None) is function:
+            return f"{package.__name__}.{name}"
+    if "<" in name:
+        raise TypeError(f"{what} is a function without a name: define it with def, and give it to from_config")
+    own = _own().get(name)
+    if own is not None and own is not function:
+        raise TypeError(f"{what} is called {name!r}, as is one of lasagne_like's: give that, or another name to yours")
+    return name
+
+
+def decoded(value: Any, known: Mapping[str, Any]) -> Any:
+    """What `encoded` was given. `known` has classes and functions by their names, besides those of the package."""
+    if isinstance(value, list):
+        return [decoded(item, known) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "tuple" in value:
+        return tuple(decoded(item, known) for item in value["tuple"])
+    if "array" in value:
+        return np.array(value["array"], value["dtype"])
+    if "function" in value:
+        return find(value["function"], known)
+    if "class_name" in value:
+        arguments = {name: decoded(item, known) for name, item in value["config"].items()}
+        return find(value["class_name"], known)(**arguments)
+    raise ValueError(f"a config has no entry like {value!r}")
+
+
+def find(name: str, known: Mapping[str, Any]) -> Any:
+    """A class or a function by its name."""
+    package, _, rest = name.rpartition(".")
+    found = known.get(name, _own().get(name))
+    if found is None and package == "scanjit" and rest in sj.__all__:
+        found = getattr(sj, rest)
+    elif found is None and package == "numpy" and isinstance(getattr(np, rest, None), np.ufunc):
+        found = getattr(np, rest)
+    if found is None:
+        raise ValueError(f"the config names {name!r}, which is not known here: from_config(config, {{{name!r}: ...}})")
+    return found
+
+
+def _own() -> dict[str, Any]:
+    """The classes and functions of the package that are not cells."""
+    return {
+        "Gate": Gate,
+        **{name: getattr(init, name) for name in init.__all__},
+        **{name: value for name in nonlinearities.__all__ if callable(value := getattr(nonlinearities, name))},
+    }
+
+
+def subclasses(cls: Any) -> Iterator[Any]:
+    """A class and all that are derived from it."""
+    yield cls
+    for child in cls.__subclasses__():
+        yield from subclasses(child)

@@ -1,0 +1,113 @@
+"""A loop over a cell that a function steers: it chooses each input, what is kept, and when a sequence ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.cells.base import Cell
+from lasagne_like.cells.structure import flatten, matched, transform, unflatten
+
+__all__ = ["raw_loop"]
+
+
+def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+    """Run a cell on inputs that a function chooses as it goes, until all sequences have ended.
+
+    The function is that of TensorFlow's `raw_rnn`: `function(time, output, state, carried)` returns `(finished, input,
+    state, emitted, carried)`. It is called with time 0 and None for all else before the first step, and then, to make
+    the loop, with the time (an integer scalar, 1 after the first step) and with what the step gave and what was
+    carried.
+
+    - `finished` (batch,) says which sequences have ended: after that their state stays as it is, and what they emit is
+      0. The loop ends when all have.
+    - `input` is what the cell reads next; `state` the state it goes on from: the one before the first step, and later
+      what the cell gave, changed or not.
+    - `emitted` is what this step adds to the result: a tensor of shape (batch, ...) or a structure of tensors. Before
+      the first step it may be None: then it is as the output of the cell.
+    - `carried` is whatever the function wants to see at its next call, or None. It goes on for sequences that ended.
+
+    Parameters
+    ----------
+    cell : Cell
+        It must have been built.
+    function : callable
+    max_steps : int or integer scalar
+        The loop ends after so many steps in any case. At least 1.
+    **kwargs
+        For `cell.begin`, such as `deterministic=True`.
+
+    Returns
+    -------
+    emitted : symbol of shape (steps, batch, ...), or a structure of them
+        As many rows as steps were made.
+    state : the state after the last step, of each sequence when it ended
+    carried : what was carried out of the last step
+
+    Examples
+    --------
+    A cell that reads its own output, until it has said enough:
+
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.cells import GRU, raw_loop
+    >>> cell, start, most = GRU(3).build(3), sj.matrix("start"), sj.ivector("most")
+    >>> def say(time, output, state, carried):
+    ...     state = start if state is None else state
+    ...     return time >= most, state, state, output, None
+    >>> said, last, _ = raw_loop(cell, say, max_steps=10)
+    >>> f = sj.function([start, most], [said, last], mode="reference")
+    >>> found, state = f(np.ones((2, 3)), np.array([2, 4], "int32"))
+    >>> found.shape, bool((found[2:, 0] == 0).all()), bool((found[1, 0] == state[0]).all())
+    ((4, 2, 3), True, True)
+    """
+    if cell.input_shape is None:
+        raise ValueError(f"{cell!r} has no parameters yet: call cell.build(input_shape) first")
+    if isinstance(max_steps, int) and max_steps < 1:
+        raise ValueError(f"max_steps must be 1 or more, got {max_steps}")
+    ended, x, state, like, carried = function(sj.constant(0, "int64"), None, None, None)
+    ended = sj.as_tensor(ended)
+    batch = flatten(x)[0].shape[0]
+    matched(cell.input_shape, x, "input that the function chose")
+    matched(cell.state_shape, state, "state that the function gave before the first step")
+    now = cell.begin(batch, **kwargs)
+    like = cell.output_shape if like is None else like
+    emitted_at = len(flatten(like))
+    sizes = [len(flatten(part)) for part in (x, state, carried)]
+
+    def step(time: Any, over: Any, *leaves: Any) -> Any:
+        parts, at = [], 0
+        for part, size in zip((x, state, carried), sizes, strict=True):
+            parts.append(unflatten(part, leaves[at : at + size]))
+            at += size
+        output, new = now.step(parts[0], parts[1])
+        finished, following, new, emitted, extra = function(time + 1, output, unflatten(state, flatten(new)), parts[2])
+        states = matched(state, new, "state that the function gave")
+        states = [_kept(over, old, leaf) for old, leaf in zip(flatten(parts[1]), states, strict=True)]
+        out = [_kept(over, sj.zeros_like(leaf), leaf) for leaf in matched(like, emitted, "emitted value")]
+        following = matched(x, following, "input that the function chose")
+        over = sj.logical_or(over, finished)
+        carry = [time + 1, over, *following, *states, *matched(carried, extra, "carried value")]
+        return [*out, *carry], sj.until(sj.all(over))
+
+    start = [sj.constant(0, "int64"), ended, *map(sj.as_tensor, [*flatten(x), *flatten(state), *flatten(carried)])]
+    results = sj.scan(
+        step,
+        outputs_info=[*[None] * emitted_at, *start],
+        n_steps=max_steps,
+        name=cell.name or type(cell).__name__,
+        return_list=True,
+    )
+    # a loop makes one step at least; where all had ended before it, it is taken back (the states did not change)
+    none = sj.all(ended)
+    emitted = [rows[: sj.where(none, 0, rows.shape[0])] for rows in results[:emitted_at]]
+    leaves = [rows[-1] for rows in results[emitted_at + 2 + sizes[0] :]]
+    last, extra = leaves[: sizes[1]], leaves[sizes[1] :]
+    extra = [sj.where(none, old, leaf) for old, leaf in zip(flatten(carried), extra, strict=True)]
+    return unflatten(like, emitted), unflatten(state, last), unflatten(carried, extra)
+
+
+def _kept(over: Any, old: Any, new: Any) -> Any:
+    """What was there for sequences that have ended, what is new for the others."""
+    return transform(lambda a, b: sj.where(over.dimshuffle(0, *["x"] * (b.ndim - 1)), a, b), old, new)

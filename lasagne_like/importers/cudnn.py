@@ -1,0 +1,302 @@
+"""cuDNN's parameters of LSTMs and GRUs: two biases for each gate, matrices the other way round, one flat buffer.
+
+cuDNN holds, for each layer and direction (forwards, then backwards, from the lowest layer up), the matrices that
+multiply the input and then those that multiply the state, each (units, inputs); and as many biases. Its gates are i, f,
+c, o for an LSTM, and r, i, h for a GRU, `h = (1 - i) * h' + i * h_`: its i is 1 minus the update gate of `cells.GRU`, so
+the weights of that have the other sign (those of a `CudnnGRULayer` are cuDNN's). The biases of the input and of the
+state are added, but for the candidate of a GRU, where the latter is inside of the reset gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import utils
+from lasagne_like.cells import GRU, LSTM, Cell, StackedCells
+from lasagne_like.layers import Bidirectional, CudnnGRULayer, CudnnLSTMLayer, RNNLayer, kept_part
+
+__all__ = [
+    "double_biases",
+    "get_cudnn_buffer",
+    "get_cudnn_weights",
+    "set_cudnn_buffer",
+    "set_cudnn_weights",
+    "single_biases",
+]
+
+_LSTM_GATES = ("ingate", "forgetgate", "cell", "outgate")
+_GRU_GATES = ("resetgate", "updategate", "hidden_update")
+
+
+def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
+    """One bias for each gate in place of two, which are added.
+
+    Parameters
+    ----------
+    biases : arrays
+        Those of the input for each gate, then those of the state.
+    gru : bool
+        The last gate is the candidate of a GRU: its two biases stay apart.
+
+    Returns
+    -------
+    list of arrays
+        One for each gate; for a GRU the one of the state for the candidate comes last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import single_biases
+    >>> [float(b[0]) for b in single_biases([np.array([v]) for v in (1.0, 2.0, 3.0, 4.0)])]
+    [4.0, 6.0]
+    >>> [float(b[0]) for b in single_biases([np.array([v]) for v in (1.0, 2.0, 3.0, 4.0)], gru=True)]
+    [4.0, 2.0, 4.0]
+    """
+    count = len(biases) // 2
+    if len(biases) != 2 * count or not count:
+        raise ValueError(f"biases come in pairs, for the input and for the state, got {len(biases)} of them")
+    pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(biases[:count], biases[count:], strict=True)]
+    if gru:
+        return [*(a + b for a, b in pairs[:-1]), *pairs[-1]]
+    return [a + b for a, b in pairs]
+
+
+def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
+    """Two biases for each gate in place of one: both are half of it. The other way round: `single_biases`.
+
+    Parameters
+    ----------
+    biases : arrays
+        One for each gate; for a GRU the one of the state for the candidate comes last.
+    gru : bool
+        See `single_biases`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import double_biases
+    >>> [float(b[0]) for b in double_biases([np.array([v]) for v in (4.0, 2.0, 4.0)], gru=True)]
+    [2.0, 2.0, 2.0, 4.0]
+    """
+    arrays = [np.asarray(b) for b in biases]
+    if not gru:
+        return [b / 2 for b in arrays] * 2
+    if len(arrays) < 2:
+        raise ValueError(f"the candidate of a GRU has two biases, got {len(arrays)} in all")
+    halves = [b / 2 for b in arrays[:-2]]
+    return [*halves, arrays[-2], *halves, arrays[-1]]
+
+
+def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any]) -> None:
+    """Give layers the values of cuDNN's matrices and biases.
+
+    Parameters
+    ----------
+    layer : CudnnLSTMLayer, CudnnGRULayer, RNNLayer, Bidirectional, Cell, or a list of them
+        Of plain LSTM cells, or of GRU cells with `b_hid`.
+    weights : arrays
+        For each layer and direction those of the input for each gate, then those of the state; (units, inputs) each. A
+        first layer that skips its input has none for it.
+    biases : arrays
+        For each layer and direction those of the input for each gate, then those of the state; (units,) each.
+
+    Raises
+    ------
+    ValueError
+        If their number or a shape is wrong, or a cell is not one that cuDNN has. Nothing is set then.
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import get_cudnn_weights, set_cudnn_weights
+    >>> from lasagne_like.layers import CudnnLSTMLayer
+    >>> one = CudnnLSTMLayer((None, None, 3), 4, num_layers=2, direction="bidirectional")
+    >>> weights, biases = get_cudnn_weights(one)
+    >>> len(weights), weights[0].shape, len(biases)
+    (32, (4, 3), 32)
+    >>> set_cudnn_weights(CudnnLSTMLayer((None, None, 3), 4, 2, "bidirectional", double_bias=True), weights, biases)
+    """
+    cells = [_Layout(cell) for cell in _cells(layer)]
+    given = list(weights), list(biases)
+    _check(layer, "matrices", given[0], [shape for cell in cells for shape in cell.matrices])
+    _check(layer, "biases", given[1], [shape for cell in cells for shape in cell.biases])
+    changes = []
+    for one in cells:
+        own = [[np.asarray(values.pop(0)) for _ in part] for values, part in zip(given, one.shapes, strict=True)]
+        changes += one.to_ours(*own)
+    for variable, value in changes:
+        variable.set_value(value.astype(variable.dtype))
+
+
+def _check(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...]]) -> None:
+    if len(values) != len(shapes):
+        raise ValueError(f"{layer!r} has {len(shapes)} {what} in cuDNN's order, got {len(values)}")
+    for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
+        if np.shape(value) != shape:
+            raise ValueError(f"number {i} of the {what} of {layer!r} has shape {np.shape(value)}, should be {shape}")
+
+
+def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The matrices and the biases of layers as cuDNN has them: see `set_cudnn_weights`.
+
+    A gate with one bias gives two halves of it.
+
+    Parameters
+    ----------
+    layer : as for `set_cudnn_weights`
+
+    Examples
+    --------
+    >>> from lasagne_like import init
+    >>> from lasagne_like.cells import GRU
+    >>> from lasagne_like.importers import get_cudnn_weights
+    >>> weights, biases = get_cudnn_weights(GRU(4, b_hid=init.Constant(0.5)).build(3))
+    >>> [w.shape for w in weights], biases[5]
+    ([(4, 3), (4, 3), (4, 3), (4, 4), (4, 4), (4, 4)], array([0.5, 0.5, 0.5, 0.5]))
+    """
+    weights, biases = [], []
+    for cell in _cells(layer):
+        own = _Layout(cell).to_cudnn()
+        weights += own[0]
+        biases += own[1]
+    return weights, biases
+
+
+def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
+    """Give layers the values of one flat array, as cuDNN keeps them: all matrices, then all biases.
+
+    Parameters
+    ----------
+    layer : as for `set_cudnn_weights`
+    buffer : array of one dimension
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import get_cudnn_buffer, set_cudnn_buffer
+    >>> from lasagne_like.layers import CudnnGRULayer
+    >>> layer = CudnnGRULayer((None, None, 3), 4, double_bias=True)
+    >>> set_cudnn_buffer(layer, np.arange(108.0))
+    >>> bool((get_cudnn_buffer(layer) == np.arange(108.0)).all())
+    True
+    """
+    buffer = np.asarray(buffer)
+    cells = [_Layout(cell) for cell in _cells(layer)]
+    shapes = [*(s for cell in cells for s in cell.matrices), *(s for cell in cells for s in cell.biases)]
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    if buffer.shape != (sum(sizes),):
+        raise ValueError(f"{layer!r} has {sum(sizes)} numbers, got a buffer of shape {buffer.shape}")
+    parts = np.split(buffer, np.cumsum(sizes)[:-1])
+    arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+    count = sum(len(cell.matrices) for cell in cells)
+    set_cudnn_weights(layer, arrays[:count], arrays[count:])
+
+
+def get_cudnn_buffer(layer: Any) -> np.ndarray:
+    """All matrices, then all biases of layers, in one flat array, as cuDNN keeps them.
+
+    Parameters
+    ----------
+    layer : as for `set_cudnn_weights`
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import get_cudnn_buffer
+    >>> from lasagne_like.layers import CudnnLSTMLayer
+    >>> get_cudnn_buffer(CudnnLSTMLayer((None, None, 3), 4)).shape
+    (144,)
+    """
+    weights, biases = get_cudnn_weights(layer)
+    return np.concatenate([value.ravel() for value in [*weights, *biases]])
+
+
+def _cells(layer: Any) -> list[Cell]:
+    """The cells of layers, in cuDNN's order."""
+    if isinstance(layer, list | tuple):
+        return [cell for one in layer for cell in _cells(one)]
+    if isinstance(layer, CudnnLSTMLayer | CudnnGRULayer):
+        return _cells(layer.all_layers)
+    if isinstance(layer, Bidirectional):
+        return _cells([layer.forward_layer, layer.backward_layer])
+    if isinstance(layer, RNNLayer):
+        return _cells(layer.cell)
+    if isinstance(layer, StackedCells):
+        return _cells(layer.cells)
+    if not isinstance(layer, Cell):
+        raise TypeError(f"cuDNN's parameters are for recurrent layers and cells, got {layer!r}")
+    return [layer]
+
+
+class _Layout:
+    """How the parameters of one cell lie in cuDNN's order."""
+
+    def __init__(self, cell: Cell) -> None:
+        plain = (isinstance(cell, LSTM) and _plain_lstm(cell)) or (isinstance(cell, GRU) and _plain_gru(cell))
+        if cell.input_shape is None or not plain:
+            raise ValueError(
+                f"{cell!r} is not a cell that cuDNN has: a plain LSTM, or a GRU with reset_after and b_hid, that was "
+                "built, with parameters that are shared variables"
+            )
+        self.cell: Any = cell
+        self.gates = _GRU_GATES if isinstance(cell, GRU) else _LSTM_GATES
+        n, inputs = self.cell.num_units, self.cell.input_shape[0]
+        skips = getattr(cell, f"W_in_to_{self.gates[0]}") is None
+        self.matrices: list[Any] = [(n, inputs)] * (0 if skips else len(self.gates)) + [(n, n)] * len(self.gates)
+        self.biases: list[Any] = [(n,)] * (2 * len(self.gates))
+        self.shapes = self.matrices, self.biases
+
+    def _sign(self, gate: str) -> int:
+        return -1 if gate == "updategate" and self.cell.nonlinearity_updategate is not kept_part else 1
+
+    @property
+    def _weights(self) -> list[tuple[str, Any]]:
+        """The gates and variables of the matrices."""
+        found = [(gate, getattr(self.cell, f"W_{source}_to_{gate}")) for source in ("in", "hid") for gate in self.gates]
+        return [(gate, W) for gate, W in found if W is not None]
+
+    def _variables(self, gate: str) -> list[Any]:
+        """The variables of the biases of a gate: one, or two whose sum it is."""
+        if gate == "hidden_update":
+            return [self.cell.b_hidden_update, self.cell.b_hid]
+        return utils.collect_shared_vars([getattr(self.cell, f"b_{gate}")])
+
+    def to_ours(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> list[tuple[Any, np.ndarray]]:
+        """The values of our variables."""
+        matrices = zip(self._weights, weights, strict=True)
+        changes = [(W, self._sign(gate) * value.T) for (gate, W), value in matrices]
+        for gate, b_in, b_hid in zip(self.gates, biases, biases[len(self.gates) :], strict=False):
+            both, sign = self._variables(gate), self._sign(gate)
+            values = [b_in, b_hid] if len(both) == 2 else [b_in + b_hid]
+            changes += [(b, sign * value) for b, value in zip(both, values, strict=True)]
+        return changes
+
+    def to_cudnn(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The matrices and biases of cuDNN."""
+        weights = [self._sign(gate) * W.get_value().T for gate, W in self._weights]
+        pairs = []
+        for gate in self.gates:
+            own = [self._sign(gate) * b.get_value() for b in self._variables(gate)]
+            pairs.append(own if len(own) == 2 else [own[0] / 2] * 2)
+        return weights, [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
+
+
+def _plain_lstm(cell: LSTM) -> bool:
+    """Whether an LSTM has nothing that cuDNN's has not."""
+    extras = (cell.peepholes, cell.forget_bias, cell.coupled, cell.cell_clip is not None, cell.num_proj)
+    return not any((*extras, cell.layer_norm, cell.weight_norm)) and _settable(cell, _LSTM_GATES)
+
+
+def _plain_gru(cell: GRU) -> bool:
+    return cell.reset_after and getattr(cell, "b_hid", None) is not None and _settable(cell, _GRU_GATES)
+
+
+def _settable(cell: Any, gates: Sequence[str]) -> bool:
+    """Whether all gates have biases, and weights that are variables."""
+    names = [f"W_{source}_to_{gate}" for source in ("in", "hid") for gate in gates]
+    weights = [getattr(cell, name, None) for name in names]
+    return all(W is None or isinstance(W, sj.SharedVariable) for W in weights) and all(
+        getattr(cell, f"b_{gate}", None) is not None for gate in gates
+    )

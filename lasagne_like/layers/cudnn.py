@@ -1,0 +1,241 @@
+"""Several recurrent layers in one object, as cuDNN has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities, utils
+from lasagne_like.cells import GRU, LSTM, Cell, Gate
+from lasagne_like.cells.structure import transform
+from lasagne_like.layers.base import Layer, MergeLayer, check_single, shape_of
+from lasagne_like.layers.noise import DropoutLayer
+from lasagne_like.layers.rnn import RNNLayer
+
+__all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
+
+
+class _Cudnn(MergeLayer):
+    """What the layers share. Subclasses make the cell of one layer and direction."""
+
+    def __init__(
+        self,
+        incoming: Any,
+        num_units: int,
+        num_layers: int = 1,
+        direction: str = "unidirectional",
+        input_mode: str = "linear_input",
+        dropout: float = 0.0,
+        double_bias: bool = False,
+        W_in: Any = init.GlorotUniform(),
+        W_hid: Any = init.Orthogonal(),
+        b: Any = init.Constant(0.0),
+        initial_state: Any = None,
+        learn_init: bool = False,
+        mask_input: Any = None,
+        seq_lengths: Any = None,
+        return_state: bool = False,
+        stateful: bool = False,
+        time_major: bool = False,
+        name: str | None = None,
+    ) -> None:
+        self.name = name
+        self._check(incoming, num_layers, direction, input_mode)
+        self.num_units, self.num_layers, self.direction, self.dropout = num_units, num_layers, direction, dropout
+        self.double_bias, self.return_state, self.stateful = double_bias, return_state, stateful
+        self.time_major = time_major
+        features = shape_of(incoming)[2]
+        self.skips_input = input_mode == "skip_input" or (input_mode == "auto_select" and features == num_units)
+        ways = self.num_directions
+        if initial_state is None:
+            initial_state = [None] * (num_layers * ways)
+        elif not isinstance(initial_state, list | tuple) or len(initial_state) != num_layers * ways:
+            raise ValueError(
+                f"initial_state of {self!r} must be a list with a state for each layer and direction, {num_layers} * "
+                f"{ways} of them, got {initial_state!r}"
+            )
+        self._specs = W_in, W_hid, b
+        self._optional = [layer for layer in (mask_input, seq_lengths) if isinstance(layer, Layer | tuple)]
+        options = {"mask_input": mask_input, "seq_lengths": seq_lengths, "learn_init": learn_init}
+        options |= {"return_state": True, "stateful": stateful, "time_major": time_major}
+        self.layers: list[list[RNNLayer]] = []
+        shape = shape_of(incoming)
+        self._dropouts = []
+        for i in range(num_layers):
+            own = initial_state[i * ways : (i + 1) * ways]
+            self.layers.append([self._one(shape, i, way, own[way], options) for way in range(ways)])
+            shape = (*shape[:2], ways * num_units)
+            self._dropouts.append(DropoutLayer(shape, dropout))
+        states = [layer for one in self.all_layers for layer in one._layers_of_state]
+        super().__init__([incoming, *self._optional, *states], name)
+        for one in self.all_layers:
+            self.params.update(one.params)
+
+    def _check(self, incoming: Any, num_layers: int, direction: str, input_mode: str) -> None:
+        shape = shape_of(incoming)
+        check_single(shape, self)
+        if len(shape) != 3 or shape[2] is None:
+            raise ValueError(f"{self!r} needs an input of shape (batch, time, features), got {shape}")
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be 1 or more, got {num_layers}")
+        for what, value, known in (
+            ("direction", direction, ("unidirectional", "bidirectional")),
+            ("input_mode", input_mode, ("linear_input", "skip_input", "auto_select")),
+        ):
+            if value not in known:
+                raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+    @property
+    def num_directions(self) -> int:
+        """1, or 2 for both directions."""
+        return 2 if self.direction == "bidirectional" else 1
+
+    @property
+    def all_layers(self) -> list[RNNLayer]:
+        """The recurrent layers, one for each layer and direction: forwards, then backwards, from the lowest up."""
+        return [one for pair in self.layers for one in pair]
+
+    def _one(self, shape: Any, i: int, way: int, state: Any, options: dict[str, Any]) -> RNNLayer:
+        parts = [self.name, f"layer{i}", ("forward", "backward")[way] if self.num_directions == 2 else None]
+        label = ".".join(part for part in parts if part)
+        cell = self._cell(self.skips_input and i == 0, label)
+        return RNNLayer(shape, cell, initial_state=state, backwards=way == 1, name=label, **options)
+
+    def _cell(self, skips: bool, label: str) -> Cell:
+        raise NotImplementedError
+
+    def _gate(self, skips: bool, label: str, what: str, **options: Any) -> Gate:
+        W_in, W_hid, b = self._specs
+        if self.double_bias:
+            b = self._bias(label, f"b_in_{what}") + self._bias(label, f"b_hid_{what}")
+        return Gate(None if skips else W_in, W_hid, None, b, **options)
+
+    def _bias(self, label: str, what: str) -> Any:
+        return utils.create_param(self._specs[2], (self.num_units,), f"{label}.{what}")
+
+    def reset_states(self, batch_size: int | None = None) -> None:
+        """Let the next call of a stateful layer begin anew: see `RNNLayer.reset_states`."""
+        for one in self.all_layers:
+            one.reset_states(batch_size)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output; a pair with the shapes of states if they are asked for."""
+        return self.get_output_shape_for(self.input_shapes)
+
+    def get_output_shape_for(self, input_shapes: Any) -> Any:
+        shape = (*input_shapes[0][:2], self.num_directions * self.num_units)
+        if not self.return_state:
+            return shape
+        batch = (shape[1 if self.time_major else 0],)
+        return shape, tuple(transform(lambda size: (*batch, *size), one.state_shape) for one in self.all_layers)
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
+        x, given = inputs[0], list(inputs[1 + len(self._optional) :])
+        optional, states = list(inputs[1 : 1 + len(self._optional)]), []
+        for pair, noise in zip(self.layers, self._dropouts, strict=True):
+            outputs = []
+            for one in pair:
+                own = [given.pop(0) for _ in one._layers_of_state]
+                output, state = one.get_output_for([x, *optional, *own], **kwargs)
+                outputs.append(output)
+                states.append(state)
+                self.updates.update(one.updates)
+            x = outputs[0] if len(outputs) == 1 else sj.concatenate(outputs, axis=-1)
+            if pair is not self.layers[-1]:
+                x = noise.get_output_for(x, **kwargs)
+        return (x, tuple(states)) if self.return_state else x
+
+
+_COMMON = """
+    One object for a stack of layers in one or both directions; what both directions give is put side by side, and is
+    read by the layer above.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, features).
+    num_units : int
+        Of each layer and direction.
+    num_layers : int
+    direction : "unidirectional" or "bidirectional"
+    input_mode : "linear_input", "skip_input" or "auto_select"
+        Whether the first layer multiplies the input by weights, or adds it to all gates as it is (it has as many
+        features as units then). The last one skips where that can be done.
+    dropout : float
+        The probability to drop a value of what a layer gives to the next one. With `deterministic=True` none is.
+    double_bias : bool
+        Two biases for each gate, as in cuDNN, in place of one (their sum).
+    W_in, W_hid, b : initializer
+        Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
+    initial_state : list, optional
+        For each layer and direction what `RNNLayer` takes.
+    learn_init, mask_input, seq_lengths, stateful, time_major : see `RNNLayer`
+    return_state : bool
+        Give a pair: the output, and a tuple of the last states of each layer and direction.
+    name : str, optional
+
+    Attributes
+    ----------
+    layers : a list for each layer, of one `RNNLayer` for each direction.
+    all_layers : these in one list, the order of states.
+"""
+
+
+class CudnnLSTMLayer(_Cudnn):
+    __doc__ = (
+        "Layers of LSTMs without peepholes, stacked, in one or both directions."
+        + "\n"
+        + _COMMON
+        + """
+    Examples
+    --------
+    >>> from lasagne_like.layers import CudnnLSTMLayer, InputLayer
+    >>> layer = CudnnLSTMLayer(InputLayer((None, None, 4)), 5, num_layers=2, direction="bidirectional", name="lstm")
+    >>> layer.output_shape, layer.get_params()[0]
+    ((None, None, 10), <shared lstm.layer0.forward.W_in_to_ingate: float64(4, 5)>)
+    """
+    )
+
+    def _cell(self, skips: bool, label: str) -> Cell:
+        ingate, forgetgate, outgate = (self._gate(skips, label, name) for name in ("ingate", "forgetgate", "outgate"))
+        new = self._gate(skips, label, "cell", nonlinearity=nonlinearities.tanh)
+        return LSTM(self.num_units, ingate, forgetgate, new, outgate, name=label)
+
+
+def kept_part(z: Any) -> Any:
+    """The nonlinearity of an update gate whose pre-activation says how much is kept, as cuDNN's, not how much is new.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import kept_part
+    >>> sj.function([], kept_part([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([0.731, 0.5  , 0.269])
+    """
+    return nonlinearities.sigmoid(-sj.as_tensor(z))
+
+
+class CudnnGRULayer(_Cudnn):
+    __doc__ = (
+        "Layers of GRUs whose reset gate comes after the product, stacked, in one or both directions.\n\n"
+        "    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate has a bias\n"
+        "    of the input and one inside of the reset gate, in any case."
+        + "\n"
+        + _COMMON
+        + """
+    Examples
+    --------
+    >>> from lasagne_like.layers import CudnnGRULayer, InputLayer
+    >>> layer = CudnnGRULayer(InputLayer((None, None, 4)), 5, num_layers=3)
+    >>> layer.output_shape, len(layer.get_params())
+    ((None, None, 5), 30)
+    """
+    )
+
+    def _cell(self, skips: bool, label: str) -> Cell:
+        resetgate = self._gate(skips, label, "resetgate")
+        updategate = self._gate(skips, label, "updategate", nonlinearity=kept_part)
+        W_in, W_hid, b = self._specs
+        new = Gate(None if skips else W_in, W_hid, None, b, nonlinearity=nonlinearities.tanh)
+        return GRU(self.num_units, resetgate, updategate, new, b_hid=b, name=label)

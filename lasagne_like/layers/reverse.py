@@ -1,0 +1,66 @@
+"""Sequences from their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import utils
+from lasagne_like.layers.base import MergeLayer
+
+__all__ = ["ReverseLayer"]
+
+
+class ReverseLayer(MergeLayer):
+    """Sequences the other way round, each within its own length.
+
+    A recurrent layer with `backwards=True` does not need it: this is for what has no such option, and for code that
+    comes from elsewhere.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, ...).
+    seq_lengths : Layer or tuple, optional
+        Gives (batch,): how many steps of each sequence are turned round. What is behind them stays where it is.
+    time_major : bool
+        The input has time as its first axis, and the batch as the second.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import InputLayer, ReverseLayer, get_output
+    >>> l_in, l_lengths = InputLayer((None, None), sj.matrix()), InputLayer((None,), sj.ivector())
+    >>> y = get_output(ReverseLayer(l_in, l_lengths))
+    >>> f = sj.function([l_in.input_var, l_lengths.input_var], y, mode="reference")
+    >>> f(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([2, 3], "int32"))
+    array([[2., 1., 3.],
+           [6., 5., 4.]])
+    """
+
+    def __init__(
+        self, incoming: Any, seq_lengths: Any = None, time_major: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__([incoming, *([] if seq_lengths is None else [seq_lengths])], name)
+        self.time_major = time_major
+        if len(self.input_shapes[0]) < 2:
+            raise ValueError(f"{self!r} needs an input of shape (batch, time, ...), got {self.input_shapes[0]}")
+        if len(self.input_shapes) > 1 and len(self.input_shapes[1]) != 1:
+            raise ValueError(f"seq_lengths of {self!r} has shape {self.input_shapes[1]}, but must be (batch,)")
+
+    def get_output_shape_for(self, input_shapes: Any) -> utils.Shape:
+        return input_shapes[0]
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> sj.Node:
+        x = inputs[0]
+        if len(inputs) == 1:
+            return x[::-1] if self.time_major else x[:, ::-1]
+        rows = x if self.time_major else sj.swapaxes(x, 0, 1)
+        length, batch = rows.shape[:2]
+        lengths = sj.specify_shape(inputs[1], (batch,), f"seq_lengths of {self!r}")
+        places = sj.arange(length)[:, None]
+        turned = sj.where(places < lengths[None, :], sj.minimum(lengths, length)[None, :] - 1 - places, places)
+        rows = rows[turned, sj.arange(batch)[None, :]]
+        return rows if self.time_major else sj.swapaxes(rows, 0, 1)
