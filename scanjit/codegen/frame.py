@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanjit.schedule.beside import MOST_BRANCHES
 from scanjit.schedule.parallel import MOST_THREADS
 from scanjit.schedule.program import (
     Access,
@@ -33,8 +34,9 @@ STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 SCRATCH_BYTES = 8192
 SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
 """Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
-SYNC = Buffer(np.dtype("int64"), (32,), "temporary", "sync")
-"""Where threads meet."""
+SYNC_WORDS = 32
+SYNC = Buffer(np.dtype("int64"), ((1 + MOST_BRANCHES) * SYNC_WORDS,), "temporary", "sync")
+"""Where threads meet: all of them, and those of each team that runs a loop of its own."""
 PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
 """Not memory, but a number in the table: whether what is kept between calls is there already."""
 PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
-from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC
+from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC, SYNC_WORDS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
-from scanjit.schedule.program import Blocks, Buffer, Nest, Pack, Program, Statement, TimeLoop
+from scanjit.schedule.program import Beside, Blocks, Buffer, Nest, Pack, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -78,6 +78,9 @@ class _MainWriter:
         self._ranges = 0
         self.calls: dict[str, None] = {}
         self.stepping = False
+        self.team: tuple[str, ...] = ()
+        """In a branch of what stands side by side, `thread` and `threads` count those of its team, and there are two
+        parameters more: the number of the thread among all, and where the team meets."""
 
     def finished(self, label: str, parameters: list[str]) -> Source:
         """The source: what it uses of the table is loaded first."""
@@ -88,7 +91,8 @@ class _MainWriter:
             if name in words
         ]
         body = [*loads, *("    " + line for line in (*self.shares, *self.lines))]
-        return finished(label, body, ["table", "thread", "threads", *parameters], (), (), tuple(self.calls))
+        parameters = ["table", "thread", "threads", *self.team, *parameters]
+        return finished(label, body, parameters, (), (), tuple(self.calls))
 
     def words(self) -> set[str]:
         """Every name in what is written so far."""
@@ -107,6 +111,8 @@ class _MainWriter:
                 self._loop(statement, depth)
             elif isinstance(statement, Blocks):
                 self._blocks(statement, depth)
+            elif isinstance(statement, Beside):
+                self._beside(statement, depth)
             elif statement in self.kept:
                 self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
                 self._leaf(statement, depth + 1)
@@ -166,8 +172,8 @@ class _MainWriter:
         self._meet(depth)
 
     def _meet(self, depth: int) -> None:
-        """All threads wait here for each other."""
-        self.add(depth, f"barrier({self._address(SYNC, 0)}, threads)")
+        """All threads (of a team) wait here for each other."""
+        self.add(depth, f"barrier({'sync' if self.team else self._address(SYNC, 0)}, threads)")
 
     def _share(self, size: Dimension, unit: int, depth: int) -> tuple[str, str]:
         """Variables for the range of a size that this thread computes."""
@@ -252,17 +258,51 @@ class _MainWriter:
     def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
         """Write a function that runs one step; returns how it is called for a step."""
         inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner.team = self.team
         own = _counted([loop])  # known from before, if the same steps are written a second time
         known = [name for atom, name in self.counters.items() if atom not in own or name == step]
         inner._step(loop, step, 0)
-        outer = [name for name in known if name in inner.words()]
-        function = inner.finished("step", outer)
-        self.functions[function.name] = function
-        self.calls[function.name] = None
+        function, outer = self._function(inner, "step", known)
 
         def call(number: str) -> str:
             arguments = [number if name == step else name for name in outer]
-            return f"{function.name}({', '.join(['table', 'thread', 'threads', *arguments])})"
+            return f"{function}({', '.join(['table', 'thread', 'threads', *self.team, *arguments])})"
+
+        return call
+
+    def _function(self, inner: _MainWriter, label: str, known: Sequence[str]) -> tuple[str, list[str]]:
+        """A function of what another writer wrote: its name, and which of the `known` counters it takes."""
+        outer = [name for name in known if name in inner.words()]
+        function = inner.finished(label, outer)
+        self.functions[function.name] = function
+        self.calls[function.name] = None
+        return function.name, outer
+
+    # ---- side by side ----------------------------------------------------------------------------------------------
+
+    def _beside(self, beside: Beside, depth: int) -> None:
+        """Loops side by side: a function for each, which all threads call, or those of its team."""
+        calls = [self._branch(branch) for branch in beside.branches]
+        self.add(depth, f"if {self.number(beside.apart)} == 0 or threads == 1:")
+        for call in calls:
+            self.add(depth + 1, call("thread", "threads", self._address(SYNC, 0)))
+        self.add(depth, "else:")
+        for k, (call, first, many) in enumerate(zip(calls, beside.first, beside.many, strict=True), start=1):
+            begin, count = self.number(first), self.number(many)
+            self.add(depth + 1, f"if {begin} <= thread < {begin} + {count}:")
+            self.add(depth + 2, call(f"thread - {begin}", count, self._address(SYNC, k * SYNC_WORDS)))
+        self._meet(depth + 1)
+
+    def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
+        """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
+        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner.team = ("worker", "sync")
+        known = list(self.counters.values())
+        inner.statements([branch], 0)
+        function, outer = self._function(inner, "branch", known)
+
+        def call(thread: str, threads: str, sync: str) -> str:
+            return f"{function}({', '.join(['table', thread, threads, 'thread', sync, *outer])})"
 
         return call
 
@@ -289,7 +329,7 @@ class _MainWriter:
     def _address(self, buffer: Buffer, offset: Dimension) -> str:
         base = self._entry("buffer", buffer)
         if buffer is SCRATCH:
-            return f"{base} + thread*{SCRATCH_BYTES}"
+            return f"{base} + {'worker' if self.team else 'thread'}*{SCRATCH_BYTES}"
         offset = offset * buffer.dtype.itemsize
         return base if offset == 0 else f"{base} + {self.number(offset)}"
 

@@ -121,8 +121,8 @@ class TimedPart(Part):
     def _generate(self, name: str) -> Generated:
         return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True, kept=self.prepared)
 
-    def _new_layout(self, sizes: dict[Atom, int]) -> Layout:
-        layout = super()._new_layout(sizes)
+    def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
+        layout = super()._new_layout(sizes, count)
         self._costs[id(layout)] = layout, costs(self.program, sizes)
         return layout
 

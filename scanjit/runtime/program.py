@@ -11,22 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
-from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC
+from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.ir import SHARED, Node, as_dim
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime import threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.stages import Stage, stages
+from scanjit.schedule.beside import arrange
+from scanjit.schedule.beside import name as name_of
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
-from scanjit.schedule.parallel import worth
+from scanjit.schedule.parallel import Choice, choice, chosen, worth
 from scanjit.schedule.prepared import prepared
-from scanjit.schedule.program import Buffer, Ref
+from scanjit.schedule.program import Beside, Buffer, Ref
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
 
-TAIL = 40
-"""Entries after the table proper: the status, and (8 further on, in cache lines of their own) where threads meet."""
+TAIL = 8 + SYNC_WORDS
+"""Entries after the table proper: the status, and (8 further on, in cache lines of their own) where threads meet; then,
+where loops stand side by side, where the threads of each meet."""
 KEPT_LAYOUTS = 64
 """For how many combinations of sizes a program remembers where everything lies."""
 KEPT_WORKSPACES = 4
@@ -88,7 +91,7 @@ class Executable:
         """What was done to make it fast, and what was not: rewrites, loops, nests, memory."""
         notes = [str(note) for note in self.notes]
         for part in self.parts:
-            notes += [*part.program.notes, part.memory()]
+            notes += [*part.program.notes, *part.beside_notes(), part.memory()]
             kept = ", ".join(statement.label for statement in part.prepared)
             notes += [f"{kept}: once for each value of the shared variables, not in every call"] if kept else []
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
@@ -112,7 +115,8 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 class Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
     workspace and how large it is, the part of the workspace that is kept between calls, the shapes of the buffers for
-    results, where the results lie in them, and whether the work is enough for several threads."""
+    results, where the results lie in them, what the threads do with loops side by side, how many threads that was
+    decided for, and whether the work is enough for several threads."""
 
     table: array[int]
     workspace: int
@@ -121,7 +125,23 @@ class Layout(NamedTuple):
     kept: list[tuple[int, int]]
     shapes: list[tuple[int, ...]]
     results: list[tuple[int, int, int, tuple[int, ...]]]
+    choices: dict[Beside, Choice]
+    threads: int
     large: bool
+
+
+def _beside_note(beside: Beside, layout: Layout | None) -> str:
+    text = f"side by side, none needs another: {'; '.join(map(name_of, beside.branches))}"
+    if layout is None:
+        return f"{text}; whether each gets threads of its own depends on sizes"
+    if not layout.large or layout.threads < 2:
+        return f"{text}; {'one thread' if layout.threads < 2 else 'too little work for several threads'}"
+    teams, apart, together = layout.choices[beside]
+    costs = f"about {apart:.1e} operations apart, {together:.1e} together"
+    if teams is None:
+        return f"{text}; all {layout.threads} threads share the steps of each ({costs})"
+    numbers = [f"{t.first}" if t.many == 1 else f"{t.first}-{t.first + t.many - 1}" for t in teams]
+    return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
 
 
 class _Workspace:
@@ -149,9 +169,11 @@ class Part:
         self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
         pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
         self.prepared, self.kept = prepared(self.program, [buffer for leaf, buffer in pairs if leaf.op is SHARED])
+        self.beside = arrange(self.program, self.prepared)
         self.shared = [i for i, (leaf, _) in enumerate(pairs) if leaf.op is SHARED]
         self.code = self._generate(name)
         self.lives = lifetimes(self.program)
+        self.tail = TAIL + SYNC_WORDS * max((len(beside.branches) for beside in self.beside), default=0)
         self._sort_table()
         self.simple = not any(atom.kind == "value" for atom in self.atoms)
         self._layouts: dict[tuple[int, ...], Layout] = {}
@@ -180,7 +202,9 @@ class Part:
         dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
         dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
         dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
-        self.atoms = list(dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)))
+        numbers = [d for beside in self.beside for d in (beside.apart, *beside.first, *beside.many)]
+        ours = {atom for dim in numbers for atom in types.atoms(dim)}
+        self.atoms = [a for a in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if a not in ours]
 
     def _load(self) -> None:
         from scanjit.runtime.kernels import kernel
@@ -194,6 +218,11 @@ class Part:
         """The generated source, main function first."""
         return [source.text for source in reversed(self.code.functions)]
 
+    def beside_notes(self) -> list[str]:
+        """Which loops stand side by side, and what was decided for the last new sizes."""
+        layout = next(reversed(self._layouts.values()), None)
+        return [_beside_note(beside, layout) for beside in self.beside]
+
     def memory(self) -> str:
         """The planned memory in words."""
         listed = ", ".join(f"{life.buffer.name} {tuple(life.buffer.shape)}" for life in self.lives) or "none"
@@ -204,16 +233,19 @@ class Part:
         return text
 
     def _layout(self, sizes: dict[Atom, int]) -> Layout:
-        key = tuple([sizes[atom] for atom in self.atoms])
+        count = threads.count() if self.beside else 0
+        key = (count, *[sizes[atom] for atom in self.atoms])
         found = self._layouts.get(key)
         if found is None:
             if len(self._layouts) >= KEPT_LAYOUTS:
                 self._layouts.clear()
-            found = self._layouts[key] = self._new_layout(sizes)
+            found = self._layouts[key] = self._new_layout(sizes, count)
         return found
 
-    def _new_layout(self, sizes: dict[Atom, int]) -> Layout:
-        table = array("q", bytes(8 * (len(self.code.table) + TAIL)))
+    def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
+        choices = {beside: choice(beside, sizes, max(count, 1)) for beside in self.beside}
+        sizes = sizes | {k: v for beside, made in choices.items() for k, v in chosen(beside, made).items()}
+        table = array("q", bytes(8 * (len(self.code.table) + self.tail)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
                 table[i] = types.evaluate(entry, sizes)
@@ -225,7 +257,8 @@ class Part:
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
         temporaries = list(zip(self.temporary, offsets, strict=True))
         kept = list(zip(offsets, nbytes, strict=True))[: len(self.kept)]
-        return Layout(table, total, temporaries, nbytes, kept, shapes, results, worth(self.program, sizes))
+        large = worth(self.program, sizes, choices)
+        return Layout(table, total, temporaries, nbytes, kept, shapes, results, choices, count, large)
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
@@ -265,7 +298,7 @@ class Part:
         for i, result in zip(self.outputs, made, strict=True):
             if i is not None:
                 table[i] = address(result)
-        tail = len(table) - TAIL
+        tail = len(table) - self.tail
         if self.status is not None:
             table[self.status] = here + 8 * tail
         if self.sync is not None:
@@ -289,7 +322,7 @@ class Part:
 
     def _start(self, table: int, layout: Layout) -> None:
         """Run the main function, on several threads if that is worth it."""
-        if layout.large and (count := threads.count()) > 1:
+        if layout.large and (count := layout.threads or threads.count()) > 1:
             threads.run(self._main, table, count)
         else:
             self._main(table, 0, 1)

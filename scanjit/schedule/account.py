@@ -10,6 +10,7 @@ from scanjit.ops import Elementwise
 from scanjit.schedule.program import (
     Access,
     Apply,
+    Beside,
     Blocks,
     Buffer,
     Loop,
@@ -25,18 +26,25 @@ from scanjit.types import Atom, Dimension
 
 
 class Cost(NamedTuple):
-    """All runs of a statement: how many, the operations of each, and the bytes that each touches."""
+    """All runs of a statement: how many, the operations of each, the bytes that each touches, and into how many pieces
+    it can be divided among threads."""
 
     statement: Nest | Pack
     runs: int
     operations: float
     nbytes: float
+    pieces: int
 
 
 def costs(program: Program, sizes: Mapping[Atom, int]) -> list[Cost]:
     """The cost of every statement that is no loop, in the order of the program. A loop that may end early counts with
     all of its steps; the last block of time as a whole one."""
-    return list(_costs(program.body, dict(sizes), 1))
+    return costs_of(program.body, sizes)
+
+
+def costs_of(body: Sequence[Statement], sizes: Mapping[Atom, int]) -> list[Cost]:
+    """The same of some statements of a program."""
+    return list(_costs(body, dict(sizes), 1))
 
 
 def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iterator[Cost]:
@@ -49,8 +57,21 @@ def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iter
             total, size = types.evaluate(statement.total, sizes), types.evaluate(statement.size, sizes)
             inner = sizes | _at(statement.first, 0) | _at(statement.rows, min(total, size))
             yield from _costs(statement.body, inner, runs * -(-total // size))
+        elif isinstance(statement, Beside):
+            yield from _costs(statement.branches, sizes, runs)
         else:
-            yield Cost(statement, runs, operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0)
+            work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
+            yield Cost(statement, runs, work, nbytes, _pieces(statement, sizes))
+
+
+def _pieces(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> int:
+    if isinstance(statement, Pack):
+        size, unit = statement.sources[0].shape[1], statement.width
+    elif statement.tile is None or statement.tile.split is None:
+        return 1
+    else:
+        size, unit = statement.tile.split.size, statement.tile.unit
+    return max(1, -(-types.evaluate(size, sizes) // unit))
 
 
 def _at(dim: Dimension, value: int) -> dict[Atom, int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from scanjit import types
 from scanjit.schedule import sums, tile
 from scanjit.schedule.fuse import Group
+from scanjit.schedule.independent import Order
 from scanjit.schedule.program import (
     Blocks,
     Buffer,
@@ -86,6 +87,7 @@ class Search:
         self.uses = {group: set(_buffers(region, group, nests)) for group in groups}
         self.writes = {group: {b for b, written in self.uses[group] if written} for group in groups}
         self.reads = {group: {b for b, written in self.uses[group] if not written} for group in groups}
+        self.order = Order.of(region.items)
         home = {item: group for group in groups for item in group.members}
         self.needs = {g: {home[need] for item in g.members for need in item.needs} - {g} for g in groups}
 
@@ -114,6 +116,8 @@ class Search:
         for group in self.groups[self.at + 1 :]:
             read = self.writes[scan] & self.reads[group]
             if group in self.taken or not read or not self.needs[group] <= known:
+                continue
+            if any(self.order.ties([self.scan], item) for item in group.members):
                 continue
             if self.steps_with_time(group, read):
                 members.append(group)

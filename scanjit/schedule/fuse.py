@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scanjit.schedule import build
-from scanjit.schedule.independent import Needed, needed_loops, ties
+from scanjit.schedule.independent import Order
 from scanjit.schedule.program import Load, Loop, Nest, Reduce, Store, Value, walk_values
 from scanjit.schedule.region import Block, Region, Task
 from scanjit.schedule.stored import LARGEST
@@ -37,13 +37,13 @@ def fuse(region: Region) -> list[Group]:
     """The items of a region, grouped, in order."""
     groups: list[Group] = []
     where: dict[Task | Block, Group] = {}
-    loops = needed_loops(region.items)
+    order = Order.of(region.items)
     for item in region.items:
         group = None
         if isinstance(item, Task):
             values = walk_values([store.value for store in item.stores])
             found = {v for v in values if isinstance(v, Reduce)}
-            group = _partner(item, found, len(values), groups, where, loops)
+            group = _partner(item, found, len(values), groups, where, order)
         if group is None:
             group = Group([])
             groups.append(group)
@@ -62,11 +62,11 @@ def _partner(
     weight: int,
     groups: list[Group],
     where: dict[Task | Block, Group],
-    loops: Needed,
+    order: Order,
 ) -> Group | None:
     """The nest that a task joins: everything it needs is computed before it, or in it at the same point. Of those that
-    make nothing for it, the one that loads most of what it loads; else the last. No product is put together with what
-    has to wait for another loop than it.
+    make nothing for it, the one that loads most of what it loads; else the last. No loop has to wait for another for
+    that.
 
     A nest that makes something for the task is put off for that, if nobody needs it in the meantime."""
     if any(store.indices for store in task.stores):
@@ -81,8 +81,8 @@ def _partner(
         later = groups[at + 1 :]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
-        fits = fits and not ((found or group.reductions) and ties(loops, group.members, task))
-        if fits and _compatible(task, found, weight, group, dependent):
+        fits = fits and _compatible(task, found, weight, group, dependent)
+        if fits and not _stays_apart(task, found, group, order):
             ready = not any(other in needed for other in later)
             if dependent and not ready and best is None and not any(_needs(other, group, where) for other in later):
                 groups.append(groups.pop(at))
@@ -91,6 +91,12 @@ def _partner(
             if common > shared:
                 best, shared = group, common
     return best
+
+
+def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> bool:
+    """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block."""
+    reduces = bool(found or group.reductions)
+    return order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
 
 
 def _loaded(members: Sequence[Task | Block]) -> set[tuple[object, ...]]:

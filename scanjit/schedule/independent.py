@@ -1,31 +1,58 @@
-"""Loops that do not depend on each other, and work that would tie them together.
+"""Loops that do not depend on each other, and what would tie them together.
 
-Two loops of which neither needs the other can run side by side. What is made of the results of both must then wait for
-both: done in one nest with what only one of them needs, or block by block along with one of them, it would make that
-one wait for the other.
+Two loops of which neither needs the other can run side by side. What one of them needs must then not be done together
+with what is made of the other's results. And what is made of both has to wait for both: done in one nest with a
+product over what one of them made, or block by block along with that one, it would make it wait for the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
 
 from scanjit.schedule.region import Block, Item
 
-Needed = Mapping[Item, frozenset[Block]]
+Loops = frozenset[Block]
 
 
-def needed_loops(items: Sequence[Item]) -> Needed:
-    """The loops over time that each item needs, directly or not, itself included. A scan that is a nest with time
-    inside is none: its threads do not meet at every step."""
-    found: dict[Item, frozenset[Block]] = {}
-    for item in items:
-        own = frozenset([item] if isinstance(item, Block) and item.nest is None else [])
-        found[item] = own.union(*(found[need] for need in item.needs))
-    return found
+@dataclass(frozen=True)
+class Order:
+    """The loops over time that each item needs, and those that need it, directly or not, itself included. A scan that
+    is a nest with time inside does not count: threads do not meet at each of its steps. Nor does an ifelse."""
+
+    needs: dict[Item, Loops]
+    feeds: dict[Item, Loops]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Order:
+        """The order of items, each of which comes after those that it needs."""
+        own = {item: frozenset([item] if _is_loop(item) else []) for item in items}
+        needs: dict[Item, Loops] = {}
+        for item in items:
+            needs[item] = own[item].union(*(needs[need] for need in item.needs))
+        feeds = dict(own)
+        for item in reversed(items):
+            for need in item.needs:
+                feeds[need] |= feeds[item]
+        return cls(needs, feeds)
+
+    def blocks(self, members: Sequence[Item], item: Item) -> bool:
+        """Whether an item that is done together with these members makes a loop wait for one that it does not need."""
+        needed, fed = self._all(self.needs, members), self._all(self.feeds, members)
+        return self._apart(needed, self.feeds[item]) or self._apart(self.needs[item], fed)
+
+    def ties(self, members: Sequence[Item], item: Item) -> bool:
+        """Whether an item needs a loop that does not depend on one which these members need, nor that on it."""
+        before = self._all(self.needs, members)
+        return self._apart(before, self.needs[item] - before)
+
+    def _all(self, of: dict[Item, Loops], members: Sequence[Item]) -> Loops:
+        return Loops().union(*(of[member] for member in members))
+
+    def _apart(self, some: Loops, others: Loops) -> bool:
+        return any(a not in self.needs[b] and b not in self.needs[a] for a in some for b in others)
 
 
-def ties(needed: Needed, members: Iterable[Item], item: Item) -> bool:
-    """Whether an item needs a loop that does not depend on one which these members need, nor that on it."""
-    before = frozenset().union(*(needed[member] for member in members))
-    more = needed[item] - before
-    return any(a not in needed[b] and b not in needed[a] for a in before for b in more)
+def _is_loop(item: Item) -> TypeGuard[Block]:
+    return isinstance(item, Block) and item.scan is not None and item.nest is None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scanjit import types
-from scanjit.schedule.program import Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
+from scanjit.schedule.program import Beside, Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
 from scanjit.types import Atom
 
 ALIGNMENT = 64
@@ -14,23 +14,37 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A temporary, and the first and last moment at which it is used."""
+    """A temporary, and the first and last moment at which it is used; and by which branches of what stands side by
+    side: moments of one branch are neither before nor after those of another."""
 
     buffer: Buffer
     first: int
     last: int
+    branches: Mapping[Beside, frozenset[int]] = field(default_factory=dict)
+
+    def meets(self, other: Lifetime) -> bool:
+        """Whether both may be in use at one time."""
+        if self.first <= other.last and other.first <= self.last:
+            return True
+        both = ((own, other.branches[beside]) for beside, own in self.branches.items() if beside in other.branches)
+        return any(len(own | others) > 1 for own, others in both)
 
 
 def lifetimes(program: Program) -> list[Lifetime]:
     """The lifetimes of all temporaries. What a loop uses and something outside it too lives through the whole loop."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
+    branches: dict[Buffer, dict[Beside, frozenset[int]]] = {}
+    places: list[tuple[Beside, int]] = []
     moment = 0
 
     def touch(buffer: Buffer, begin: int, end: int) -> None:
         if buffer.kind == "temporary":
             first[buffer] = min(first.get(buffer, begin), begin)
             last[buffer] = max(last.get(buffer, end), end)
+            known = branches.setdefault(buffer, {})
+            for beside, branch in places:
+                known[beside] = known.get(beside, frozenset()) | {branch}
 
     def visit(body: Sequence[Statement]) -> None:
         nonlocal moment
@@ -44,6 +58,11 @@ def lifetimes(program: Program) -> list[Lifetime]:
                 for buffer in through:
                     touch(buffer, begin, moment)
                 loops.append((begin, moment))
+            elif isinstance(statement, Beside):
+                for branch, other in enumerate(statement.branches):
+                    places.append((statement, branch))
+                    visit([other])
+                    places.pop()
             else:
                 for buffer, _, _ in statement_refs(statement):
                     touch(buffer, moment, moment)
@@ -55,7 +74,7 @@ def lifetimes(program: Program) -> list[Lifetime]:
         for buffer in first:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
-    return [Lifetime(buffer, first[buffer], last[buffer]) for buffer in first]
+    return [Lifetime(buffer, first[buffer], last[buffer], branches[buffer]) for buffer in first]
 
 
 def _kept(loop: TimeLoop) -> set[Buffer]:
@@ -73,7 +92,7 @@ def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[i
         nbytes = -(-max(types.evaluate(life.buffer.nbytes, sizes), 1) // ALIGNMENT) * ALIGNMENT
         at = 0
         for start, end, other in sorted(placed, key=lambda entry: entry[0]):
-            if other.last < life.first or life.last < other.first:
+            if not life.meets(other):
                 continue
             if at + nbytes <= start:
                 break

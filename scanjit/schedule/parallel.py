@@ -1,16 +1,18 @@
-"""Threads: which loop of a nest they share, and whether a program is worth more than one.
+"""Threads: which loop of a nest they share, which of them run which loop, and whether a program is worth more than one.
 
 All threads run the same main function over the same statements and meet after each (a barrier). Of a nest, each
-computes a part of one loop of its space. Nothing is ever added up across threads, so results do not depend on their
-number.
+computes a part of one loop of its space. Loops over time that stand side by side may be run by threads of their own,
+which then meet only each other. Nothing is ever added up across threads, so results do not depend on their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from scanjit.schedule.account import costs, operations
-from scanjit.schedule.program import Loop, Nest, Program, Tile
+from scanjit import types
+from scanjit.schedule.account import Cost, costs_of, operations
+from scanjit.schedule.program import Beside, Loop, Nest, Program, Tile
 from scanjit.types import Atom
 
 MOST_THREADS = 64
@@ -20,6 +22,12 @@ SMALLEST_PROGRAM = 8e6
 """A program that does less work (in operations) than this runs on one thread: waking the others costs more."""
 SMALLEST_STRETCH = 1e5
 """What the threads do between two meetings must on average be this much work."""
+MEETING = 3e4
+"""What a meeting of threads costs, in operations."""
+CORE_BYTES = 2**20
+"""What fits the cache of one core, about. Reading a byte of more than that takes as long as `FAR_BYTE` operations, else
+as long as `NEAR_BYTE`: a step of a batch of one reads weights rather than computing with them."""
+NEAR_BYTE, FAR_BYTE = 1.0, 1.25
 
 
 def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
@@ -43,9 +51,86 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
     return lane, width
 
 
-def worth(program: Program, sizes: Mapping[Atom, int]) -> bool:
+class Team(NamedTuple):
+    """The threads of a branch: the number of the first, and how many they are."""
+
+    first: int
+    many: int
+
+
+class Choice(NamedTuple):
+    """What the threads do with loops side by side: the teams of the branches, or None where all threads run one after
+    the other; and what either is expected to take, in operations of one thread."""
+
+    teams: list[Team] | None
+    apart: float
+    together: float
+
+
+def choice(beside: Beside, sizes: Mapping[Atom, int], threads: int) -> Choice:
+    """What so many threads do with loops side by side."""
+    parts = [costs_of([branch], sizes) for branch in beside.branches]
+    teams, apart = _teams(parts, threads)
+    together = sum(_time(part, threads) for part in parts)
+    return Choice(teams if apart < together else None, apart, together)
+
+
+def _teams(parts: Sequence[list[Cost]], threads: int) -> tuple[list[Team], float]:
+    """Teams for branches, and the time of the slowest, and of the meeting of all. The longest branches come first: each
+    gets the thread that has least to do; or, where there are more threads, the slowest one gets one more."""
+    order = sorted(range(len(parts)), key=lambda i: -_time(parts[i], 1))
+    teams = [Team(0, 1)] * len(parts)
+    if len(parts) >= threads:
+        busy = [0.0] * threads
+        for i in order:
+            least = busy.index(min(busy))
+            busy[least] += _time(parts[i], 1)
+            teams[i] = Team(least, 1)
+        return teams, max(busy) + MEETING
+    many = [1] * len(parts)
+    for _ in range(threads - len(parts)):
+        slowest = max(order, key=lambda i: _time(parts[i], many[i]))
+        if _time(parts[slowest], many[slowest] + 1) >= _time(parts[slowest], many[slowest]):
+            break
+        many[slowest] += 1
+    teams = [Team(sum(many[:i]), many[i]) for i in range(len(parts))]
+    return teams, max(map(_time, parts, many)) + MEETING
+
+
+def _time(costs: Sequence[Cost], threads: int) -> float:
+    """About how long threads take to run statements together: the largest share of each, and the meeting after it."""
+    meeting = MEETING if threads > 1 else 0.0
+    total = 0.0
+    for cost in costs:
+        share = -(-cost.pieces // threads) / cost.pieces
+        nbytes = cost.nbytes * share
+        moved = nbytes * (NEAR_BYTE if nbytes <= CORE_BYTES else FAR_BYTE)
+        total += cost.runs * (max(cost.operations * share, moved) + meeting)
+    return total
+
+
+def chosen(beside: Beside, choice: Choice) -> dict[Atom, int]:
+    """The numbers of a group that stands side by side."""
+    teams = choice.teams or [Team(0, 0)] * len(beside.branches)
+    dims = [beside.apart, *beside.first, *beside.many]
+    values = [int(choice.teams is not None), *(team.first for team in teams), *(team.many for team in teams)]
+    return {atom: value for dim, value in zip(dims, values, strict=True) if (atom := types.as_atom(dim)) is not None}
+
+
+def worth(program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, Choice]) -> bool:
     """Whether a program is large enough for several threads, with these sizes."""
     work = meetings = 0.0
-    for cost in costs(program, sizes):
-        work, meetings = work + cost.runs * cost.operations, meetings + cost.runs
+    for statement in program.body:
+        found = costs_of([statement], sizes)
+        teams = choices[statement].teams if isinstance(statement, Beside) else None
+        work += sum(cost.runs * cost.operations for cost in found)
+        if isinstance(statement, Beside) and teams is not None:
+            shared = [branch for branch, team in zip(statement.branches, teams, strict=True) if team.many > 1]
+            meetings += 1 + max((_runs(costs_of([branch], sizes)) for branch in shared), default=0)
+        else:
+            meetings += _runs(found)
     return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings
+
+
+def _runs(costs: Sequence[Cost]) -> int:
+    return sum(cost.runs for cost in costs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scanjit.schedule.program import (
+    Beside,
     Blocks,
     Buffer,
     Fetch,
@@ -17,6 +18,7 @@ from scanjit.schedule.program import (
     Program,
     Statement,
     TimeLoop,
+    inner,
     statement_refs,
     walk_values,
 )
@@ -53,9 +55,9 @@ def _reports(statement: Nest | Pack) -> bool:
 def _writers(body: Iterable[Statement]) -> dict[Buffer, list[Statement]]:
     found: dict[Buffer, list[Statement]] = {}
     for statement in body:
-        if isinstance(statement, TimeLoop | Blocks):
-            for buffer, inner in _writers(statement.body).items():
-                found.setdefault(buffer, []).extend(inner)
+        if isinstance(statement, TimeLoop | Blocks | Beside):
+            for buffer, others in _writers(inner(statement)).items():
+                found.setdefault(buffer, []).extend(others)
             flags = (statement.stop, statement.count) if isinstance(statement, TimeLoop) else ()
             for ref in flags:
                 if ref is not None:
@@ -70,7 +72,6 @@ def _buffers(body: Iterable[Statement]) -> dict[Buffer, None]:
     """Every buffer that statements touch."""
     found: dict[Buffer, None] = {}
     for statement in body:
-        if isinstance(statement, TimeLoop | Blocks):
-            found |= _buffers(statement.body)
+        found |= _buffers(inner(statement))
         found |= dict.fromkeys(buffer for buffer, _, _ in statement_refs(statement))
     return found

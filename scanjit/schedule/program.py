@@ -346,7 +346,22 @@ class Blocks:
     backwards: bool = False
 
 
-Statement = Nest | Pack | TimeLoop | Blocks
+@dataclass(eq=False)
+class Beside:
+    """Loops over time that do not depend on each other: `branches`, each of one statement.
+
+    Where `apart` is not 0, each branch is run by threads of its own, the others not waiting for them: by `many[i]`
+    threads from number `first[i]` on. Else, and where there is but one thread, all threads run one branch after the
+    other. These numbers are known when sizes and threads are (see `parallel.chosen`).
+    """
+
+    branches: list[Statement]
+    apart: Dimension
+    first: list[Dimension]
+    many: list[Dimension]
+
+
+Statement = Nest | Pack | TimeLoop | Blocks | Beside
 
 
 def counter(name: str) -> Dimension:
@@ -367,6 +382,13 @@ class Program:
     body: list[Statement]
     codes: list[Any]
     notes: list[str] = field(default_factory=list)
+
+
+def inner(statement: Statement) -> list[Statement]:
+    """The statements that a loop, or what stands side by side, consists of."""
+    if isinstance(statement, TimeLoop | Blocks):
+        return statement.body
+    return statement.branches if isinstance(statement, Beside) else []
 
 
 def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:

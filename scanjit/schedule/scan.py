@@ -263,7 +263,7 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     loop = TimeLoop(
         plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
     )
-    loop.unroll, loop.label, loop.ran = params["unroll"] or 1, params["name"] or "scan", counter("ran")
+    loop.unroll, loop.label, loop.ran = params["unroll"] or 1, _name(plan.node), counter("ran")
     loop.persistent = [c.store.buffer for c in plan.carries]
     return loop
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scanjit import types
 from scanjit.schedule import tile
-from scanjit.schedule.program import Access, Buffer, Loop, Nest, Pack, Ref, Statement, TimeLoop
+from scanjit.schedule.program import Access, Beside, Buffer, Loop, Nest, Pack, Ref, Statement, TimeLoop
 from scanjit.schedule.region import Block, Region
 from scanjit.types import Dimension
 
@@ -116,5 +116,6 @@ class Stretch:
                 sources = [Ref(s.buffer, offset(s.buffer, s.offset), s.shape, s.strides) for s in statement.sources]
                 result.append(changed(statement, sources=sources))
             else:
+                assert not isinstance(statement, Beside)  # that stands between loops, not in one
                 result.append(changed(statement, body=self._in_rows(statement.body, row)))
         return result

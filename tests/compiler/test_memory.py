@@ -11,7 +11,7 @@ import scanjit as sj
 from scanjit import types
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory import ALIGNMENT, assign
-from scanjit.schedule.program import Blocks, Nest, Pack, Statement, TimeLoop, statement_refs
+from scanjit.schedule.program import Beside, Blocks, Nest, Pack, Statement, TimeLoop, inner, statement_refs
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -36,7 +36,7 @@ def test_what_lives_together_lies_apart(first: int) -> None:
             ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, part.lives, strict=True)]
             assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
             for (a, i), (b, j) in itertools.combinations(list(zip(part.lives, range(len(ends)), strict=True)), 2):
-                if a.first <= b.last and b.first <= a.last:
+                if a.meets(b):
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
 
@@ -44,8 +44,8 @@ def moments(body: list[Statement]) -> list[Statement]:
     """All statements that are not loops, in order."""
     result: list[Statement] = []
     for statement in body:
-        if isinstance(statement, TimeLoop | Blocks):
-            result += moments(statement.body)
+        if isinstance(statement, TimeLoop | Blocks | Beside):
+            result += moments(inner(statement))
         else:
             assert isinstance(statement, Nest | Pack)
             result.append(statement)

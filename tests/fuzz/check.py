@@ -6,6 +6,7 @@ import contextlib
 import functools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, reference
 from scanjit.runtime import program as backend
+from scanjit.runtime import threads as workers
 from scanjit.runtime.function import function
 from scanjit.schedule import blocks, parallel
 from scanjit.simd import cpu, emulate
@@ -110,14 +112,14 @@ def _planned(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequenc
 
 
 class _Turns:
-    """Threads that run one at a time, each up to where it meets the others, the last one first."""
+    """Threads that run one at a time, each up to its next nest, or to where it meets others; the last one first."""
 
     def __init__(self, count: int) -> None:
         self.go = [threading.Semaphore(0) for _ in range(count)]
         self.paused = threading.Semaphore(0)
-        self.running: dict[int, threading.Thread] = {}
+        self.ready = deque(reversed(range(count)))
+        self.waiting: dict[int, list[int]] = {}
         self.errors: list[BaseException] = []
-        self.met: set[int] = set()
 
     def run(self, work: Callable[[int], None]) -> None:
         """Call `work` in every thread."""
@@ -128,28 +130,40 @@ class _Turns:
                 work(number)
             except BaseException as error:
                 self.errors.append(error)
-            del self.running[number]
             self.paused.release()
 
         for number in range(len(self.go)):
-            self.running[number] = threading.Thread(target=main, args=(number,), name=str(number), daemon=True)
-            self.running[number].start()
-        while self.running and not self.errors:
-            self.met.clear()
-            for number in sorted(self.running, reverse=True):
-                self.go[number].release()
-                self.paused.acquire()
-                if self.errors:
-                    raise self.errors[0]
-            if self.running and (len(self.met) < len(self.go) or len(self.running) < len(self.go)):
-                raise Mismatch("some threads ended while others wait for them")
+            threading.Thread(target=main, args=(number,), name=str(number), daemon=True).start()
+        while self.ready:
+            self.go[self.ready.popleft()].release()
+            self.paused.acquire()
+            if self.errors:
+                raise self.errors[0]
+        if self.waiting:
+            raise Mismatch("some threads ended while others wait for them")
+
+    def rest(self) -> None:
+        """Let the other threads go on for a while."""
+        self.ready.append(self._number())
+        self._pause()
 
     def meet(self, address: int, threads: int) -> None:
         """A barrier."""
-        number = int(threading.current_thread().name)
-        self.met.add(number)
+        if threads == 1:
+            return
+        met = self.waiting.setdefault(address, [])
+        met.append(self._number())
+        if len(met) == threads:
+            self.ready.extend(sorted(self.waiting.pop(address), reverse=True))
+        self._pause()
+
+    def _pause(self) -> None:
         self.paused.release()
-        self.go[number].acquire()
+        self.go[self._number()].acquire()
+
+    @staticmethod
+    def _number() -> int:
+        return int(threading.current_thread().name)
 
 
 def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
@@ -159,17 +173,24 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
 
     def load_source(source: str, memory: Memory, filename: str = "") -> dict[str, Any]:
         found = load(source, memory, filename)
-        for name, value in list(found.items()):
-            if name.startswith("function_") and callable(value):
-                found[name] = functools.partial(start, value)
+        kind, made = filename.partition("_")[0], found[filename]
+        if kind == "function":
+            found[filename] = functools.partial(start, made)
+        elif kind not in ("branch", "step"):
+            found[filename] = functools.partial(pausing, made)
         return found
 
     def start(function: Callable[..., None], table: int, thread: int, threads: int) -> None:
         turns.append(_Turns(count))
         turns[-1].run(lambda number: function(table, number, count))
 
+    def pausing(nest: Callable[..., None], *arguments: Any) -> None:
+        turns[-1].rest()
+        nest(*arguments)
+
     patch.setattr(emulation, "load_source", load_source)
     patch.setattr(emulate, "_barrier", lambda address, threads: turns[-1].meet(address, threads))
+    patch.setattr(workers, "count", lambda: count)
 
 
 class Guard:

@@ -1,0 +1,220 @@
+"""Loops side by side: which are put there, that the numbers stay the same, and that their memory is apart."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.config import config
+from scanjit.runtime import program as backend
+from scanjit.schedule import parallel
+from scanjit.schedule.account import Cost
+from scanjit.schedule.memory import assign
+from scanjit.schedule.parallel import Team
+from scanjit.schedule.program import Beside, inner, statement_refs
+from tests.fuzz.check import Config, agree
+
+H = 5
+
+
+def direction(x, w, r, backwards):
+    """A tanh network over the rows of x, from the last to the first if `backwards`; rows in the order of x."""
+    start = sj.zeros((x.shape[1], H), x.dtype)
+    h = sj.scan(lambda a, h: np.tanh(a @ w + h @ r), x, start, go_backwards=backwards)
+    return h[::-1] if backwards else h
+
+
+def network(layers=1, gradient=True, columns=3):
+    """Bidirectional layers: inputs, and outputs with gradients."""
+    x = sj.tensor(("T", "B", columns), "float32", "x")
+    inputs, y = [x], x
+    for n in range(layers):
+        rows = columns if n == 0 else 2 * H
+        weights = [sj.tensor((k, H), "float32") for k in (rows, H, rows, H)]
+        inputs += weights
+        y = sj.concatenate([direction(y, *weights[:2], False), direction(y, *weights[2:], True)], axis=2)
+    cost = (y * y).sum()
+    return inputs, [y, cost, *(sj.grad(cost, inputs) if gradient else [])]
+
+
+def arguments(inputs, T=6, B=3, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = [tuple({"T": T, "B": B}.get(str(d), d) for d in node.type.shape) for node in inputs]
+    return [(rng.standard_normal(shape) * 0.4).astype("float32") for shape in shapes]
+
+
+def groups(f):
+    return [group for part in f._executable.parts for group in part.beside]
+
+
+def scans(inputs, outputs):
+    """The number of loops in each group, of a function of these."""
+    return [len(group.branches) for group in groups(sj.function(inputs, outputs, mode="emulate"))]
+
+
+@pytest.fixture
+def always_apart(monkeypatch):
+    """Teams for all loops side by side, whatever they cost."""
+    before = config.threads
+    monkeypatch.setattr(parallel, "MEETING", 1e9)
+    monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(parallel, "SMALLEST_STRETCH", 0.0)
+    yield
+    config.threads = before
+
+
+# ---- which loops ---------------------------------------------------------------------------------------------------
+
+
+def test_directions_and_their_gradients_are_side_by_side():
+    assert scans(*network(1, gradient=False)) == [2]
+    assert scans(*network(2)) == [2, 2, 2, 2]
+
+
+def test_loops_that_need_each_other_are_not():
+    x, w, r = sj.tensor(("T", "B", H), name="x"), sj.tensor((H, H), name="w"), sj.tensor((H, H), name="r")
+    one = direction(x, w, r, False)
+    f = sj.function([x, w, r], direction(one, w, r, True), mode="emulate")
+    assert not groups(f) and "no loops side by side" in f.explain()
+
+
+def test_two_chains_of_loops():
+    x, w, r = sj.tensor(("T", "B", H), name="x"), sj.tensor((H, H), name="w"), sj.tensor((H, H), name="r")
+    first, second = direction(x, w, r, False), direction(x, r, w, True)
+    assert scans([x, w, r], [direction(first, w, r, True), direction(second, r, w, False)]) == [2, 2]
+
+
+def test_scalar_recurrences_are_loops_too():
+    x, a = sj.vector("x"), sj.scalar("a")
+    found = [sj.scan(lambda e, h, k=k: sj.tanh(h * a + e * k), x, 0.0) for k in (1.0, 2.0, 3.0)]
+    assert scans([x, a], found) == [3]
+
+
+def test_a_loop_that_may_end_early_stays_alone():
+    x, w, r = sj.tensor(("T", "B", H), name="x"), sj.tensor((H, H), name="w"), sj.tensor((H, H), name="r")
+    early = sj.scan(lambda s: (s @ r, sj.until(s.sum() > 40.0)), outputs_info=w, n_steps=50)
+    assert scans([x, w, r], [early[-1], direction(x, w, r, False)]) == []
+
+
+# ---- what they compute ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("small", [False, True])
+def test_in_turns_with_planned_memory(always_apart, threads, small):
+    """Threads that change places after every nest, and memory in one workspace: what is shared by mistake is seen."""
+    inputs, outputs = network(2)
+    how = Config(width=32, shared=True, threads=threads, small=small)
+    args = arguments(inputs)
+    wanted = sj.function(inputs, outputs, mode="reference")(*args)
+    with how.active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        found = f(*args)
+    assert all(agree(a, b) for a, b in zip(found, wanted, strict=True))
+    if threads > 1:
+        (layout,) = f._executable.parts[0]._layouts.values()
+        assert all(choice.teams for choice in layout.choices.values()) and len(layout.choices) == 4
+
+
+def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch):
+    inputs, outputs = network(1)
+    f = sj.function(inputs, outputs)
+    for seed, batch in enumerate((1, 4)):
+        args = arguments(inputs, T=9, B=batch, seed=seed)
+        results = []
+        for threads, meeting in itertools.product((1, 2, 3, 5), (0.0, 1e9)):
+            config.threads = threads
+            monkeypatch.setattr(parallel, "MEETING", meeting)
+            f._executable.parts[0]._layouts.clear()
+            results.append(f(*args))
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_indices_out_of_bounds_are_reported_by_every_branch(always_apart):
+    x, i, w = sj.tensor(("T", "B", H), name="x"), sj.tensor(("T",), "int64", "i"), sj.tensor((H, H), name="w")
+
+    def step(k, h):
+        return sj.tanh(h @ w + w[k])
+
+    start = sj.zeros((x.shape[1], H))
+    found = [sj.scan(step, i, start), sj.scan(step, i[::-1], start + 1)]
+    with Config(threads=3).active():
+        f = sj.function([x, i, w], found, mode="emulate")
+        assert len(groups(f)) == 1
+        given = np.zeros((3, 2, H)), np.zeros((H, H))
+        f(given[0], np.array([0, 1, 2]), given[1])
+        with pytest.raises(sj.OutOfBoundsError):
+            f(given[0], np.array([0, 1, H]), given[1])
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+def touched(statement):
+    own = {buffer for buffer, _, _ in statement_refs(statement) if buffer.kind == "temporary"}
+    return own.union(*map(touched, inner(statement)))
+
+
+def test_branches_share_no_memory():
+    inputs, outputs = network(2)
+    (part,) = sj.function(inputs, outputs, mode="emulate")._executable.parts
+    sizes = {atom: 40 for life in part.lives for d in life.buffer.shape for atom in types.atoms(d)}
+    offsets, _ = assign(part.lives, sizes)
+    spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
+             for life, at in zip(part.lives, offsets, strict=True)}  # fmt: skip
+    found = [s for s in part.program.body if isinstance(s, Beside)]
+    assert len(found) == 4
+    for group in found:
+        one, two = map(touched, group.branches)
+        for a, b in itertools.product(one, two):
+            assert a is b or spans[a][1] <= spans[b][0] or spans[b][1] <= spans[a][0], (a, b)
+
+
+# ---- who runs what -------------------------------------------------------------------------------------------------
+
+
+def cost(work, runs=100, pieces=64):
+    return [Cost(None, runs, work, 0.0, pieces)]  # type: ignore[arg-type]
+
+
+def test_longest_first():
+    teams, _ = parallel._teams([cost(1e5), cost(9e5), cost(4e5), cost(4e5)], 2)
+    assert teams == [Team(1, 1), Team(0, 1), Team(1, 1), Team(1, 1)]
+
+
+def test_more_threads_than_loops():
+    teams, _ = parallel._teams([cost(3e6), cost(1e6)], 4)
+    assert teams == [Team(0, 3), Team(3, 1)]
+    teams, _ = parallel._teams([cost(1e3), cost(1e3)], 4)
+    assert teams == [Team(0, 1), Team(1, 1)]  # so little a step that meeting would cost more
+
+
+def test_what_is_decided_is_explained(monkeypatch):
+    inputs, outputs = network(1, gradient=False)
+    f = sj.function(inputs, outputs, mode="emulate")
+    assert "depends on sizes" in f.explain()
+    before = config.threads
+    try:
+        config.threads = 2
+        f(*arguments(inputs))
+        assert "too little work for several threads" in f.explain()
+        f._executable.parts[0]._layouts.clear()
+        monkeypatch.setattr(backend, "worth", lambda *_: True)
+        f(*arguments(inputs))
+        assert "on threads 0, 1, without waiting for each other" in f.explain()
+        uneven = parallel.Choice(None, 2e9, 1e9)
+        f._executable.parts[0]._layouts.clear()
+        monkeypatch.setattr(backend, "choice", lambda *_: uneven)
+        f(*arguments(inputs))
+        assert "all 2 threads share the steps of each (about 2.0e+09 operations apart, 1.0e+09" in f.explain()
+        config.threads = 1
+        f(*arguments(inputs))
+        assert "; one thread" in f.explain()
+    finally:
+        config.threads = before
