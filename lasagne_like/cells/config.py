@@ -82,7 +82,7 @@ def find(name: str, known: Mapping[str, Any]) -> Any:
     """A class or a function by its name."""
     package, _, rest = name.rpartition(".")
     found = known.get(name, _own().get(name))
-    if found is None and package == "scanjit" and rest in sj.__all__:
+    if found is None and package == "scanjit" and inspect.isfunction(getattr(sj, rest, None)):
         found = getattr(sj, rest)
     elif found is None and package == "numpy" and isinstance(getattr(np, rest, None), np.ufunc):
         found = getattr(np, rest)

@@ -2,7 +2,7 @@
 
 cuDNN holds, for each layer and direction (forwards, then backwards, from the lowest layer up), the matrices that
 multiply the input and then those that multiply the state, each (units, inputs); and as many biases. Its gates are i, f,
-c, o for an LSTM, and r, i, h for a GRU, `h = (1 - i) * h' + i * h_`: its i is 1 minus the update gate of `cells.GRU`, so
+c, o for an LSTM, and r, i, h for a GRU, `h = (1 - i) * h' + i * h_`: i is 1 minus the update gate of `cells.GRU`, so
 the weights of that have the other sign (those of a `CudnnGRULayer` are cuDNN's). The biases of the input and of the
 state are added, but for the candidate of a GRU, where the latter is inside of the reset gate.
 """
@@ -233,14 +233,14 @@ def _cells(layer: Any) -> list[Cell]:
 class _Layout:
     """How the parameters of one cell lie in cuDNN's order."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Any) -> None:
         plain = (isinstance(cell, LSTM) and _plain_lstm(cell)) or (isinstance(cell, GRU) and _plain_gru(cell))
         if cell.input_shape is None or not plain:
             raise ValueError(
                 f"{cell!r} is not a cell that cuDNN has: a plain LSTM, or a GRU with reset_after and b_hid, that was "
                 "built, with parameters that are shared variables"
             )
-        self.cell: Any = cell
+        self.cell = cell
         self.gates = _GRU_GATES if isinstance(cell, GRU) else _LSTM_GATES
         n, inputs = self.cell.num_units, self.cell.input_shape[0]
         skips = getattr(cell, f"W_in_to_{self.gates[0]}") is None

@@ -170,9 +170,10 @@ _COMMON = """
         Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
     initial_state : list, optional
         For each layer and direction what `RNNLayer` takes.
-    learn_init, mask_input, seq_lengths, stateful, time_major : see `RNNLayer`
+    learn_init, mask_input, seq_lengths : see `RNNLayer`
     return_state : bool
         Give a pair: the output, and a tuple of the last states of each layer and direction.
+    stateful, time_major : see `RNNLayer`
     name : str, optional
 
     Attributes
@@ -219,8 +220,8 @@ def kept_part(z: Any) -> Any:
 class CudnnGRULayer(_Cudnn):
     __doc__ = (
         "Layers of GRUs whose reset gate comes after the product, stacked, in one or both directions.\n\n"
-        "    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate has a bias\n"
-        "    of the input and one inside of the reset gate, in any case."
+        "    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate has a\n"
+        "    bias of the input and one inside of the reset gate, in any case."
         + "\n"
         + _COMMON
         + """
