@@ -3,10 +3,10 @@
 __version__ = "0.1.0"
 
 from scanjit import random as random  # a module: sj.random.Stream
-from scanjit.autodiff import grad, hessian, jacobian, jvp, vjp
+from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
-from scanjit.derivatives import CustomVjp, custom_vjp
+from scanjit.derivatives import CustomVjp, custom_vjp, hessian, hvp, jacobian, tbptt
 from scanjit.errors import (
     ArgumentError,
     DtypeError,
@@ -56,11 +56,13 @@ __all__ = [
     "function",
     "grad",
     "hessian",
+    "hvp",
     "jacobian",
     "jit",
     "jvp",
     "pprint",
     "shared",
+    "tbptt",
     "load",
     "value_and_grad",
     "vjp",

@@ -1,4 +1,4 @@
-"""Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`), `jvp` (`Rop`), `jacobian`, `hessian`; of any order and mix."""
+"""Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`), `jvp` (`Rop`); of any order and mix."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scanjit import errors, types
-from scanjit.ir import Node, apply, as_node, constant, new_input, replace, walk
+from scanjit.ir import Node, as_node, constant, replace, walk
 from scanjit.loops.structure import Mismatch, Tree, flatten
-from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import cut
 from scanjit.ops.chain import is_float, pullback, pushforward
 from scanjit.ops.elementwise import cast
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to, zeros_like
+from scanjit.ops.shape import zeros_like
 
 _DISCONNECTED = ("raise", "zero", "ignore")
 
@@ -84,13 +83,13 @@ def vjp(
     array([ 6., 80.])
     """
     leaves, tree = flatten(outputs)
-    nodes = [_float(leaf, "an output") for leaf in leaves]
+    nodes = [float_node(leaf, "an output") for leaf in leaves]
     given = _leaves(tree, cotangents, "cotangents", "outputs")
     seeds = [_like(g, node, "a cotangent") for g, node in zip(given, nodes, strict=True)]
     return _backward(nodes, seeds, wrt, {}, consider_constant, disconnected)
 
 
-def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
+def jvp(outputs: Any, wrt: Any, tangents: Any, consider_constant: Iterable[Any] = ()) -> Any:
     """The Jacobian times vectors: how outputs change where `wrt` changes by `tangents`. Theano's `Rop`.
 
     Parameters
@@ -98,6 +97,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
     outputs : a float tensor, or a structure of them.
     wrt : a float tensor or shared variable, or a structure of them.
     tangents : one of the type of each entry of `wrt`, in the same structure.
+    consider_constant : nodes that do not change.
 
     Returns
     -------
@@ -113,79 +113,21 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
     array([ 6., 80.])
     """
     leaves, tree = flatten(outputs)
-    nodes = [_float(leaf, "an output") for leaf in leaves]
+    nodes = [float_node(leaf, "an output") for leaf in leaves]
     variables, wrt_tree = flatten(wrt)
     given = _leaves(wrt_tree, tangents, "tangents", "wrt")
     changes: dict[Node, Node] = {}
     for variable, tangent in zip(variables, given, strict=True):
-        node = _float(variable, "wrt")
+        node = float_node(variable, "wrt")
         change = _like(tangent, node, "a tangent")
         changes[node] = changes[node] + change if node in changes else change
-    roots, known = _out_of_branches(nodes, list(changes))
-    found = pushforward(roots, dict(zip(known, changes.values(), strict=True)))
+    constants = [as_node(node) for node in consider_constant]
+    roots, known, constants = _out_of_branches(nodes, list(changes), constants)
+    found = pushforward(roots, {**dict(zip(known, changes.values(), strict=True)), **dict.fromkeys(constants)})
     return tree.unflatten([_full(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
 
 
 Rop, Lop = jvp, vjp
-
-
-def jacobian(output: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
-    """The derivative of each element of a tensor.
-
-    Parameters
-    ----------
-    output : a float tensor.
-    wrt, consider_constant, disconnected : see `grad`.
-
-    Returns
-    -------
-    Node, or the structure of `wrt`
-        Each has the axes of the output, then those of the variable.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> x = sj.vector("x")
-    >>> slopes = sj.jacobian(sj.cumsum(x * x), x)
-    >>> sj.function([x], slopes, mode="reference")([3.0, 4.0])
-    array([[6., 0.],
-           [6., 8.]])
-    """
-    node = _float(output, "the output")
-    variables, tree = flatten(wrt)
-    seed = new_input(node.type)
-    rows, _ = flatten(_backward([node], [seed], tuple(variables), {}, consider_constant, disconnected))
-    count = types.product(node.type.shape)
-    index = IOTA(length=count)
-    equal = apply("equal", DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
-    basis = RESHAPE(cast(equal, node.dtype), shape=(count, *node.type.shape))
-    found = []
-    for (new, batched), row in zip(batch_graph(rows, {seed: basis}, count), rows, strict=True):
-        full = new if batched else broadcast_to(new, (count, *row.type.shape))
-        found.append(RESHAPE(full, shape=(*node.type.shape, *row.type.shape)))
-    return tree.unflatten(found)
-
-
-def hessian(cost: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
-    """The second derivatives of a scalar: of each variable of `wrt` by itself. See `grad` for the parameters.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> x = sj.vector("x")
-    >>> curvature = sj.hessian((x**3).sum(), x)
-    >>> sj.function([x], curvature, mode="reference")([1.0, 2.0])
-    array([[ 6.,  0.],
-           [ 0., 12.]])
-    """
-    constants = tuple(consider_constant)
-    variables, tree = flatten(wrt)
-    return tree.unflatten(
-        [
-            jacobian(grad(cost, variable, None, constants, disconnected), variable, constants, "zero")
-            for variable in variables
-        ]
-    )
 
 
 # ---- from what users give to nodes -----------------------------------------------------------------------------------
@@ -204,15 +146,12 @@ def _backward(
             "`disconnected` says what to do where there is no gradient", got=repr(disconnected), expected=_DISCONNECTED
         )
     leaves, tree = flatten(wrt)
-    variables = [_float(leaf, "wrt") for leaf in leaves]
+    variables = [float_node(leaf, "wrt") for leaf in leaves]
     constants = [as_node(node) for node in consider_constant]
     outputs, variables, constants, known = _out_of_branches(outputs, variables, constants, list(fixed))
     fixed = dict(zip(known, fixed.values(), strict=True))
     if disconnected == "raise":
-        reached = _connected(outputs, variables, constants)
-        for variable in variables:
-            if variable not in reached:
-                raise _not_connected(variable, outputs)
+        check_connected(outputs, variables, constants)
     found = pullback(outputs, cotangents, variables, constant=constants, fixed=fixed)
     return tree.unflatten([_full(g, variable) for g, variable in zip(found, variables, strict=True)])
 
@@ -226,6 +165,14 @@ def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[l
         return groups
     replaced = iter(replace([node for group in groups for node in group], mapping))
     return [[next(replaced) for _ in group] for group in groups]
+
+
+def check_connected(outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node]) -> None:
+    """An error unless the outputs depend on all variables, by other ways than the constants."""
+    reached = _connected(outputs, variables, constants)
+    for variable in variables:
+        if variable not in reached:
+            raise _not_connected(variable, outputs)
 
 
 def _connected(outputs: Sequence[Node], wrt: Iterable[Node], constants: Collection[Node]) -> set[Node]:
@@ -248,7 +195,7 @@ def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientEr
     )
 
 
-def _float(value: Any, what: str) -> Node:
+def float_node(value: Any, what: str) -> Node:
     """A node that can have a derivative."""
     node = as_node(value)
     if node.dtype.kind != "f":
@@ -261,7 +208,7 @@ def _float(value: Any, what: str) -> Node:
 
 
 def _scalar(cost: Any) -> Node:
-    node = _float(cost, "the cost")
+    node = float_node(cost, "the cost")
     if node.ndim:
         raise errors.GradientError(
             "the cost of a gradient must be a scalar",

@@ -44,6 +44,17 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     >>> w = new_input(Type(np.dtype("float64"), (3,)), "w")
     >>> vmap(lambda row, w: row * w, in_axes=(0, None))(x, w).type
     float64(5, 3)
+
+    The gradient for each example of a batch, by the same weights:
+
+    >>> import scanjit as sj
+    >>> xs, ts, w = sj.matrix("xs"), sj.vector("ts"), sj.vector("w")
+    >>> def slope(x, t):
+    ...     return sj.grad((x @ w - t) ** 2, w)
+    >>> each = sj.function([xs, ts, w], vmap(slope)(xs, ts), mode="reference")
+    >>> each([[1.0, 0.0], [0.0, 2.0]], [0.0, 1.0], [1.0, 1.0])
+    array([[2., 0.],
+           [0., 4.]])
     """
 
     def batched(*args: Any) -> Any:

@@ -153,8 +153,8 @@ def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
 # ---- forward mode ----------------------------------------------------------------------------------------------------
 
 
-def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node | None]:
-    """The tangents of `outputs`, where some nodes have the tangents that are given (of their types)."""
+def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node | None]) -> list[Node | None]:
+    """The tangents of `outputs`, where some nodes have the tangents that are given (of their types; None for none)."""
     known: dict[Node, Any] = dict(tangents)
     for node in walk(outputs, tangents):
         if node not in known:

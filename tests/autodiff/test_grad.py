@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from scanjit import errors, ir
-from scanjit.autodiff import Lop, Rop, grad, hessian, jacobian, jvp, vjp
+from scanjit.autodiff import Lop, Rop, grad, jvp, vjp
+from scanjit.derivatives import hessian, hvp, jacobian
 from scanjit.ir import Node, constant
 from scanjit.ops.chain import pullback, pushforward
 from scanjit.ops.linalg import contract
@@ -234,6 +235,59 @@ def test_jacobian_of_a_scan() -> None:
     _, ys = loop(lambda c, r, k: ([c[0] * r[0]], [c[0] * r[0]]), [h0], [x])
     got = value(jacobian(ys, x), {x: np.array([2.0, 3.0, 5.0]), h0: 1.0})
     assert got.tolist() == [[1, 0, 0], [3, 2, 0], [15, 10, 6]]
+    ahead = value(jacobian(ys, x, mode="forward"), {x: np.array([2.0, 3.0, 5.0]), h0: 1.0})
+    np.testing.assert_array_equal(ahead, got)
+
+
+def test_both_modes_of_the_jacobian() -> None:
+    """By several variables, of ranks other than 1; by default along the smaller side."""
+    x, w, s = var("x", 2), var("w", 3, 2), var("s")
+    y = tanh(contract(w, x * s, (0, 1), (1,), (0,)))
+    env = {x: np.array([0.3, -0.2]), w: np.arange(6.0).reshape(3, 2) / 5, s: 0.7}
+    back, ahead = (jacobian(y, {"x": x, "w": w, "s": s}, mode=mode) for mode in ("reverse", "forward"))
+    for key, shape in (("x", (3, 2)), ("w", (3, 3, 2)), ("s", (3,))):
+        assert back[key].type.shape == ahead[key].type.shape == shape
+        np.testing.assert_allclose(value(back[key], env), value(ahead[key], env), rtol=1e-14)
+    wide, tall = var("n", "n"), var("one")
+    assert jacobian(wide * tall, tall) is jacobian(wide * tall, tall, mode="reverse"), "nothing says which is smaller"
+    assert jacobian(y, s) is jacobian(y, s, mode="forward") is not jacobian(y, s, mode="reverse")
+    assert jacobian(y, w) is jacobian(y, w, mode="reverse") is not jacobian(y, w, mode="forward")
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_what_a_jacobian_takes_as_constant(mode: str) -> None:
+    x = var("x", 2)
+    y = tanh(x)
+    got = value(jacobian(x * y, x, consider_constant=[y], mode=mode), {x: np.array([0.3, 1.0])})
+    np.testing.assert_allclose(got, np.diag(np.tanh([0.3, 1.0])))
+    with pytest.raises(errors.GradientError, match="no gradient for x"):
+        jacobian(y, x, consider_constant=[y], mode=mode)
+    assert not value(jacobian(y, x, consider_constant=[y], disconnected="zero", mode=mode), {x: np.ones(2)}).any()
+    with pytest.raises(errors.ArgumentError, match="no such mode"):
+        jacobian(y, x, mode="backward")
+
+
+def test_products_with_the_hessian() -> None:
+    """Against the whole matrix, over a loop, with mixed derivatives."""
+    xs, h0, w = var("xs", 4), var("h0"), var("w", 2)
+    (last, _) = loop(lambda c, r, k: ([tanh(c[0] * k[0] + r[0])], [c[0]]), [h0], [xs], [total(w * w)])
+    wrt, rng = {"w": w, "h": h0}, np.random.default_rng(0)
+    env = {xs: rng.normal(size=4), h0: 0.5, w: rng.normal(size=2)}
+    vectors = {"w": rng.normal(size=2), "h": 2.0}
+    blocks = hessian(last, wrt, mixed=True)
+    whole = {a: {b: value(blocks[a][b], env) for b in wrt} for a in wrt}
+    got = hvp(last, wrt, vectors)
+    for a in wrt:
+        expected = whole[a]["w"] @ vectors["w"] + whole[a]["h"] * vectors["h"]
+        np.testing.assert_allclose(value(got[a], env), expected, rtol=1e-12)
+    np.testing.assert_allclose(whole["w"]["h"], whole["h"]["w"], rtol=1e-12)
+    alone = hessian(last, wrt)
+    np.testing.assert_array_equal(value(alone["w"], env), whole["w"]["w"])
+    step = 1e-5
+    ends = [value(grad(last, w), {**env, w: env[w] + sign * step * vectors["w"]}) for sign in (1, -1)]
+    np.testing.assert_allclose(whole["w"]["w"] @ vectors["w"], (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+    with pytest.raises(errors.GradientError, match="structure of wrt"):
+        hvp(last, wrt, [1.0])
 
 
 # ---- check_grad ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+"""Derivatives that are matrices: `jacobian`, `hessian`, and `hvp`, which is a product with one that is never made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scanjit import errors, types
+from scanjit.autodiff import check_connected, float_node, grad, jvp, vjp
+from scanjit.ir import Node, apply, as_node, new_input
+from scanjit.loops.structure import flatten
+from scanjit.ops.batch import batch_graph
+from scanjit.ops.elementwise import cast
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to
+from scanjit.types import Dimension, Type
+
+_MODES = ("forward", "reverse")
+
+
+def jacobian(
+    output: Any,
+    wrt: Any,
+    consider_constant: Iterable[Any] = (),
+    disconnected: str = "raise",
+    mode: str | None = None,
+) -> Any:
+    """The derivative of each element of a tensor.
+
+    Parameters
+    ----------
+    output : a float tensor.
+    wrt, consider_constant, disconnected : see `grad`.
+    mode : "reverse" computes the derivatives of all elements of the output as one batch of `vjp`, "forward" those by
+        all elements of the variables as one batch of `jvp` for each variable. The work is that of one derivative times
+        the size of the output, or of the variables. By default the one of which there are fewer, if the sizes say so
+        now; else "reverse".
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+        Each has the axes of the output, then those of the variable.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> slopes = sj.jacobian(sj.cumsum(x * x), x)
+    >>> sj.function([x], slopes, mode="reference")([3.0, 4.0])
+    array([[6., 0.],
+           [6., 8.]])
+
+    Of many outputs by one number:
+
+    >>> rate = sj.scalar("rate")
+    >>> slopes = sj.jacobian(sj.exp(rate * x), rate, mode="forward")
+    >>> sj.function([x, rate], slopes, mode="reference")([0.0, 1.0, 2.0], 0.0)
+    array([0., 1., 2.])
+    """
+    if mode is not None and mode not in _MODES:
+        raise errors.ArgumentError("there is no such mode of a jacobian", got=repr(mode), expected=_MODES)
+    node = float_node(output, "the output")
+    leaves, tree = flatten(wrt)
+    variables = [float_node(leaf, "wrt") for leaf in leaves]
+    constants = [as_node(value) for value in consider_constant]
+    if disconnected == "raise":
+        check_connected([node], variables, constants)
+    if (mode or _shorter(node, variables)) == "forward":
+        return tree.unflatten([_forward(node, variable, constants) for variable in variables])
+    return tree.unflatten(_reverse(node, variables, constants, disconnected))
+
+
+def _shorter(output: Node, variables: Sequence[Node]) -> str:
+    """The mode in which a jacobian is the smaller batch, as far as sizes are known."""
+    total: Dimension = 0
+    for variable in variables:
+        total = total + types.product(variable.type.shape)
+    return "forward" if types.not_negative(types.product(output.type.shape) - total - 1) else "reverse"
+
+
+def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: str) -> list[Node]:
+    seed = new_input(output.type)
+    rest = "zero" if disconnected == "raise" else disconnected  # that has been checked
+    rows = vjp(output, list(variables), seed, constants, rest)
+    shape = output.type.shape
+    return [RESHAPE(found, shape=(*shape, *row.type.shape)) for found, row in zip(_each(rows, seed), rows, strict=True)]
+
+
+def _forward(output: Node, variable: Node, constants: Sequence[Node]) -> Node:
+    seed = new_input(variable.type)
+    (found,) = _each([jvp(output, variable, seed, constants)], seed)
+    last = DIMSHUFFLE(found, order=(*range(1, found.ndim), 0))
+    return RESHAPE(last, shape=(*output.type.shape, *variable.type.shape))
+
+
+def _each(outputs: Sequence[Node], seed: Node) -> list[Node]:
+    """The outputs for each seed that is one in one place and zero elsewhere, along a first axis."""
+    basis = _basis(seed.type)
+    count = basis.type.shape[0]
+    batched = batch_graph(outputs, {seed: basis}, count)
+    return [new if flag else broadcast_to(new, (count, *new.type.shape)) for new, flag in batched]
+
+
+def _basis(type_: Type) -> Node:
+    """All tensors of a type that are one in one place and zero elsewhere."""
+    count = types.product(type_.shape)
+    index = IOTA(length=count)
+    equal = apply("equal", DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
+    return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
+
+
+def hessian(
+    cost: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise", mixed: bool = False
+) -> Any:
+    """The second derivatives of a scalar.
+
+    Parameters
+    ----------
+    cost, wrt, consider_constant, disconnected : see `grad`.
+    mixed : whether to give the derivatives by two different variables too. Without it, those of each variable of `wrt`
+        by itself.
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+        With `mixed`, each leaf of the structure is a structure of `wrt` again: the derivative by the first, then by the
+        second, with the axes of both.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> curvature = sj.hessian((x**3).sum(), x)
+    >>> sj.function([x], curvature, mode="reference")([1.0, 2.0])
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    >>> a = sj.scalar("a")
+    >>> blocks = sj.hessian((a * x**2).sum(), {"a": a, "x": x}, mixed=True)
+    >>> sj.function([a, x], blocks["x"]["a"], mode="reference")(3.0, [1.0, 2.0])
+    array([2., 4.])
+    """
+    constants = tuple(consider_constant)
+    variables, tree = flatten(wrt)
+    rows = [grad(cost, variable, None, constants, disconnected) for variable in variables]
+    by = [wrt] * len(variables) if mixed else variables
+    return tree.unflatten(
+        [jacobian(row, second, constants, "zero", "reverse") for row, second in zip(rows, by, strict=True)]
+    )
+
+
+def hvp(cost: Any, wrt: Any, vectors: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
+    """The Hessian of a scalar times vectors: how the gradient changes where `wrt` changes by `vectors`.
+
+    The matrix is not made: it is the forward derivative of the gradient, and costs a small multiple of it.
+
+    Parameters
+    ----------
+    cost, wrt, consider_constant, disconnected : see `grad`.
+    vectors : one of the type of each entry of `wrt`, in the same structure.
+
+    Returns
+    -------
+    Node, or the structure of `wrt`
+        With several variables, mixed derivatives count too: it is one matrix over all of them.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x, v = sj.vector("x"), sj.vector("v")
+    >>> product = sj.hvp((x**3).sum(), x, v)
+    >>> sj.function([x, v], product, mode="reference")([1.0, 2.0], [1.0, 10.0])
+    array([  6., 120.])
+    """
+    constants = tuple(consider_constant)
+    return jvp(grad(cost, wrt, None, constants, disconnected), wrt, vectors, constants)
