@@ -24,6 +24,7 @@ def unfold(
     precompute: bool = True,
     zero_output_for_mask: bool = False,
     checkpoint: int | str | None = None,
+    output_before: Any = None,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
     """Run a cell over sequences.
@@ -37,7 +38,7 @@ def unfold(
         The state before the first step.
     mask : symbol of shape (time, batch) or (time, 1), optional
         Where it is 0, the state stays as it was, and the output too (what comes out before the first step that counts
-        is the initial state if the output is a part of the state, else 0).
+        is the initial state if the output is a part of the state, else `output_before`).
     backwards : bool
         Go from the last step to the first. Outputs are in the order of time all the same.
     gradient_steps : int
@@ -51,6 +52,8 @@ def unfold(
         The output is 0 where the mask is.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
+    output_before : symbol of shape (batch, ...), or the structure that the cell gives, optional
+        The output of the step before the first one, in a sequence that is run in pieces. 0 if not given.
     **kwargs
         For `cell.begin`, such as `deterministic=True`.
 
@@ -80,20 +83,25 @@ def unfold(
         "unroll": unroll,
         "checkpoint": checkpoint,
     }
-    return _unfolded(cell.begin(batch, **kwargs), x, state, mask, precompute, zero_output_for_mask, options)
+    before = output_before
+    if before is not None:
+        before = matched(cell.output_shape, before, "output before the first step")
+    return _unfolded(cell.begin(batch, **kwargs), x, state, mask, precompute, zero_output_for_mask, before, options)
 
 
 def _unfolded(
-    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, options: dict[str, Any]
+    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any, options: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The outputs and the last state of a cell whose pass has begun."""
     if type(cell) is StackedCells:  # one loop after the other: each can do for all of time what needs no state
         states = []
         for one, own in zip(cell.cells, state, strict=True):
-            x, final = _unfolded(one, x, own, mask, precompute, zero, options)
+            # what a cell gives at masked steps matters for the last one only: the others feed steps that do not count
+            last = before if one is cell.cells[-1] else None
+            x, final = _unfolded(one, x, own, mask, precompute, zero, last, options)
             states.append(final)
         return x, tuple(states)
-    step = _Step(cell, x, state, mask, precompute, zero)
+    step = _Step(cell, x, state, mask, precompute, zero, before)
     results = sj.scan(
         step,
         sequences=step.sequences,
@@ -112,7 +120,7 @@ class _Step:
     the mask made of this part; else it is carried along by itself. Which it is, a look at one step tells.
     """
 
-    def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool) -> None:
+    def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any) -> None:
         self.function = cell.recur if precompute else cell.step
         self.x, self.state, self.output = cell.precompute(x) if precompute else x, state, cell.output_shape
         self.masked = mask is not None
@@ -126,8 +134,8 @@ class _Step:
         if self.masked and not zero:
             leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)
             self.places = [next((i for i, part in enumerate(states) if part is leaf), None) for leaf in leaves]
-            outside = [leaf for leaf, place in zip(leaves, self.places, strict=True) if place is None]
-            self.held = [sj.zeros(leaf.shape, leaf.dtype) for leaf in outside]
+            held = [sj.zeros(leaf.shape, leaf.dtype) for leaf in leaves] if before is None else before
+            self.held = [leaf for leaf, place in zip(held, self.places, strict=True) if place is None]
             self.num_fresh = 0
 
     def _step(self, x: Any, state: Any) -> tuple[list[Any], list[Any]]:

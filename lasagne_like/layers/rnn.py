@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -258,11 +258,15 @@ class RNNLayer(MergeLayer):
             specs = [None] * len(shapes) if given is None else _matched_specs(self.state_shape, given)
             for name, shape, spec in zip(names, shapes, specs, strict=True):
                 self.initial[name] = self._initial(name, shape, spec)
-        self._kept = (
-            [self._shared_state(name, shape) for name, shape in zip(names, shapes, strict=True)]
-            if self.stateful
-            else []
-        )
+        self._kept = self._shared_states(zip(names, shapes, strict=True)) if self.stateful else []
+        # what comes out at masked steps is the last output, which may be of the call before
+        self._holds_output = self.stateful and self._has_mask and not self.zero_output_for_mask
+        outputs = flatten(self.cell.output_shape) if self._holds_output else []
+        self._kept_output = self._shared_states((f"output{i or ''}", shape) for i, shape in enumerate(outputs))
+
+    @property
+    def _has_mask(self) -> bool:
+        return self._mask_at is not None or self._lengths_at is not None or self._lengths is not None
 
     def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
         """A layer, expression or new parameter for one tensor of the initial state. None: what the cell says."""
@@ -287,11 +291,14 @@ class RNNLayer(MergeLayer):
                 return spec
         return self.add_param(spec, (1, *shape), name=label, trainable=self.learn_init, regularizable=False)
 
-    def _shared_state(self, name: str, shape: tuple[int, ...]) -> sj.SharedVariable:
-        """The shared variable that keeps a part of the state from call to call."""
-        label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
-        batch = self.input_shapes[0][1 - self._time]
-        return sj.shared(np.zeros((batch or 1, *shape), sj.config.floatX), label, shape=(batch, *shape))
+    def _shared_states(self, parts: Iterable[tuple[str, tuple[int, ...]]]) -> list[sj.SharedVariable]:
+        """Shared variables that keep parts of the state from call to call, from their names and shapes."""
+        batch, found = self.input_shapes[0][1 - self._time], []
+        for name, shape in parts:
+            label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
+            value = np.zeros((batch or 1, *shape), sj.config.floatX)
+            found.append(sj.shared(value, label, shape=(batch, *shape)))
+        return found
 
     def init_state(self, batch: Any, inputs: Any = None) -> Any:
         """The state before the first step.
@@ -332,11 +339,14 @@ class RNNLayer(MergeLayer):
         fixed = self.input_shapes[0][1 - self._time]
         if fixed is not None and batch_size not in (None, fixed):
             raise ValueError(f"{self!r} was made for batches of {fixed} sequences, it cannot take {batch_size}")
-        for variable, value in zip(self._kept, self._initial_values(batch_size), strict=True):
-            variable.set_value(value)
-
-    def _initial_values(self, batch_size: int | None) -> list[np.ndarray]:
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
+        for variable, value in zip(self._kept, self._initial_values(batch), strict=True):
+            variable.set_value(value)
+        for variable in self._kept_output:
+            old = variable.get_value(borrow=True)
+            variable.set_value(np.zeros((batch, *old.shape[1:]), old.dtype))
+
+    def _initial_values(self, batch: int) -> list[np.ndarray]:
         count = sj.lscalar("batch")
         return list(sj.function([count], flatten(self.init_state(count)), mode="reference")(batch))
 
@@ -361,8 +371,11 @@ class RNNLayer(MergeLayer):
         """The output for a list: what the cell reads, the mask, the lengths, what the state comes from."""
         x = self._given_in(inputs[: self._num_inputs])
         length, batch = flatten(x)[0].shape[:2]
+        before: list[Any] = []
         if self.stateful:
-            state = self._stretched(self._kept, batch, lambda name: f"the state that {self!r} keeps (see reset_states)")
+            what = f"the state that {self!r} keeps (see reset_states)"
+            state = self._stretched(self._kept, batch, lambda name: what)
+            before = [_for_all(leaf, 0, (batch, *leaf.shape[1:]), what) for leaf in self._kept_output]
         else:
             state = self.init_state(batch, inputs[self._state_at :])
         outputs, final = unfold(
@@ -376,10 +389,14 @@ class RNNLayer(MergeLayer):
             precompute=self.precompute_input,
             zero_output_for_mask=self.zero_output_for_mask,
             checkpoint=self.checkpoint,
+            output_before=unflatten(self.cell.output_shape, before) if self._holds_output else None,
             **kwargs,
         )
         if self.stateful:
             self.updates.update(zip(self._kept, flatten(final), strict=True))
+        if self._holds_output:
+            last = [rows[0 if self.backwards else -1] for rows in flatten(outputs)]
+            self.updates.update(zip(self._kept_output, last, strict=True))
         return self._given_out(outputs, final)
 
     def _given_out(self, outputs: Any, final: Any) -> Any:
