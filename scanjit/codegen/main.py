@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
+from scanjit.codegen.call import call_source
 from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC, SYNC_WORDS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
-from scanjit.schedule.program import Beside, Blocks, Buffer, Nest, Pack, Program, Statement, TimeLoop
+from scanjit.schedule.program import Beside, Blocks, Buffer, Call, Leaf, Nest, Program, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -31,7 +32,7 @@ class Generated:
 
     functions: list[Source]
     table: list[Buffer | Dimension]
-    timed: list[Nest | Pack]
+    timed: list[Leaf]
 
     @property
     def main(self) -> Source:
@@ -50,7 +51,7 @@ def generate(
     out in calls for which the entry `PREPARED` of the table is not 0."""
     table: dict[tuple[str, Buffer | Dimension], str] = {}
     functions: dict[str, Source] = {}
-    timed: list[Nest | Pack] = []
+    timed: list[Leaf] = []
     writer = _MainWriter(vector_bytes, table, functions, {}, timed if profile else None)
     writer.kept = kept
     writer.statements(program.body, 0)
@@ -67,7 +68,7 @@ class _MainWriter:
         table: dict[tuple[str, Buffer | Dimension], str],
         functions: dict[str, Source],
         counters: dict[Atom, str],
-        timed: list[Nest | Pack] | None,
+        timed: list[Leaf] | None,
     ) -> None:
         self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
         self.timed = timed
@@ -119,14 +120,14 @@ class _MainWriter:
             else:
                 self._leaf(statement, depth)
 
-    def _leaf(self, statement: Nest | Pack, depth: int) -> None:
+    def _leaf(self, statement: Leaf, depth: int) -> None:
         """Run a statement that is no loop."""
         if self.timed is None:
             self._single(statement, depth)
         else:
             self._timed(statement, self.timed, depth)
 
-    def _timed(self, statement: Nest | Pack, timed: list[Nest | Pack], depth: int) -> None:
+    def _timed(self, statement: Leaf, timed: list[Leaf], depth: int) -> None:
         """Run a statement; the first thread adds up how long it took, waiting included, and how often it ran."""
         place = 16 * len(timed)
         timed.append(statement)
@@ -137,9 +138,11 @@ class _MainWriter:
         self.add(depth + 1, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.add(depth + 1, f"store_i64({runs}, load_i64({runs}) + 1)")
 
-    def _single(self, statement: Nest | Pack, depth: int) -> None:
+    def _single(self, statement: Leaf, depth: int) -> None:
         if isinstance(statement, Nest):
             self._nest(statement, depth)
+        elif isinstance(statement, Call):
+            self._call(call_source(statement), depth)
         else:
             lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
             self._call(pack_source(statement, lanes), depth)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import Node
-from scanjit.rewrite import algebra, algebra_linalg, algebra_shape
+from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules
 from scanjit.rewrite.branches import share
 from scanjit.rewrite.engine import Note, Rewriter
@@ -46,8 +46,24 @@ def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
     return Rewriter(RULES)(outputs)
 
 
+def factors(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Large systems by their factors, which a loop and its gradient then share."""
+    return Rewriter(factor.large)(outputs)
+
+
+def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Small systems entry by entry."""
+    return Rewriter(factor.small | RULES)(outputs)
+
+
+def lower(outputs: Sequence[Node]) -> list[Node]:
+    """What has to be done before a graph can be scheduled: systems in the form in which they are computed."""
+    return Rewriter(factor.small | factor.large)(outputs)
+
+
 PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("share", share),  # what branches need that is computed anyway; while equal nodes are still written in one way
+    ("factors", factors),  # before anything is decided about what a gradient reads
     ("simplify", simplify),
     ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),
@@ -67,6 +83,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
+    ("straight_lines", straight_lines),  # after all that sees a system as one op
     ("guards", guards),  # products that masks make needless
 )
 """The names and the passes `(outputs, notes) -> outputs`."""

@@ -194,6 +194,11 @@ class _Loader:
         # LLVM would end the process at an unknown symbol, so it never gets to see one.
         undefined = entry.metadata["undefined"]
         missing = [name for name in undefined if llvm.address_of_symbol(name) is None]
+        if any(name.startswith("scanjit_lapack_") for name in missing):
+            from scanjit.runtime import lapack
+
+            lapack.provide(missing)
+            missing = [name for name in missing if llvm.address_of_symbol(name) is None]
         if missing:
             _find_more_symbols()
             missing = [name for name in missing if llvm.address_of_symbol(name) is None]

@@ -18,7 +18,7 @@ from scanjit.runtime import limits, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.account import Cost, costs
-from scanjit.schedule.program import Nest
+from scanjit.schedule.program import Call, Nest
 from scanjit.simd import cpu
 from scanjit.types import Atom
 
@@ -176,6 +176,8 @@ def _dtype(cost: Cost) -> str:
     if isinstance(cost.statement, Nest):
         kinds = {str(value.dtype) for value in cost.statement.roots}
         return "float64" if "float64" in kinds else "float32"
+    if isinstance(cost.statement, Call):
+        return str(cost.statement.result.buffer.dtype)
     return str(cost.statement.target.dtype)
 
 

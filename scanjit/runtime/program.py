@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from scanjit import codegen, errors, schedule, types
 from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.ir import SHARED, Node, as_dim
+from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime import threads
@@ -23,7 +25,7 @@ from scanjit.schedule.beside import name as name_of
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
 from scanjit.schedule.parallel import Choice, choice, chosen, worth
 from scanjit.schedule.prepared import prepared
-from scanjit.schedule.program import Beside, Buffer, Ref
+from scanjit.schedule.program import Beside, Buffer, Call, Ref, leaves_of
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
 
@@ -51,10 +53,11 @@ class Executable:
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
-        self.outputs, self.notes = rewritten.outputs[: len(outputs)], rewritten.notes
-        found = [as_dim(node) for node in rewritten.outputs[len(outputs) :]]
+        lowered = lower(rewritten.outputs)
+        self.outputs, self.notes = lowered[: len(outputs)], rewritten.notes
+        found = [as_dim(node) for node in lowered[len(outputs) :]]
         self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-        self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, rewritten.outputs)]
+        self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, lowered)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
@@ -179,6 +182,7 @@ class Part:
         self._layouts: dict[tuple[int, ...], Layout] = {}
         self._workspaces: list[_Workspace] = []
         self.kernels: list[Any] = []
+        self._around: Callable[[], AbstractContextManager[None]] | None = None
         if mode == "numba":
             self._load()
 
@@ -213,6 +217,10 @@ class Part:
         for source in self.code.functions:
             self.kernels.append(kernel(source.text, source.name, {name: arity[name] for name in source.calls}))
         self._main = self.kernels[-1].call
+        if any(isinstance(statement, Call) for statement in leaves_of(self.program.body)):
+            from scanjit.runtime import lapack
+
+            self._around = lapack.one_thread
 
     def sources(self) -> list[str]:
         """The generated source, main function first."""
@@ -322,6 +330,13 @@ class Part:
 
     def _start(self, table: int, layout: Layout) -> None:
         """Run the main function, on several threads if that is worth it."""
+        if self._around is None:
+            self._run_main(table, layout)
+        else:
+            with self._around():
+                self._run_main(table, layout)
+
+    def _run_main(self, table: int, layout: Layout) -> None:
         if layout.large and (count := layout.threads or threads.count()) > 1:
             threads.run(self._main, table, count)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit.ir import Node
-from scanjit.schedule import assemble, branch, scan
+from scanjit.schedule import assemble, branch, call, scan
 from scanjit.schedule.program import Buffer, Machine, Program, Ref
 from scanjit.schedule.region import Context, Region
 from scanjit.schedule.statements import statements
@@ -20,6 +20,7 @@ HANDLERS = {
     "reshape": assemble.reshape,
     "set_slice": assemble.set_slice,
     "scatter": assemble.scatter,
+    **call.HANDLERS,
 }
 """How the ops are scheduled that are more than a value at every point of a space."""
 

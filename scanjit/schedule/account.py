@@ -13,6 +13,8 @@ from scanjit.schedule.program import (
     Beside,
     Blocks,
     Buffer,
+    Call,
+    Leaf,
     Loop,
     Nest,
     Pack,
@@ -29,7 +31,7 @@ class Cost(NamedTuple):
     """All runs of a statement: how many, the operations of each, the bytes that each touches, and into how many pieces
     it can be divided among threads."""
 
-    statement: Nest | Pack
+    statement: Leaf
     runs: int
     operations: float
     nbytes: float
@@ -64,7 +66,9 @@ def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iter
             yield Cost(statement, runs, work, nbytes, _pieces(statement, sizes))
 
 
-def _pieces(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> int:
+def _pieces(statement: Leaf, sizes: Mapping[Atom, int]) -> int:
+    if isinstance(statement, Call):
+        return 1
     if isinstance(statement, Pack):
         size, unit = statement.sources[0].shape[1], statement.width
     elif statement.tile is None or statement.tile.split is None:
@@ -79,12 +83,15 @@ def _at(dim: Dimension, value: int) -> dict[Atom, int]:
     return {} if atom is None else {atom: value}
 
 
-def operations(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> float | None:
+def operations(statement: Leaf, sizes: Mapping[Atom, int]) -> float | None:
     """About how many operations a run takes (a multiply-add counts as two); None where that depends on sizes that are
     not given."""
     try:
         if isinstance(statement, Pack):
             return float(types.evaluate(types.product(statement.target.shape), sizes))
+        if isinstance(statement, Call):  # every entry of the result is a sum of about so many products
+            *_, rows, columns = statement.refs[0].shape
+            return float(types.evaluate(types.product(statement.result.shape) * types.minimum(rows, columns), sizes))
         each = 1.0
         inside: set[object] = set()
         for value in walk_values(statement.roots):
@@ -107,11 +114,14 @@ def _cost(value: Apply) -> int:
     return value.op.cost if isinstance(value.op, Elementwise) else 1
 
 
-def touched(statement: Nest | Pack, sizes: Mapping[Atom, int]) -> float | None:
+def touched(statement: Leaf, sizes: Mapping[Atom, int]) -> float | None:
     """How many different bytes a run reads and writes; None where that depends on sizes that are not given."""
     try:
         if isinstance(statement, Pack):
             return 2.0 * types.evaluate(statement.target.nbytes, sizes)
+        if isinstance(statement, Call):
+            sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in statement.refs]
+            return float(sum(types.evaluate(nbytes, sizes) for nbytes in sized))
         areas: dict[tuple[Buffer, Dimension], float] = {}
         for access, _ in statement.accesses():
             key = access.buffer, access.offset

@@ -28,7 +28,7 @@ from scanjit.schedule.program import (
     statement_refs,
 )
 from scanjit.schedule.program import Loop as NestLoop
-from scanjit.schedule.region import Block, Region
+from scanjit.schedule.region import Block, Region, Single
 from scanjit.schedule.stretch import Stretch
 from scanjit.types import Dimension
 
@@ -174,6 +174,9 @@ def _buffers(region: Region, group: Group, nests: dict[Group, Nest]) -> Iterator
         yield from ((access.buffer, written) for access, written in nests[group].accesses())
         return
     block = group.members[0]
+    if isinstance(block, Single):
+        yield from ((buffer, written) for buffer, _, written in _refs(block.statement))
+        return
     assert isinstance(block, Block)
     for statement in block.statements if block.nest is None else [block.nest]:
         yield from ((buffer, written) for buffer, _, written in _refs(statement))

@@ -102,8 +102,16 @@ class Builder:
 
     def _load(self, node: Node, ref: Ref, at: IndexMap) -> Load:
         load = Load(node.dtype, place(ref, at))
-        self.origins[load.access] = node, at == identity(self.space)
+        self.origins[load.access] = node, self._is_own_point(node, at)
         return load
+
+    def _is_own_point(self, node: Node, at: IndexMap) -> bool:
+        """Whether a map is that of the very point that is being computed. An axis of size 1 has one entry, however it
+        is read."""
+        own = identity(self.space)
+        return len(at) == len(own) and all(
+            a == o or (dim == 1 and a == FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True)
+        )
 
     def _compute(self, node: Node, at: IndexMap) -> Value:
         op = node.op

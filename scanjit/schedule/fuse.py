@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scanjit.schedule import build
 from scanjit.schedule.independent import Order
 from scanjit.schedule.program import Load, Loop, Nest, Reduce, Store, Value, walk_values
-from scanjit.schedule.region import Block, Region, Task
+from scanjit.schedule.region import Item, Region, Task
 from scanjit.schedule.stored import LARGEST
 
 MOST_REDUCTIONS = 6
@@ -23,9 +23,9 @@ MOST_REDUCTIONS = 6
 class Group:
     """What becomes one nest, or the statements of one block."""
 
-    members: list[Task | Block]
+    members: list[Item]
     reductions: set[Reduce] = field(default_factory=set)
-    weight: int = 0
+    values: set[Value] = field(default_factory=set)
 
     @property
     def space(self) -> tuple[Loop, ...] | None:
@@ -36,20 +36,20 @@ class Group:
 def fuse(region: Region) -> list[Group]:
     """The items of a region, grouped, in order."""
     groups: list[Group] = []
-    where: dict[Task | Block, Group] = {}
+    where: dict[Item, Group] = {}
     order = Order.of(region.items)
     for item in region.items:
         group = None
         if isinstance(item, Task):
             values = walk_values([store.value for store in item.stores])
             found = {v for v in values if isinstance(v, Reduce)}
-            group = _partner(item, found, len(values), groups, where, order)
+            group = _partner(item, found, set(values), groups, where, order)
         if group is None:
             group = Group([])
             groups.append(group)
         if isinstance(item, Task):
             group.reductions |= found
-            group.weight += len(values)
+            group.values.update(values)
         group.members.append(item)
         where[item] = group
     _elide(region, where)
@@ -59,9 +59,9 @@ def fuse(region: Region) -> list[Group]:
 def _partner(
     task: Task,
     found: set[Reduce],
-    weight: int,
+    values: set[Value],
     groups: list[Group],
-    where: dict[Task | Block, Group],
+    where: dict[Item, Group],
     order: Order,
 ) -> Group | None:
     """The nest that a task joins: everything it needs is computed before it, or in it at the same point. Of those that
@@ -81,7 +81,7 @@ def _partner(
         later = groups[at + 1 :]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
-        fits = fits and _compatible(task, found, weight, group, dependent)
+        fits = fits and _compatible(task, found, values, group, dependent)
         if fits and not _stays_apart(task, found, group, order):
             ready = not any(other in needed for other in later)
             if dependent and not ready and best is None and not any(_needs(other, group, where) for other in later):
@@ -99,19 +99,19 @@ def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> 
     return order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
 
 
-def _loaded(members: Sequence[Task | Block]) -> set[tuple[object, ...]]:
+def _loaded(members: Sequence[Item]) -> set[tuple[object, ...]]:
     """What the elementwise parts of tasks load."""
     stores = [store.value for member in members if isinstance(member, Task) for store in member.stores]
     loads = (value.access for value in walk_values(stores) if isinstance(value, Load))
     return {(access.buffer, access.offset, *access.strides.items()) for access in loads}
 
 
-def _needs(group: Group, other: Group, where: dict[Task | Block, Group]) -> bool:
+def _needs(group: Group, other: Group, where: dict[Item, Group]) -> bool:
     return any(where[need] is other for member in group.members for need in member.needs)
 
 
-def _compatible(task: Task, found: set[Reduce], weight: int, group: Group, dependent: bool) -> bool:
-    if group.weight + weight > 2 * LARGEST or any(s.indices for m in group.members for s in m.stores):  # type: ignore[union-attr]
+def _compatible(task: Task, found: set[Reduce], values: set[Value], group: Group, dependent: bool) -> bool:
+    if len(group.values | values) > 2 * LARGEST or any(s.indices for m in group.members for s in m.stores):  # type: ignore[union-attr]
         return False
     if not found or not group.reductions:
         return dependent or not found
@@ -126,7 +126,7 @@ def _read(reductions: set[Reduce]) -> set[object]:
     return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
 
 
-def _elide(region: Region, where: dict[Task | Block, Group]) -> None:
+def _elide(region: Region, where: dict[Item, Group]) -> None:
     """Drop stores that nobody reads: every reader is in the same nest, at the same point."""
     for item in region.items:
         for need, own_point in item.needs.items():

@@ -11,7 +11,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -309,6 +309,27 @@ class Pack:
 
 
 @dataclass(eq=False)
+class Call:
+    """A routine of LAPACK, for each matrix of a batch. `written` says which of the places in `refs` it writes, where it
+    also finds its operands; `flags` are its options."""
+
+    routine: str
+    refs: list[Ref]
+    written: tuple[bool, ...]
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Its name in listings."""
+        return self.routine
+
+    @property
+    def result(self) -> Ref:
+        """The matrices that it writes."""
+        return next(ref for ref, written in zip(self.refs, self.written, strict=True) if written)
+
+
+@dataclass(eq=False)
 class TimeLoop:
     """Run `body` `length` times, or with `when` (an int64 in memory) not at all where that is 0. `step` counts from
     `start`; `row` is the row read and written (of `total`; from the last to the first if `reverse`).
@@ -361,7 +382,8 @@ class Beside:
     many: list[Dimension]
 
 
-Statement = Nest | Pack | TimeLoop | Blocks | Beside
+Leaf = Nest | Pack | Call
+Statement = Leaf | TimeLoop | Blocks | Beside
 
 
 def counter(name: str) -> Dimension:
@@ -391,6 +413,15 @@ def inner(statement: Statement) -> list[Statement]:
     return statement.branches if isinstance(statement, Beside) else []
 
 
+def leaves_of(body: Iterable[Statement]) -> Iterator[Leaf]:
+    """The statements that consist of no others."""
+    for statement in body:
+        if isinstance(statement, Leaf):
+            yield statement
+        else:
+            yield from leaves_of(inner(statement))
+
+
 def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
     """(buffer, offset, whether written) of every access of a statement; of a loop, only what decides whether it runs:
     what is in a loop has accesses of its own."""
@@ -403,3 +434,6 @@ def statement_refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bo
         yield statement.target, 0, True
     elif isinstance(statement, TimeLoop) and statement.when is not None:
         yield statement.when.buffer, statement.when.offset, False
+    elif isinstance(statement, Call):
+        for ref, written in zip(statement.refs, statement.written, strict=True):
+            yield ref.buffer, ref.offset, written

@@ -43,7 +43,7 @@ class Task:
     node: Node
     space: tuple[Loop, ...]
     value: Value
-    needs: dict[Task | Block, bool] = field(default_factory=dict)
+    needs: dict[Task | Block | Single, bool] = field(default_factory=dict)
     """What must be computed before; True where it is read only at the very point that is being computed."""
     loads: list[tuple[Value, Task]] = field(default_factory=list)
     escapes: bool = False
@@ -56,7 +56,7 @@ class Block:
     statements, of which the last two are its branches."""
 
     statements: list[Statement]
-    needs: dict[Task | Block, bool]
+    needs: dict[Task | Block | Single, bool]
     scan: Plan | None
     nest: Nest | None
     label: str
@@ -68,7 +68,15 @@ class Block:
         return self.scan
 
 
-Item = Task | Block
+@dataclass(eq=False)
+class Single:
+    """A statement that is neither a nest nor a loop, and what must be computed before."""
+
+    statement: Statement
+    needs: dict[Task | Block | Single, bool]
+
+
+Item = Task | Block | Single
 
 
 class Context:

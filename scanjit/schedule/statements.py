@@ -5,7 +5,7 @@ from __future__ import annotations
 from scanjit.schedule import blocks, checkpoint, tile
 from scanjit.schedule.fuse import fuse, nest_of
 from scanjit.schedule.program import Statement
-from scanjit.schedule.region import Block, Region, Task
+from scanjit.schedule.region import Block, Region, Single, Task
 
 
 def statements(region: Region) -> list[Statement]:
@@ -23,6 +23,8 @@ def statements(region: Region) -> list[Statement]:
         elif group in chained:
             if first is chained[group].scan:
                 result += blocks.blocked(region, chained[group], nests)
+        elif isinstance(first, Single):
+            result.append(first.statement)
         elif isinstance(first, Block):
             result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scanjit import types
 from scanjit.schedule import tile
-from scanjit.schedule.program import Access, Beside, Buffer, Loop, Nest, Pack, Ref, Statement, TimeLoop
+from scanjit.schedule.program import Access, Beside, Buffer, Call, Loop, Nest, Pack, Ref, Statement, TimeLoop
 from scanjit.schedule.region import Block, Region
 from scanjit.types import Dimension
 
@@ -108,13 +108,17 @@ class Stretch:
         def offset(buffer: Buffer, old: Dimension) -> Dimension:
             return types.substitute(old, {atom: row - self.base}) if buffer in self.shrunk else old
 
+        def moved(ref: Ref) -> Ref:
+            return Ref(ref.buffer, offset(ref.buffer, ref.offset), ref.shape, ref.strides)
+
         result: list[Statement] = []
         for statement in body:
             if isinstance(statement, Nest):
                 result.append(tile.rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
             elif isinstance(statement, Pack):
-                sources = [Ref(s.buffer, offset(s.buffer, s.offset), s.shape, s.strides) for s in statement.sources]
-                result.append(changed(statement, sources=sources))
+                result.append(changed(statement, sources=[moved(ref) for ref in statement.sources]))
+            elif isinstance(statement, Call):
+                result.append(changed(statement, refs=[moved(ref) for ref in statement.refs]))
             else:
                 assert not isinstance(statement, Beside)  # that stands between loops, not in one
                 result.append(changed(statement, body=self._in_rows(statement.body, row)))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import table
+from . import emulated_lapack, table
 from .emulated_memory import Memory, MemoryFault
 from .kinds import KINDS, Kind, parse
 from .lanes import Lanes, select
@@ -159,6 +159,10 @@ def _barrier(address: int, threads: int) -> None:
 
 
 def _plain(name: str, memory: Memory) -> Emulated:
+    routine, _, kind = name.rpartition("_")
+    if routine in emulated_lapack.FUNCTIONS:
+        return emulated_lapack.resolve(routine, KINDS[kind], memory)
+
     def store(address: int, value: Any) -> None:
         memory.store(_vector(value).kind, address, value.array)
 

@@ -16,7 +16,7 @@ from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, typeof_impl
 
-from . import memory, table
+from . import lapack, memory, table
 from .kinds import KINDS, Kind, parse, type_name
 from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 from .llvm_lanes import (
@@ -573,6 +573,18 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
         lambda b, sig, a: join([_vector(b, t, v) for t, v in zip(sig.args, a, strict=True)]).value,
     ),
 }
+
+
+def _lapack(routine: str, kind: Kind) -> tuple[Typing, Callable[..., Any]]:
+    def typing(*args: Any) -> Any:
+        _need_int(*args)
+        _need(len(args) == lapack.FUNCTIONS[routine], f"{len(args)} arguments")
+        return signature(INT, *[INT] * len(args))
+
+    return typing, lambda b, sig, a: lapack.call(b, routine, kind, a)
+
+
+_PLAIN |= {f"{name}_{kind}": _lapack(name, KINDS[kind]) for name in lapack.FUNCTIONS for kind in ("f32", "f64")}
 
 
 def _slide_op(name: str) -> Op:

@@ -10,9 +10,9 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.tensor import convolution, creation, elementwise, indexing, products, reductions, shapes
+from scanjit.tensor import convolution, creation, elementwise, indexing, linalg, products, reductions, shapes
 
-MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, convolution, indexing)
+MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, linalg, convolution, indexing)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
 }
@@ -36,7 +36,8 @@ def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: An
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
     function = FUNCTIONS.get(name)
-    if function is None or func is not getattr(np.linalg if name == "norm" else np, name, None):
+    module = np.linalg if name in ("norm", *linalg.__all__) else np
+    if function is None or func is not getattr(module, name, None):
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self))
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})

@@ -1,0 +1,374 @@
+"""Systems of equations and what solves them: `solve`, `cholesky`, `triangular_solve`, `lu`, determinants.
+
+Matrices are the last two axes, those before them are a batch; all operands have the same ones. The derivatives are made
+of the same ops, so there are some of any order. What is not defined for a matrix is NaN in its result, and only there:
+nothing is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, Op
+from scanjit.ops.elementwise import FLOATS, cast, where
+from scanjit.ops.linalg import contract
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
+from scanjit.types import Dimension, Type
+
+EXTRA = 3
+"""Rows of what `lu` gives besides the factors: the order, its inverse, the signs."""
+
+Sample = tuple[tuple[np.ndarray, ...], dict[str, Any]]
+
+
+# ---- matrices --------------------------------------------------------------------------------------------------------
+
+
+def _square(a: Type, name: str) -> Dimension:
+    """The size of square matrices."""
+    if a.ndim < 2:
+        raise errors.ShapeError(f"{name} takes matrices", got=a)
+    if a.dtype.kind != "f":
+        raise errors.InternalError(f"{name} takes floats", got=a)
+    rows, columns = a.shape[-2:]
+    return types.equate(rows, columns, f"the matrix of {name}", shapes=(a.shape, (*a.shape[:-1], rows)))
+
+
+def _system(a: Type, b: Type, name: str) -> Type:
+    """The type of x in `a @ x = b`."""
+    n = _square(a, name)
+    if a.dtype != b.dtype or a.ndim != b.ndim:
+        raise errors.InternalError(f"{name} takes operands of one dtype and batch", got=f"{a} and {b}")
+    fitting = (*a.shape[:-2], n, b.shape[-1])
+    what = f"the right side of {name} with matrices ({', '.join(map(str, a.shape))})"
+    shape = [types.equate(d, w, what, shapes=(b.shape, fitting)) for d, w in zip(b.shape, fitting, strict=True)]
+    return b.with_shape(shape)
+
+
+def transposed(x: Node) -> Node:
+    """Matrices with rows and columns exchanged."""
+    return DIMSHUFFLE(x, order=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def product(a: Node, b: Node) -> Node:
+    """Products of matrices, batch by batch."""
+    batch = range(3, a.ndim + 1)
+    return contract(a, b, [*batch, 0, 1], [*batch, 1, 2], [*batch, 0, 2])
+
+
+def places(n: Dimension) -> tuple[Node, Node]:
+    """The row (as a column) and the column (as a row) of each entry of a matrix."""
+    at = IOTA(length=n)
+    return DIMSHUFFLE(at, order=(0, None)), DIMSHUFFLE(at, order=(None, 0))
+
+
+def identity(a: Node) -> Node:
+    """The identity for each matrix of `a`."""
+    rows, columns = places(a.type.shape[-1])
+    return broadcast_to(cast(rows == columns, a.dtype), a.type.shape)
+
+
+def _triangle(x: Node, lower: bool, strict: bool) -> Node:
+    rows, columns = places(x.type.shape[-1])
+    first, second = (rows, columns) if lower else (columns, rows)
+    return where(first > second if strict else first >= second, x, 0)
+
+
+def _lower_halved(x: Node) -> Node:
+    """The lower triangle, with half of the diagonal: what the symmetric part of a matrix is twice the sum of."""
+    rows, columns = places(x.type.shape[-1])
+    return where(rows > columns, x, where(rows == columns, x * 0.5, 0))
+
+
+def _over_batches(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> list[Node]:
+    return [a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True)]
+
+
+def _batch(name: str) -> Callable[..., tuple[Node, bool]]:
+    """The batching rule of an op whose matrices have batches anyway."""
+
+    def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
+        from scanjit.ir import OPS
+
+        return OPS[name](*_over_batches(args, batched, size), **params), True
+
+    return batch
+
+
+def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """NumPy's function, of all matrices; where it raises for one, that one's result is NaN."""
+    try:
+        return np.asarray(function(*arrays))
+    except np.linalg.LinAlgError:
+        if arrays[0].ndim == 2:
+            return np.full(arrays[-1].shape, np.nan, arrays[0].dtype)
+        return np.stack([_each(function, *parts) for parts in zip(*arrays, strict=True)])
+
+
+def _matrices(rng: np.random.Generator, dtype: Any, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """Random matrices with a dominant diagonal, and so none of their factors is nearly singular."""
+    for shape in shapes:
+        noise = rng.uniform(-1, 1, shape)
+        yield np.asarray(noise + shape[-1] * np.eye(shape[-1]), dtype)
+
+
+# ---- solve -----------------------------------------------------------------------------------------------------------
+
+
+def _solve_reference(a: np.ndarray, b: np.ndarray, *, trans: bool) -> np.ndarray:
+    return _each(np.linalg.solve, np.swapaxes(a, -1, -2) if trans else a, b)
+
+
+def _solve_vjp(g: Node, x: Node, a: Node, b: Node, *, trans: bool) -> tuple[Node, Node]:
+    of_b = SOLVE(a, g, trans=not trans)
+    return -(product(x, transposed(of_b)) if trans else product(of_b, transposed(x))), of_b
+
+
+def _solve_jvp(tangents: Sequence[Node | None], x: Node, a: Node, b: Node, *, trans: bool) -> Node | None:
+    da, db = tangents
+    if da is not None:
+        moved = product(transposed(da) if trans else da, x)
+        db = -moved if db is None else db - moved
+    return None if db is None else SOLVE(a, db, trans=trans)
+
+
+def _solve_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+    shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (1, 1), (0, 0), (9, 9))
+    for k, a in enumerate(_matrices(rng, dtype, *shapes)):
+        b = rng.normal(size=(*a.shape[:-1], 2 if k else 1)).astype(dtype)
+        yield (a[..., ::-1, :].copy() if k == 0 else a, b), {"trans": k % 2 == 1}
+
+
+SOLVE: Op = Op(
+    "solve",
+    infer=lambda a, b, *, trans: _system(a, b, "solve"),
+    reference=_solve_reference,
+    vjp=_solve_vjp,
+    jvp=_solve_jvp,
+    batch=_batch("solve"),
+    samples=_solve_samples,
+    dtypes=FLOATS,
+    doc="x in `a @ x = b` (`trans`: `a.T @ x = b`), for matrices; all of it NaN where a is singular",
+)
+
+
+# ---- triangular systems ----------------------------------------------------------------------------------------------
+
+
+def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, trans: bool, unit: bool) -> np.ndarray:
+    """Substitution, row after row."""
+    n = a.shape[-1]
+    x = b.copy()
+    if trans:
+        a, lower = np.swapaxes(a, -1, -2), not lower
+    for i in range(n) if lower else reversed(range(n)):
+        done = slice(0, i) if lower else slice(i + 1, n)
+        x[..., i, :] -= np.einsum("...j,...jk->...k", a[..., i, done], x[..., done, :])
+        if not unit:
+            x[..., i, :] /= a[..., i, i, None]
+    singular = (np.diagonal(a, axis1=-2, axis2=-1) == 0).any(-1) & (not unit)
+    return np.where(singular[..., None, None], np.asarray(np.nan, x.dtype), x)
+
+
+def _triangular_vjp(g: Node, x: Node, a: Node, b: Node, *, lower: bool, trans: bool, unit: bool) -> tuple[Node, Node]:
+    of_b = TRIANGULAR_SOLVE(a, g, lower=lower, trans=not trans, unit=unit)
+    of_a = product(x, transposed(of_b)) if trans else product(of_b, transposed(x))
+    return -_triangle(of_a, lower, unit), of_b
+
+
+def _triangular_jvp(
+    tangents: Sequence[Node | None], x: Node, a: Node, b: Node, *, lower: bool, trans: bool, unit: bool
+) -> Node | None:
+    da, db = tangents
+    if da is not None:
+        da = _triangle(da, lower, unit)
+        moved = product(transposed(da) if trans else da, x)
+        db = -moved if db is None else db - moved
+    return None if db is None else TRIANGULAR_SOLVE(a, db, lower=lower, trans=trans, unit=unit)
+
+
+def _triangular_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+    flags = ((True, False, False), (False, True, False), (True, True, True), (False, False, True), (True, True, False))
+    shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (3, 3), (1, 0, 0), (9, 9))
+    for a, (lower, trans, unit) in zip(_matrices(rng, dtype, *shapes), flags, strict=True):
+        b = rng.normal(size=(*a.shape[:-1], 2)).astype(dtype)
+        yield (a, b), {"lower": lower, "trans": trans, "unit": unit}
+
+
+TRIANGULAR_SOLVE: Op = Op(
+    "triangular_solve",
+    infer=lambda a, b, *, lower, trans, unit: _system(a, b, "solve_triangular"),
+    reference=_triangular_reference,
+    vjp=_triangular_vjp,
+    jvp=_triangular_jvp,
+    batch=_batch("triangular_solve"),
+    samples=_triangular_samples,
+    dtypes=FLOATS,
+    doc="x in `t @ x = b` (`trans`: `t.T @ x = b`), t being the lower or upper triangle of a, with ones on its "
+    "diagonal if `unit`; all of it NaN where there is a zero on the diagonal",
+)
+
+
+# ---- cholesky --------------------------------------------------------------------------------------------------------
+
+
+def _cholesky_reference(a: np.ndarray) -> np.ndarray:
+    """NumPy's; where it raises, the lower triangle is NaN."""
+    return np.tril(_each(np.linalg.cholesky, a)) if a.size else a.copy()
+
+
+def _cholesky_vjp(g: Node, factor: Node, a: Node) -> tuple[Node]:
+    """I. Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10, for the lower triangle alone."""
+    inner = TRIANGULAR_SOLVE(factor, _lower_halved(product(transposed(factor), g)), lower=True, trans=True, unit=False)
+    both = TRIANGULAR_SOLVE(factor, transposed(inner), lower=True, trans=True, unit=False)
+    return (_lower_halved(both + transposed(both)),)
+
+
+def _cholesky_jvp(tangents: Sequence[Node | None], factor: Node, a: Node) -> Node | None:
+    """The same paper, equation 8."""
+    (da,) = tangents
+    if da is None:
+        return None
+    half = _lower_halved(da)
+    inner = TRIANGULAR_SOLVE(factor, half + transposed(half), lower=True, trans=False, unit=False)
+    both = TRIANGULAR_SOLVE(factor, transposed(inner), lower=True, trans=False, unit=False)
+    return product(factor, _lower_halved(both))
+
+
+def _cholesky_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+    for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
+        yield (a,), {}
+
+
+def _same_matrices(name: str) -> Callable[[Type], Type]:
+    def infer(a: Type) -> Type:
+        n = _square(a, name)
+        return a.with_shape((*a.shape[:-2], n, n))
+
+    return infer
+
+
+CHOLESKY: Op = Op(
+    "cholesky",
+    infer=_same_matrices("cholesky"),
+    reference=_cholesky_reference,
+    vjp=_cholesky_vjp,
+    jvp=_cholesky_jvp,
+    batch=_batch("cholesky"),
+    samples=_cholesky_samples,
+    dtypes=FLOATS,
+    doc="lower triangular L with `L @ L.T = a`, from the lower triangle of a; NaN (its lower triangle) where a is not "
+    "positive definite",
+)
+
+
+# ---- lu --------------------------------------------------------------------------------------------------------------
+
+
+def _lu_reference(a: np.ndarray) -> np.ndarray:
+    """Elimination with exchanges of columns."""
+    n, batch = a.shape[-1], a.shape[:-2]
+    result = np.empty((*batch, n + EXTRA, n), a.dtype)
+    for index in np.ndindex(*batch):
+        f, order, signs = a[index].copy(), np.arange(n), np.ones(n)
+        for k in range(n):
+            best = k + int(np.argmax(np.abs(f[k, k:])))
+            if best != k:
+                f[:, [k, best]], order[[k, best]], signs[k] = f[:, [best, k]], order[[best, k]], -1
+            if f[k, k] != 0:
+                f[k, k + 1 :] /= f[k, k]
+                f[k + 1 :, k + 1 :] -= np.outer(f[k + 1 :, k], f[k, k + 1 :])
+        result[index] = np.concatenate([f, order[None], np.argsort(order)[None], signs[None]])
+    return result
+
+
+def _lu_infer(a: Type) -> Type:
+    n = _square(a, "lu")
+    return a.with_shape((*a.shape[:-2], n + EXTRA, n))
+
+
+def _lu_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+    for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
+        yield (a[..., ::-1].copy(),), {}
+
+
+LU: Op = Op(
+    "lu",
+    infer=_lu_infer,
+    reference=_lu_reference,
+    batch=_batch("lu"),
+    samples=_lu_samples,
+    dtypes=FLOATS,
+    doc="`a[:, order] = L @ U`, U with ones on its diagonal: the factors in one matrix, and as further rows the order, "
+    "its inverse, and -1 for each exchange of columns (else 1)",
+)
+"""What `solve` and determinants are made of where LAPACK computes them, which sees our rows as columns."""
+
+
+# ---- determinants ----------------------------------------------------------------------------------------------------
+
+
+def _number_of(name: str) -> Callable[[Type], Type]:
+    def infer(a: Type) -> Type:
+        _square(a, name)
+        return a.with_shape(a.shape[:-2])
+
+    return infer
+
+
+def _stretched(x: Node) -> Node:
+    """A number for each matrix, as a matrix of one row and one column."""
+    return DIMSHUFFLE(x, order=(*range(x.ndim), None, None))
+
+
+def _inverse_transposed(a: Node) -> Node:
+    return SOLVE(a, identity(a), trans=True)
+
+
+def _along(change: Node, a: Node) -> Node:
+    """The trace of `inv(a) @ change`."""
+    from scanjit.ops.reduce import SUM
+
+    return SUM(_inverse_transposed(a) * change, axes=(a.ndim - 2, a.ndim - 1))
+
+
+def _det_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+    for k, a in enumerate(_matrices(rng, dtype, (3, 3), (2, 4, 4), (1, 1), (9, 9), (0, 0))):
+        yield ((a / 4 if k else -a[::-1]).astype(dtype),), {}
+
+
+DET: Op = Op(
+    "det",
+    infer=_number_of("det"),
+    reference=lambda a: np.asarray(np.linalg.det(a), a.dtype),
+    vjp=lambda g, y, a: (_stretched(g * y) * _inverse_transposed(a),),
+    jvp=lambda tangents, y, a: None if tangents[0] is None else y * _along(tangents[0], a),
+    batch=_batch("det"),
+    samples=_det_samples,
+    dtypes=FLOATS,
+    doc="the determinant; its derivative needs the inverse, and is NaN where there is none",
+)
+LOGABSDET: Op = Op(
+    "logabsdet",
+    infer=_number_of("slogdet"),
+    reference=lambda a: np.asarray(np.linalg.slogdet(a)[1], a.dtype),
+    vjp=lambda g, y, a: (_stretched(g) * _inverse_transposed(a),),
+    jvp=lambda tangents, y, a: None if tangents[0] is None else _along(tangents[0], a),
+    batch=_batch("logabsdet"),
+    samples=_det_samples,
+    dtypes=FLOATS,
+    doc="the logarithm of the absolute value of the determinant; -inf for a singular matrix",
+)
+DET_SIGN: Op = Op(
+    "det_sign",
+    infer=_number_of("slogdet"),
+    reference=lambda a: np.asarray(np.linalg.slogdet(a)[0], a.dtype),
+    batch=_batch("det_sign"),
+    samples=_det_samples,
+    dtypes=FLOATS,
+    doc="the sign of the determinant; 0 for a singular matrix",
+)

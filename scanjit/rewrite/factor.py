@@ -1,0 +1,288 @@
+"""How systems of equations are computed: straight-line code for small matrices, factors for others.
+
+Matrices whose size is known, and at most `SMALL`, become elementwise ops on their entries, which fuse with what is
+around them and run over a batch in the lanes of vectors. Everything else is made of `cholesky`, `lu` and
+`triangular_solve`, which LAPACK computes.
+
+The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
+it is as accurate as LAPACK: the solution that it finds is that of a system within a few units in the last place of the
+given one, times the growth of the entries, which pivoting keeps small. Closed forms (Cramer's rule) would be shorter,
+but for ill-conditioned matrices they lose twice as many digits.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit.ir import Node, apply
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.factor import EXTRA, LU, TRIANGULAR_SOLVE, transposed
+from scanjit.ops.index import GATHER
+from scanjit.ops.reduce import PROD, SUM
+from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, IOTA, full, window, zeros_like
+from scanjit.rewrite.engine import Rules
+
+SMALL = 8
+"""Matrices of at most so many rows become straight-line code."""
+FEW = 24
+"""So do right sides of at most so many entries. Of larger ones, rows are computed as a whole, lanes along them."""
+
+Row = list[Node]
+
+small = Rules()
+large = Rules()
+
+
+def _is_small(a: Node) -> bool:
+    n = a.type.shape[-1]
+    return isinstance(n, int) and n <= SMALL
+
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+
+
+def _entries(x: Node, columns: bool = True) -> list[Row]:
+    """The entries of matrices, each of the shape (*batch, 1, 1); or, without `columns`, the rows: (*batch, 1, columns).
+    The axes of size 1 stay, so that everything is computed over one space."""
+    rows, width = x.type.shape[-2:]
+    assert isinstance(rows, int)
+    lines = [window(x, x.ndim - 2, i, 1) for i in range(rows)]
+    if not columns:
+        return [[line] for line in lines]
+    assert isinstance(width, int)
+    return [[window(line, x.ndim - 1, j, 1) for j in range(width)] for line in lines]
+
+
+def _right_sides(b: Node) -> list[Row]:
+    """The rows of right sides: entry by entry where these are few."""
+    rows, width = b.type.shape[-2:]
+    return _entries(b, isinstance(rows, int) and isinstance(width, int) and rows * width <= FEW)
+
+
+def _assembled(rows: Sequence[Row]) -> Node:
+    """The matrices with these entries, or rows."""
+    ndim = rows[0][0].ndim
+    lines = [row[0] if len(row) == 1 else CONCATENATE(*row, axis=ndim - 1) for row in rows]
+    return lines[0] if len(lines) == 1 else CONCATENATE(*lines, axis=ndim - 2)
+
+
+def _number(x: Node) -> Node:
+    """One entry for each matrix, without the axes of rows and columns."""
+    return DIMSHUFFLE(x, order=tuple(range(x.ndim - 2)))
+
+
+def _reduced(entry: Node, found: Sequence[tuple[Node, Node]]) -> Node:
+    """An entry less the products of pairs."""
+    return functools.reduce(lambda total, pair: total - pair[0] * pair[1], found, entry)
+
+
+# ---- straight-line code ----------------------------------------------------------------------------------------------
+
+
+def _eliminated(a: list[Row], b: list[Row]) -> tuple[list[Node], Node | None]:
+    """Make a upper triangular, in place, and apply the same to b. Returns the pivots, and the sign of the exchanges
+    (None if there were none)."""
+    n = len(a)
+    pivots, sign = [], None
+    for k in range(n):
+        for i in range(k + 1, n):
+            larger = abs(a[i][k]) > abs(a[k][k])
+            for rows, first in ((a, k), (b, 0)):
+                for j in range(first, len(rows[k]) if rows else 0):
+                    above, below = rows[k][j], rows[i][j]
+                    rows[k][j], rows[i][j] = where(larger, below, above), where(larger, above, below)
+            flipped = where(larger, *(full(s, a[i][k].type.shape, a[i][k].dtype) for s in (-1, 1)))
+            sign = flipped if sign is None else sign * flipped
+        pivots.append(a[k][k])
+        divisor = where(a[k][k] == 0, 1, a[k][k])  # where the pivot is 0, so is all below it
+        for i in range(k + 1, n):
+            factor = a[i][k] / divisor
+            for j in range(k + 1, n):
+                a[i][j] = a[i][j] - factor * a[k][j]
+            if b:
+                b[i] = [x - factor * y for x, y in zip(b[i], b[k], strict=True)]
+    return pivots, sign
+
+
+def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool) -> list[Row]:
+    """The solution of triangular systems."""
+    n = len(a)
+    x: list[Row] = [[] for _ in range(n)]
+    for i in range(n) if lower else reversed(range(n)):
+        done = range(i) if lower else range(i + 1, n)
+        x[i] = [_reduced(entry, [(a[i][k], x[k][j]) for k in done]) for j, entry in enumerate(b[i])]
+        if not unit:
+            x[i] = [entry / a[i][i] for entry in x[i]]
+    return x
+
+
+def _unless(bad: Node, rows: list[Row]) -> list[Row]:
+    """NaN instead of everything, where something is bad."""
+    return [[where(bad, np.nan, entry) for entry in row] for row in rows]
+
+
+def _any_zero(entries: Sequence[Node]) -> Node:
+    return functools.reduce(operator.or_, [entry == 0 for entry in entries])
+
+
+@small.rule("solve")
+def _solve_small(node: Node) -> Node | None:
+    """solve(a, b) -> elimination with partial pivoting, entry by entry"""
+    a, b = node.operands
+    if not _is_small(a):
+        return None
+    if 0 in b.type.shape[-2:]:
+        return zeros_like(b)
+    left, right = _entries(transposed(a) if node.params["trans"] else a), _right_sides(b)
+    pivots, _ = _eliminated(left, right)
+    return _assembled(_unless(_any_zero(pivots), _substituted(left, right, False, False)))
+
+
+@small.rule("triangular_solve")
+def _triangular_small(node: Node) -> Node | None:
+    """triangular_solve(a, b) -> substitution, entry by entry"""
+    a, b = node.operands
+    lower, trans, unit = (node.params[name] for name in ("lower", "trans", "unit"))
+    if not _is_small(a):
+        return None
+    if 0 in b.type.shape[-2:]:
+        return zeros_like(b)
+    left = _entries(transposed(a) if trans else a)
+    found = _substituted(left, _right_sides(b), lower != trans, unit)
+    return _assembled(found if unit else _unless(_any_zero([left[i][i] for i in range(len(left))]), found))
+
+
+@small.rule("cholesky")
+def _cholesky_small(node: Node) -> Node | None:
+    """cholesky(a) -> column after column, entry by entry"""
+    (a,) = node.operands
+    if not _is_small(a):
+        return None
+    if a.type.shape[-1] == 0:
+        return zeros_like(a)
+    given = _entries(a)
+    n, zero = len(given), zeros_like(given[0][0])
+    factor = [[zero] * n for _ in range(n)]
+    positive = []
+    for j in range(n):
+        square = _reduced(given[j][j], [(factor[j][k], factor[j][k]) for k in range(j)])
+        positive.append(square > 0)
+        factor[j][j] = apply("sqrt", square)
+        for i in range(j + 1, n):
+            rest = _reduced(given[i][j], [(factor[i][k], factor[j][k]) for k in range(j)])
+            factor[i][j] = rest / factor[j][j]
+    bad = ~functools.reduce(operator.and_, positive)
+    rows = [_unless(bad, [row[: i + 1]])[0] + row[i + 1 :] for i, row in enumerate(factor)]
+    return _assembled(rows)
+
+
+def _pivots(a: Node) -> tuple[list[Node], Node | None]:
+    return _eliminated(_entries(a), [])
+
+
+@small.rule("det")
+def _det_small(node: Node) -> Node | None:
+    """det(a) -> the product of the pivots"""
+    (a,) = node.operands
+    if not _is_small(a) or a.type.shape[-1] == 0:
+        return None
+    pivots, sign = _pivots(a)
+    return _number(functools.reduce(operator.mul, pivots if sign is None else [sign, *pivots]))
+
+
+@small.rule("logabsdet")
+def _logabsdet_small(node: Node) -> Node | None:
+    """logabsdet(a) -> the sum of the logarithms of the pivots"""
+    (a,) = node.operands
+    if not _is_small(a) or a.type.shape[-1] == 0:
+        return None
+    pivots, _ = _pivots(a)
+    return _number(functools.reduce(operator.add, [apply("log", abs(pivot)) for pivot in pivots]))
+
+
+@small.rule("det_sign")
+def _det_sign_small(node: Node) -> Node | None:
+    """det_sign(a) -> the product of the signs of the pivots"""
+    (a,) = node.operands
+    if not _is_small(a) or a.type.shape[-1] == 0:
+        return None
+    pivots, sign = _pivots(a)
+    signs = [apply("sign", pivot) for pivot in pivots]
+    return _number(functools.reduce(operator.mul, signs if sign is None else [sign, *signs]))
+
+
+# ---- factors ---------------------------------------------------------------------------------------------------------
+
+
+def _factors(a: Node) -> tuple[Node, list[Node]]:
+    """The factors of `lu` in one matrix, and its further rows."""
+    n, whole = a.type.shape[-1], LU(a)
+    rows = [window(whole, a.ndim - 2, n + k, 1) for k in range(EXTRA)]
+    order = (*range(a.ndim - 2), a.ndim - 1)
+    return window(whole, a.ndim - 2, 0, n), [DIMSHUFFLE(row, order=order) for row in rows]
+
+
+def _taken(b: Node, order: Node) -> Node:
+    """The rows of each matrix in another order."""
+    batch = order.ndim - 1
+    before = [
+        DIMSHUFFLE(IOTA(length=b.type.shape[d]), order=(*[None] * d, 0, *[None] * (batch - d))) for d in range(batch)
+    ]
+    return GATHER(b, *before, cast(order, "int64"), axis=0)
+
+
+def _triangular(a: Node, b: Node, lower: bool, trans: bool) -> Node:
+    return TRIANGULAR_SOLVE(a, b, lower=lower, trans=trans, unit=not lower)
+
+
+@large.rule("solve")
+def _solve_by_factors(node: Node) -> Node | None:
+    """solve(a, b) -> two triangular systems with the factors of a"""
+    a, b = node.operands
+    if _is_small(a):
+        return None
+    factors, (order, inverse, _) = _factors(a)
+    if node.params["trans"]:
+        return _triangular(factors, _triangular(factors, _taken(b, order), False, True), True, True)
+    return _taken(_triangular(factors, _triangular(factors, b, True, False), False, False), inverse)
+
+
+def _diagonal(a: Node) -> tuple[Node, Node]:
+    """The diagonal of the factors, and the signs of the exchanges."""
+    factors, (_, _, signs) = _factors(a)
+    at = IOTA(length=a.type.shape[-1])
+    return GATHER(factors, at, at, axis=a.ndim - 2), signs
+
+
+@large.rule("det")
+def _det_by_factors(node: Node) -> Node | None:
+    """det(a) -> the product of the diagonal of a factor"""
+    (a,) = node.operands
+    if _is_small(a) and a.type.shape[-1] != 0:
+        return None
+    diagonal, signs = _diagonal(a)
+    return PROD(diagonal * signs, axes=(a.ndim - 2,))
+
+
+@large.rule("logabsdet")
+def _logabsdet_by_factors(node: Node) -> Node | None:
+    """logabsdet(a) -> the sum of the logarithms of the diagonal of a factor"""
+    (a,) = node.operands
+    if _is_small(a) and a.type.shape[-1] != 0:
+        return None
+    diagonal, _ = _diagonal(a)
+    return SUM(apply("log", abs(diagonal)), axes=(a.ndim - 2,))
+
+
+@large.rule("det_sign")
+def _det_sign_by_factors(node: Node) -> Node | None:
+    """det_sign(a) -> the product of the signs of the diagonal of a factor"""
+    (a,) = node.operands
+    if _is_small(a) and a.type.shape[-1] != 0:
+        return None
+    diagonal, signs = _diagonal(a)
+    return PROD(apply("sign", diagonal) * signs, axes=(a.ndim - 2,))

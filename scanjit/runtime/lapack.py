@@ -1,0 +1,131 @@
+"""Where LAPACK is: compiled code calls the one that NumPy came with.
+
+NumPy's wheels carry an OpenBLAS, whose names begin with `scipy_` and end with `64_`; distributions and Accelerate have
+others. Whether integers have 32 or 64 bits makes no difference to generated code (`scanjit.simd.lapack`). Addresses are
+looked up when a kernel that needs them is loaded, so kernels in the cache stay right whatever NumPy is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scanjit.errors import NotSupportedError
+from scanjit.simd.lapack import PREFIX
+
+_NAMES = ("scipy_{}_64_", "{}_64_", "{}$NEWLAPACK$ILP64", "{}_", "{}$NEWLAPACK")
+_THREADS = tuple(
+    (start.format("get") + end, start.format("set") + end)
+    for start in ("scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
+    for end in ("64_", "_64_", "")
+)
+
+
+def provide(symbols: Sequence[str]) -> None:
+    """Make known to LLVM where the routines with these symbols are; others are left alone.
+
+    Raises
+    ------
+    NotSupportedError : there is no LAPACK.
+    """
+    from llvmlite import binding as llvm
+
+    for symbol in symbols:
+        if symbol.startswith(PREFIX):
+            llvm.add_symbol(symbol, address(symbol.removeprefix(PREFIX)))
+
+
+@functools.cache
+def address(name: str) -> int:
+    """The address of a routine, such as `dpotrf`."""
+    for library in _libraries():
+        for pattern in _NAMES:
+            with contextlib.suppress(AttributeError):
+                return ctypes.cast(getattr(library, pattern.format(name)), ctypes.c_void_p).value or 0
+    found = _in_scipy(name)
+    if found is None:
+        raise NotSupportedError(
+            "matrices of this size need LAPACK, and there is none that compiled code could call",
+            got=f"a NumPy without {name}, and no SciPy",
+            fix="install SciPy, or a NumPy that was built with OpenBLAS, MKL or Accelerate; or use mode='reference'",
+        )
+    return found
+
+
+@functools.cache
+def _libraries() -> tuple[ctypes.CDLL, ...]:
+    """NumPy's own module for linear algebra (symbols of what it needs are found through it, but on Windows), and what
+    its wheel carries."""
+    module = np.linalg._umath_linalg.__file__
+    beside = Path(np.__file__).resolve().parent.parent / "numpy.libs"
+    found = []
+    for path in (module, *map(str, sorted(beside.glob("*openblas*")))):
+        with contextlib.suppress(OSError):
+            found.append(ctypes.CDLL(path))
+    return tuple(found)
+
+
+def _in_scipy(name: str) -> int | None:
+    """The address that SciPy offers to Cython."""
+    try:
+        from scipy.linalg import cython_blas, cython_lapack
+    except ImportError:
+        return None
+    for module in (cython_lapack, cython_blas):
+        capsule = module.__pyx_capi__.get(name)
+        if capsule is not None:
+            describe, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+            describe.restype, describe.argtypes = ctypes.c_char_p, [ctypes.py_object]
+            get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            return get(capsule, describe(capsule))
+    return None
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _controls() -> tuple[Any, Any] | None:
+    """OpenBLAS's functions that get and set its number of threads."""
+    for library in _libraries():
+        for get, set_ in _THREADS:
+            with contextlib.suppress(AttributeError):
+                return getattr(library, get), getattr(library, set_)
+    return None
+
+
+_lock = threading.Lock()
+_running = 0
+_before = 1
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """While this is open, OpenBLAS uses one thread: its results depend on their number, and its threads and ours would
+    fight. The number is the library's, for all of the process, and is restored when the last such call ends."""
+    global _running, _before
+    controls = _controls()
+    if controls is None:
+        yield
+        return
+    get, set_ = controls
+    with _lock:
+        if _running == 0:
+            _before = get()
+            if _before != 1:
+                set_(1)
+        _running += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if _running == 0 and _before != 1:
+                set_(_before)

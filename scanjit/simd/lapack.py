@@ -1,0 +1,68 @@
+"""Calls of LAPACK and BLAS in generated code.
+
+Fortran takes everything by address and its integers are of 32 or of 64 bits, depending on how the library was built.
+Numbers are put into slots of 64 bits, whose low half is the same number (on little-endian machines, as are all that
+LLVM compiles kernels for here), and what comes back is read from slots that were 0: so the same code is right for both.
+Only an array of integers is not: see `getrf`.
+
+The symbols are ours; whoever loads the code says what they are (`scanjit.runtime.lapack`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from .kinds import Kind
+
+I8, I64 = ir.IntType(8), ir.IntType(64)
+PREFIX = "scanjit_lapack_"
+ROUTINES = tuple(letter + name for letter in "sd" for name in ("potrf", "getrf", "trsm"))
+"""What is called, by its name in Fortran."""
+FUNCTIONS = {"potrf": 4, "getrf": 4, "trsm": 10}
+"""The names in generated code (followed by `_f32` or `_f64`), and the numbers of arguments, all integers:
+
+- `info = potrf(upper, n, a, step)`: Cholesky factor of columns, in place; `info` is 0 if there is one;
+- `info = getrf(n, a, step, pivots)`: LU factors of columns, in place; at `pivots` n integers, counted from 1, side by
+  side in as many bits as the library's integers have;
+- `info = trsm(right, upper, trans, unit, m, n, a, step, b, b_step)`: a triangular system, b (m by n) in place.
+"""
+
+
+def _slot(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The address of a number."""
+    with builder.goto_entry_block():
+        place = builder.alloca(value.type)
+    builder.store(value, place)
+    return builder.ptrtoint(place, I64)
+
+
+def _letter(builder: ir.IRBuilder, flag: ir.Value, yes: str, no: str) -> ir.Value:
+    """The address of a letter, chosen by a flag."""
+    chosen = builder.select(builder.icmp_signed("!=", flag, I64(0)), I8(ord(yes)), I8(ord(no)))
+    return _slot(builder, chosen)
+
+
+def call(builder: ir.IRBuilder, name: str, kind: Kind, args: Sequence[ir.Value]) -> ir.Value:
+    """Call one of `FUNCTIONS`; returns `info`."""
+    symbol = f"{PREFIX}{'s' if kind.bits == 32 else 'd'}{name}"
+    info = _slot(builder, I64(0))
+    if name == "potrf":
+        upper, n, a, step = args
+        given = [_letter(builder, upper, "U", "L"), _slot(builder, n), a, _slot(builder, step), info, I64(1)]
+    elif name == "getrf":
+        n, a, step, pivots = args
+        given = [_slot(builder, n), _slot(builder, n), a, _slot(builder, step), pivots, info]
+    else:
+        right, upper, trans, unit, m, n, a, step, b, b_step = args
+        flags = ((right, "R", "L"), (upper, "U", "L"), (trans, "T", "N"), (unit, "U", "N"))
+        one = _slot(builder, ir.Constant(ir.FloatType() if kind.bits == 32 else ir.DoubleType(), 1.0))
+        given = [_letter(builder, *flag) for flag in flags]
+        given += [_slot(builder, m), _slot(builder, n), one, a, _slot(builder, step), b, _slot(builder, b_step)]
+        given += [I64(1)] * 4  # the lengths of the letters, which some compilers of Fortran pass
+    function = builder.module.globals.get(symbol)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [I64] * len(given)), symbol)
+    builder.call(function, given)
+    return builder.load(builder.inttoptr(info, I64.as_pointer()))

@@ -1,0 +1,225 @@
+"""Systems of equations, factors, inverses and determinants of matrices, as in `numpy.linalg`.
+
+Matrices are the last two axes, those before them a batch. Where matrices are known to be small while a function is
+built (at most 8 rows), what is computed becomes straight-line code, which fuses with what is around it; others are
+LAPACK's. Nothing is raised for the values of a matrix: what does not exist is NaN, for that matrix alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from scanjit import errors, types
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE, identity, transposed
+from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, window
+from scanjit.tensor.variables import promoted
+
+__all__ = ["cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"]
+
+
+class Slogdet(NamedTuple):
+    """The sign of a determinant, and the logarithm of its absolute value."""
+
+    sign: Node
+    logabsdet: Node
+
+
+def solve(a: Any, b: Any) -> Node:
+    """x in `a @ x = b`.
+
+    Parameters
+    ----------
+    a : tensor_like of shape (..., n, n)
+    b : tensor_like of shape (n,), or (..., n, k)
+        A vector, or matrices, as in NumPy 2: only what has one axis is a vector. Batches are broadcast.
+
+    Returns
+    -------
+    Node
+        Of shape (..., n) for a vector, else (..., n, k). All of the solution is NaN for a matrix that is singular (one
+        for which elimination meets a pivot that is exactly 0).
+
+    Raises
+    ------
+    ShapeError : the matrices are not square, or b has another number of rows; now, or when the function runs.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a, b = sj.matrix("a"), sj.vector("b")
+    >>> f = sj.function([a, b], sj.solve(a, b), mode="reference")
+    >>> f([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
+    array([1., 2.])
+    """
+    return _solved(a, b, "solve", lambda x, y: SOLVE(x, y, trans=False))
+
+
+def solve_triangular(a: Any, b: Any, lower: bool = True, trans: bool = False, unit_diagonal: bool = False) -> Node:
+    """x in `t @ x = b`, where t is a triangle of a; what is in the other triangle is not looked at.
+
+    Parameters
+    ----------
+    a : tensor_like of shape (..., n, n)
+    b : tensor_like of shape (n,), or (..., n, k)
+        As for `solve`.
+    lower : whether t is the lower triangle.
+    trans : whether to solve `t.T @ x = b`.
+    unit_diagonal : whether to take the diagonal of t for ones, whatever it is.
+
+    Returns
+    -------
+    Node
+        As of `solve`: NaN where there is a 0 on the diagonal.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a, b = sj.matrix("a"), sj.vector("b")
+    >>> f = sj.function([a, b], sj.solve_triangular(a, b), mode="reference")
+    >>> f([[2.0, 7.0], [1.0, 1.0]], [2.0, 3.0])
+    array([1., 2.])
+    """
+    flags = {"lower": bool(lower), "trans": bool(trans), "unit": bool(unit_diagonal)}
+    return _solved(a, b, "solve_triangular", lambda x, y: TRIANGULAR_SOLVE(x, y, **flags))
+
+
+def _solved(a: Any, b: Any, name: str, op: Any) -> Node:
+    """The solution by an op, of operands of one dtype and batch."""
+    a, b = _floats(a, b)
+    _need_square(a, name)
+    if b.ndim == 0:
+        raise errors.ShapeError(f"the right side of {name} is a vector or matrices", got=b.type)
+    vector = b.ndim == 1
+    if vector:
+        n = a.type.shape[-1]
+        types.equate(b.type.shape[0], n, f"the right side of {name} with matrices {_shown(a)}", (b.type.shape, (n,)))
+        b = DIMSHUFFLE(b, order=(0, None))
+    batch = types.broadcast([a.type.shape[:-2], b.type.shape[:-2]], f"batches of {name}")
+    x = op(*(broadcast_to(y, (*batch, *y.type.shape[-2:])) for y in (a, b)))
+    return DIMSHUFFLE(x, order=tuple(range(x.ndim - 1))) if vector else x
+
+
+def _floats(*values: Any) -> list[Node]:
+    nodes = promoted(values)
+    return [node if node.dtype.kind == "f" else cast(node, "float64") for node in nodes]
+
+
+def _matrix(a: Any, name: str) -> Node:
+    (node,) = _floats(a)
+    _need_square(node, name)
+    return node
+
+
+def _need_square(a: Node, name: str) -> None:
+    if a.ndim < 2:
+        raise errors.ShapeError(f"{name} takes matrices: the last two axes of a tensor", got=a.type)
+    rows, columns = a.type.shape[-2:]
+    types.equate(rows, columns, f"the matrix of {name}", (a.type.shape, (*a.type.shape[:-1], rows)))
+
+
+def _shown(a: Node) -> str:
+    return f"({', '.join(map(str, a.type.shape))})"
+
+
+def inv(a: Any) -> Node:
+    """The inverses of square matrices; NaN for a singular one. To multiply by an inverse, `solve` is faster.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sj.function([a], sj.inv(a), mode="reference")([[2.0, 0.0], [0.0, 4.0]])
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    x = _matrix(a, "inv")
+    return SOLVE(x, identity(x), trans=False)
+
+
+def cholesky(a: Any, *, upper: bool = False) -> Node:
+    """The lower triangular factor L in `L @ L.T = a`, for symmetric positive definite matrices.
+
+    Parameters
+    ----------
+    a : tensor_like of shape (..., n, n)
+        Only the symmetric part `(a + a.T) / 2` counts, so that gradients are symmetric. (NumPy looks at the lower
+        triangle alone; for symmetric matrices that is the same.)
+    upper : whether to give `L.T`.
+
+    Returns
+    -------
+    Node
+        Of the shape of `a`. Where a matrix is not positive definite, the triangle is NaN.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sj.function([a], sj.cholesky(a), mode="reference")([[4.0, 2.0], [2.0, 2.0]])
+    array([[2., 0.],
+           [1., 1.]])
+    """
+    x = _matrix(a, "cholesky")
+    factor = CHOLESKY((x + transposed(x)) * 0.5)
+    return transposed(factor) if upper else factor
+
+
+def det(a: Any) -> Node:
+    """The determinants of square matrices. (For their logarithms, which do not overflow, see `slogdet`.)
+
+    Notes
+    -----
+    The gradient of matrices of at most 3 rows is exact; of larger ones it needs the inverse, and is NaN where that does
+    not exist.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sj.function([a], sj.det(a), mode="reference")([[2.0, 1.0], [1.0, 3.0]])
+    array(5.)
+    """
+    x = _matrix(a, "det")
+    n = x.type.shape[-1]
+    return _expanded(x, n) if isinstance(n, int) and 1 <= n <= 3 else DET(x)
+
+
+def _expanded(x: Node, n: int) -> Node:
+    """The determinant by cofactors. Its error is a few units in the last place of the sum of the absolute products: no
+    more than what rounding of the entries makes of it, but the relative error of a small difference is large."""
+    order = tuple(range(x.ndim - 2))
+
+    def entry(i: int, j: int) -> Node:
+        return DIMSHUFFLE(window(window(x, x.ndim - 2, i, 1), x.ndim - 1, j, 1), order=order)
+
+    def minor(i: int, j: int) -> Node:
+        """Of the last two rows."""
+        return entry(n - 2, i) * entry(n - 1, j) - entry(n - 2, j) * entry(n - 1, i)
+
+    if n == 1:
+        return entry(0, 0)
+    if n == 2:
+        return minor(0, 1)
+    return entry(0, 0) * minor(1, 2) - entry(0, 1) * minor(0, 2) + entry(0, 2) * minor(0, 1)
+
+
+def slogdet(a: Any) -> Slogdet:
+    """The signs of the determinants of square matrices, and the logarithms of their absolute values.
+
+    Returns
+    -------
+    tuple of Node
+        `(sign, logabsdet)`; for a singular matrix 0 and -inf. The gradient of `logabsdet` is the transposed inverse.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sign, logabsdet = sj.slogdet(a)
+    >>> sj.function([a], [sign, sj.exp(logabsdet)], mode="reference")([[0.0, 2.0], [3.0, 0.0]])
+    [array(-1.), array(6.)]
+    """
+    x = _matrix(a, "slogdet")
+    return Slogdet(DET_SIGN(x), LOGABSDET(x))

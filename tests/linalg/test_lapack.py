@@ -1,0 +1,106 @@
+"""Where LAPACK is found, what else it may be, and that it runs on one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import lapack
+from scanjit.simd import emulated_lapack
+from scanjit.simd.emulated_memory import Memory
+from scanjit.simd.kinds import Kind
+
+
+def test_every_routine_is_found() -> None:
+    from scanjit.simd.lapack import ROUTINES
+
+    assert all(lapack.address(name) for name in ROUTINES)
+
+
+def test_scipy_offers_them_too() -> None:
+    pytest.importorskip("scipy")
+    assert lapack._in_scipy("dpotrf") and lapack._in_scipy("strsm") and lapack._in_scipy("nothing") is None
+
+
+def test_none_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lapack, "_libraries", lambda: ())
+    monkeypatch.setattr(lapack, "_in_scipy", lambda name: None)
+    with pytest.raises(sj.NotSupportedError, match="LAPACK"):
+        lapack.address.__wrapped__("dpotrf")
+
+
+def test_pivots_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a library writes them whose integers are of 32 bits: two in the place of one."""
+
+    def getrf(memory: Memory, kind: Kind, n: int, a: int, step: int, pivots: int) -> int:
+        wide = memory.allocate(8 * n)
+        info = emulated_lapack.getrf(memory, kind, n, a, step, wide)
+        found = [memory.load_i64(wide + 8 * i) for i in range(n)] + [0] * n
+        for i in range(n):
+            memory.store_i64(pivots + 8 * i, found[2 * i] | found[2 * i + 1] << 32)
+        return info
+
+    a = sj.matrix("a")
+    f = sj.function([a], [sj.inv(a), sj.det(a)], mode="emulate")
+    rng = np.random.default_rng(0)
+    monkeypatch.setitem(emulated_lapack.FUNCTIONS, "getrf", getrf)
+    for n in (1, 2, 7, 10):
+        value = rng.normal(size=(n, n))
+        inverse, det = f(value)
+        np.testing.assert_allclose(inverse, np.linalg.inv(value), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(det, np.linalg.det(value), rtol=1e-8)
+
+
+def test_one_thread_while_a_function_runs() -> None:
+    controls = lapack._controls()
+    if controls is None:
+        pytest.skip("not OpenBLAS")
+    get, set_ = controls
+    before = get()
+    set_(2)
+    try:
+        with lapack.one_thread():
+            assert get() == 1
+            with lapack.one_thread():
+                assert get() == 1
+            assert get() == 1
+        assert get() == 2
+    finally:
+        set_(before)
+
+
+def test_calls_at_once_and_threads_give_the_same_bits() -> None:
+    a = sj.tensor(("n", "n"))
+    f = sj.function([a], sj.inv(a))
+    values = [np.random.default_rng(k).normal(size=(60, 60)) for k in range(8)]
+    alone = [f(value) for value in values]
+    with ThreadPoolExecutor(4) as pool:
+        for x, y in zip(alone, pool.map(f, values), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import scanjit as sj
+a = sj.tensor(("n", "n"))
+f = sj.function([a], sj.inv(a))
+print(np.array_equal(f(2 * np.eye(3)), np.eye(3) / 2), "numba" in sys.modules)
+"""
+
+
+def test_a_process_without_numba_finds_it() -> None:
+    """The kernels are in the cache: the test before this one made them, or the first of two runs does."""
+    for _ in range(2):
+        run = subprocess.run(
+            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=dict(os.environ), check=True
+        )
+        if run.stdout.split() == ["True", "False"]:
+            return
+    assert run.stdout.split() == ["True", "False"]

@@ -1,0 +1,97 @@
+"""Systems inside scans: a Kalman filter, small and of any size, with gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.ir import Node
+from tests.linalg.support import spd
+
+
+def transposed(x: Node) -> Node:
+    return sj.swapaxes(x, -1, -2)
+
+
+def step(y: Node, x: Node, p: Node, a: Node, h: Node, q: Node, r: Node) -> tuple[Node, ...]:
+    """Predict, measure: the new state, its covariance, the log-likelihood."""
+    x, p = x @ a.T, a @ p @ a.T + q
+    s = h @ p @ h.T + r
+    error, factor = (y - x @ h.T)[..., None], sj.cholesky(s)
+    gain = transposed(sj.solve(s, h @ p))
+    white = sj.solve_triangular(factor, error)
+    likelihood = -(white * white).sum((-1, -2)) / 2 - sj.log(sj.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
+    x, p = x + (gain @ error)[..., 0], p - gain @ h @ p
+    return x, (p + transposed(p)) * 0.5, likelihood
+
+
+def kalman(n: Any, m: Any, batch: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
+    """Inputs; the likelihood, the last covariance, and gradients."""
+    y, x, p = sj.tensor(("T", *batch, m)), sj.tensor((*batch, n)), sj.tensor((*batch, n, n))
+    consts = [sj.tensor(shape) for shape in ((n, n), (m, n), (n, n), (m, m))]
+    _, covariances, likelihoods = sj.scan(step, y, [x, p, None], consts)
+    cost = likelihoods.sum()
+    return [y, x, p, *consts], [cost, covariances[-1], *sj.grad(cost, [*consts, p])]
+
+
+def in_numpy(y: Any, x: Any, p: Any, a: Any, h: Any, q: Any, r: Any) -> tuple[float, Any]:
+    """The same of one series, by the textbook."""
+    total = 0.0
+    for row in y:
+        x, p = a @ x, a @ p @ a.T + q
+        s, e = h @ p @ h.T + r, row - h @ x
+        total -= (e @ np.linalg.inv(s) @ e + np.linalg.slogdet(s)[1]) / 2
+        gain = p @ h.T @ np.linalg.inv(s)
+        x, p = x + gain @ e, p - gain @ h @ p
+    return total, p
+
+
+def values(n: int, m: int, batch: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [
+        rng.normal(size=(4, *batch, m)),
+        rng.normal(size=(*batch, n)),
+        spd(rng, *batch, n),
+        rng.normal(size=(n, n)) / n,
+        rng.normal(size=(m, n)),
+        spd(rng, n),
+        spd(rng, m),
+    ]
+
+
+@pytest.mark.parametrize(
+    "mode, n, m, batch, known",
+    [
+        ("emulate", 4, 2, (), True),
+        ("emulate", 4, 2, (3,), True),
+        ("emulate", 10, 9, (), True),
+        ("emulate", 4, 2, (3,), False),
+        ("numba", 4, 2, (), False),
+    ],
+)
+def test_kalman_filter(mode: str, n: int, m: int, batch: tuple[int, ...], known: bool) -> None:
+    given = values(n, m, batch)
+    inputs, outputs = kalman(n if known else "n", m if known else "m", batch)
+    expected = sj.function(inputs, outputs, mode="reference")(*given)
+    got = sj.function(inputs, outputs, mode=mode)(*given)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+    if not batch:
+        total, last = in_numpy(*given)
+        np.testing.assert_allclose(got[0], total, rtol=1e-10)
+        np.testing.assert_allclose(got[1], last, rtol=1e-10, atol=1e-12)
+
+
+def test_a_system_that_does_not_change_is_factored_once() -> None:
+    a, x = sj.matrix("a"), sj.vector("x")
+    xs = sj.scan(lambda x, a: sj.solve(a, x) + 1, outputs_info=x, non_sequences=a, n_steps=5)
+    cost = xs[-1].sum()
+    f = sj.function([a, x], [cost, *sj.grad(cost, [a, x])], mode="emulate")
+    assert f.source.count("= getrf_") == 1
+    given = 2 * np.eye(3) + 0.1, np.ones(3)
+    expected = sj.function([a, x], [cost, *sj.grad(cost, [a, x])], mode="reference")(*given)
+    for got, wanted in zip(f(*given), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
