@@ -1,9 +1,9 @@
 """A neural ODE: a network that is the law of motion of a spiral.
 
 A point moves on a spiral, and is measured with noise. A small network says how fast it moves at each place; Runge and
-Kutta's method of fourth order, in a scan, makes paths of that; and the gradient goes through all its stages. The network
-learns from short pieces of the path, and then draws the whole spiral from its first point (after the example of Chen,
-Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018).
+Kutta's method of fourth order, in a scan, makes paths of that; and the gradient goes through all its stages. The
+network learns from short pieces of the path, and then draws the whole spiral from its first point (after the example of
+Chen, Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018).
 
     python examples/neural_ode.py                        # in some seconds
     python examples/neural_ode.py --plot spiral.png      # a picture of it (needs matplotlib)
