@@ -9,6 +9,7 @@ from scanjit.config import config
 from scanjit.derivatives import CustomVjp, custom_vjp, hessian, hvp, jacobian, tbptt
 from scanjit.errors import (
     ArgumentError,
+    AssertError,
     DtypeError,
     FormatError,
     GradientError,
@@ -26,15 +27,17 @@ from scanjit.loops import __all__ as _loops
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
-from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.runtime.saving import load
+from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.show import dprint, pprint
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
 from scanjit.tensor import tensor as tensor  # the function, not the package of that name
+from scanjit.tensor.probes import assert_, print_
 
 __all__ = [
     "ArgumentError",
+    "AssertError",
     "CompiledFunction",
     "CustomVjp",
     "DtypeError",
@@ -49,6 +52,7 @@ __all__ = [
     "ScanjitError",
     "ShapeError",
     "SharedVariable",
+    "assert_",
     "check_grad",
     "config",
     "custom_vjp",
@@ -61,6 +65,7 @@ __all__ = [
     "jit",
     "jvp",
     "pprint",
+    "print_",
     "shared",
     "tbptt",
     "load",

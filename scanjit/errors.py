@@ -105,6 +105,10 @@ class FormatError(ScanjitError, ValueError):
     """A file is not what it should be: of another format or a newer version, cut, or changed."""
 
 
+class AssertError(ScanjitError, AssertionError):
+    """A condition given to `assert_` does not hold."""
+
+
 class NonFiniteError(ScanjitError, FloatingPointError):
     """A value is NaN or infinite, and `config.check_finite` is on."""
 

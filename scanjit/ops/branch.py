@@ -11,6 +11,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import is_float, pullback, pushforward
+from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.scan import size_operands
 from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
 from scanjit.types import Dimension, Type
@@ -57,9 +58,15 @@ class Branch(Op):
             for half in (then, other)
         ]
         given = [(seed, cotangent) for i, seed in seeds.items() if (cotangent := g[i]) is not None]
-        results = _derived(node, inputs, given, [inputs[i] for i in wanted], found)
+        results = _derived(node, inputs, given, [inputs[i] for i in wanted], list(map(_not_printed, found)))
         cotangents = dict(zip(wanted, results, strict=True))
         return [None, *(cotangents.get(i) for i in range(len(inputs)))]
+
+
+def _not_printed(found: Sequence[Node | None]) -> list[Node | None]:
+    """Derivatives that do not print again what the branch itself prints."""
+    new = iter(without_probes([x for x in found if x is not None], [PRINT]))
+    return [None if x is None else next(new) for x in found]
 
 
 def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:

@@ -18,7 +18,6 @@ from scanjit.rewrite.loop import Carry, Finished, Loop, Y
 from scanjit.rewrite.match import make, same_dim
 from scanjit.rewrite.split import (
     OverTime,
-    branches,
     is_heavy,
     is_product,
     is_small,
@@ -26,6 +25,7 @@ from scanjit.rewrite.split import (
     names,
     not_larger,
     size,
+    tied,
     up_closure,
 )
 from scanjit.types import Dimension
@@ -147,7 +147,7 @@ class _Post:
         order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
         self.carried = _dependent(order, [c.inner for c in loop.carries])
         varying = _dependent(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
-        needed = set(walk([*core, *([] if loop.stop is None else [loop.stop]), *branches(order, varying)]))
+        needed = set(walk([*core, *([] if loop.stop is None else [loop.stop]), *tied(order, varying)]))
         self.post = [n for n in order if n in self.carried and n not in needed and n.args]
         self.users: dict[Node, list[Node]] = {}
         for node in order:

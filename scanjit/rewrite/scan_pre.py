@@ -13,7 +13,7 @@ from scanjit.ops.linalg import CONTRACT
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop, Y
 from scanjit.rewrite.scan_hoist import VIEWS, frontier
-from scanjit.rewrite.split import OverTime, branches, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size
+from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size, tied
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -53,7 +53,7 @@ class _Pre:
         with_rows = loop.depends(rows)
         self.pre = {n for n in order if n in with_rows and n not in carried and n not in rows}
         varying = loop.depends([*(c.inner for c in loop.carries), *rows])
-        staying = branches(order, varying)  # and what needs an op that stays, which would be done twice
+        staying = tied(order, varying)  # and what needs an op that stays, which would be done twice
         self.pre -= loop.depends(staying)
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)

@@ -54,11 +54,16 @@ def may_fail(node: Node) -> bool:
     return node.op.name in _MAY_FAIL or not (isinstance(node.op, Elementwise) or is_pure(node))
 
 
-def branches(order: Iterable[Node], varying: set[Node]) -> set[Node]:
-    """The branches (and their parts) among nodes whose condition varies from step to step: over all of time at once,
-    both sides would be computed, so they stay in the loop."""
-    found = {node for node in order if node.op is IFELSE and node.operands[0] in varying}
-    return found | {node for node in order if node.op is PART and node.args[0] in found}
+def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
+    """The nodes that cannot be done over all of time at once, and so stay in the loop: branches on a condition that
+    varies from step to step (both sides would be computed), with their parts, and what has a size that varies."""
+    found: set[Node] = set()
+    for node in order:
+        branch = node.op is IFELSE and node.operands[0] in varying
+        sized = any(size in varying for size in node.args[node.arity :])
+        if branch or sized or (node.op is PART and node.args[0] in found):
+            found.add(node)
+    return found
 
 
 def is_pure(node: Node) -> bool:

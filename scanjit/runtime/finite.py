@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, show
+from scanjit import errors
 from scanjit.ir import CONSTANT, PART, Node
 from scanjit.ops.elementwise import Elementwise
+from scanjit.runtime.probes import formula
 from scanjit.runtime.watch import At, Watch, described
-
-_LONGEST = 200
-"""A formula in an error is cut after so many characters."""
 
 
 class Finite(Watch):
@@ -50,7 +48,7 @@ class Finite(Watch):
         infinite = not np.isnan(value[bad])
         raise errors.NonFiniteError(
             f"the first {'infinity' if infinite else 'NaN'} is made by {node.op.name}{inside}",
-            got=f"{_element(value, bad)} of {_formula(node, at)}{_inputs(node, operands, value, bad)}",
+            got=f"{_element(value, bad)} of {formula(node, at)}{_inputs(node, operands, value, bad)}",
             expected="finite values, as sj.config.check_finite is on",
             fix=_ALLOW if infinite else None,
             where=node.where,
@@ -84,11 +82,6 @@ def _first(mask: np.ndarray) -> tuple[int, ...] | None:
 def _element(value: np.ndarray, at: tuple[int, ...]) -> str:
     place = f" at {list(at)}" if at else ""
     return f"{value[at]}{place}"
-
-
-def _formula(node: Node, at: At) -> str:
-    text = show.formula_inside(node, [moment.owner for moment in at])
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def _inputs(node: Node, operands: Sequence[Any], value: np.ndarray, bad: tuple[int, ...]) -> str:

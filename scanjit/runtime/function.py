@@ -19,9 +19,12 @@ from scanjit.config import config
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
+from scanjit.ops.probe import has_probes
+from scanjit.rewrite.branches import share
 from scanjit.runtime import pickling, reference, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.finite import Finite
+from scanjit.runtime.probes import Printing, Probes, exposed
 from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
 from scanjit.runtime.watch import OnStep, Step, Watch
 from scanjit.types import Atom
@@ -339,11 +342,12 @@ class _Reference:
 
     def __init__(self, leaves: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
         self.leaves, self.program, self.watches = leaves, reference.Program(outputs, leaves), watches
+        self.probed = has_probes(outputs)
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        watches = self.watches
+        watches = [*self.watches, *([Printing()] if self.probed else [])]
         if config.check_finite:
-            watches = [Finite(nan_only=config.check_finite == "nan"), *watches]
+            watches.insert(0, Finite(nan_only=config.check_finite == "nan"))
         return self.program(dict(zip(self.leaves, arrays, strict=True)), watches)
 
     def explain(self) -> str:
@@ -361,6 +365,18 @@ def _compile(
     from scanjit.runtime.program import compile_program  # imports llvmlite
 
     return compile_program(leaves, outputs, name, mode)
+
+
+def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:
+    """Of what is to be computed: how it is run op by op, the probes that others than the reference interpreter look at
+    after a call, and how it is compiled."""
+    if not has_probes(computed):
+        return computed, Probes(), computed
+    plain = share(computed, [])  # a probe that branches use, and others too, is one
+    if mode == "reference":
+        return plain, Probes(), plain
+    probed, probes = exposed(plain)
+    return plain, probes, probed
 
 
 class CompiledFunction:
@@ -390,11 +406,15 @@ class CompiledFunction:
         shared = graph.shared
         self._leaves = [*graph.inputs, *shared]
         computed = list(dict.fromkeys(graph.roots))
-        place = {node: i for i, node in enumerate(computed)}
+        plain, self._probes, probed = _probed(computed, mode)
+        self._plain = list(dict(zip(probed, plain, strict=True)).values())
+        self._computed = list(dict.fromkeys([*probed, *self._probes.values]))
+        index = {node: i for i, node in enumerate(self._computed)}
+        place = {node: index[new] for node, new in zip(computed, probed, strict=True)}
+        self._looked_at = [index[node] for node in self._probes.values]
         self._conditions = sizes.conditions(computed)
-        self._computed = computed
         watches = [] if on_step is None else [OnStep(on_step)]
-        self._executable = _compile(self._leaves, computed, name, mode, watches)
+        self._executable = _compile(self._leaves, self._computed, name, mode, watches)
         self._slow: Executable | None = None
         self._profiled: Any = None
         self._profiled_calls = 0
@@ -462,17 +482,19 @@ class CompiledFunction:
         known = self._known.get(shapes)
         if known is None:
             known = self._bind(shapes)
-        if config.profile and self.mode == "numba":
-            return self._timed()(arrays, known)
         if config.check_finite:
             return self._watched()(arrays, known)
-        return self._executable(arrays, known)
+        timed = config.profile and self.mode == "numba"
+        results = (self._timed() if timed else self._executable)(arrays, known)
+        if self._looked_at:
+            self._probes.report([results[i] for i in self._looked_at])
+        return results
 
     def _watched(self) -> Executable:
         """The program run op by op, in which values can be looked at."""
         if self._slow is None:
             reference = self.mode == "reference"
-            self._slow = self._executable if reference else _Reference(self._leaves, self._computed)
+            self._slow = self._executable if reference else _Reference(self._leaves, self._plain)
         return self._slow
 
     def _timed(self) -> Executable:

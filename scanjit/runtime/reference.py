@@ -16,8 +16,8 @@ from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.runtime import sizes
-from scanjit.runtime.watch import At, Moment, Watch, step_of
+from scanjit.runtime import probes, sizes
+from scanjit.runtime.watch import At, Moment, Watch, described, step_of
 from scanjit.types import Atom, Type
 
 _KEPT = 16
@@ -219,7 +219,7 @@ def _run(
             inside = (*at, Moment(step.node, 0, 0))
             result = tuple(_run(chosen, operands[1:], _outside(atoms), watches, inside))
         else:
-            result = _apply(step.node, operands, params)
+            result = _apply(step.node, operands, params, at)
         values[step.slot] = result = _checked(step, result, shapes)
         if step.atom is not None:
             atoms[step.atom] = int(result)
@@ -228,11 +228,14 @@ def _run(
     return [values[i] for i in plan.outputs]
 
 
-def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At) -> Any:
     try:
         return node.op.reference(*operands, **params)
+    except errors.AssertError:
+        raise probes.failed(node, at) from None
     except errors.ScanjitError as error:
         error.where = node.where  # where it was raised is a line of this package
+        error.what += f", in {place}" if (place := described(at)) else ""
         raise
 
 

@@ -160,18 +160,16 @@ def _name(node: Node) -> str:
 
 
 def no_ragged_step(node: Node) -> None:
-    """An error if the size of a node depends on a value that is computed in the body."""
-    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-    for kind in kinds:
-        for dim in kind.shape:
-            for atom in types.atoms(dim):
-                if atom.kind == "value" and any(n.op is ir.BOUND for n in ir.walk([atom.args[0]()])):
-                    raise NotSupportedError(
-                        "a size inside a step of a scan depends on a value computed in that step",
-                        got=f"{kind}",
-                        where=node.where,
-                        fix="use a mask over the full size, or mode='reference'",
-                    )
+    """An error if the size of a node, or where it reads, depends on a value that is computed in the body."""
+    own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
+    sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
+    if any(n.op is ir.BOUND for n in ir.walk(sized)):
+        raise NotSupportedError(
+            "a size inside a step of a scan depends on a value computed in that step",
+            got=f"{node.type}",
+            where=node.where,
+            fix="use a mask over the full size, or mode='reference'",
+        )
 
 
 def _consts(plan: Plan) -> tuple[Node, ...]:

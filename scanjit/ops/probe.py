@@ -1,0 +1,90 @@
+"""Probes: operands that are looked at on the way. `print_` shows its operand, `assert_` checks a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.ir import Graph, Node, Op, rebuild, walk
+from scanjit.ops.shape import broadcast_to
+from scanjit.types import Dimension, Type
+
+
+def _print_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, message: str) -> Any:
+    return PRINT(args[0], message=message), True
+
+
+PRINT = Op(
+    "print_",
+    infer=lambda x, *, message: x,
+    reference=lambda x, *, message: x,
+    vjp=lambda g, y, x, *, message: (g,),
+    jvp=lambda tangents, y, x, *, message: tangents[0],
+    batch=_print_batch,
+    samples=lambda rng, dtype: [((rng.normal(size=(3, 2)).astype(dtype),), {"message": "x"})],
+    doc="the operand itself, which is printed when a function runs",
+)
+
+
+def _assert_infer(x: Type, condition: Type, *, message: str) -> Type:
+    if condition.dtype != np.bool_:
+        raise errors.InternalError("a condition is of bools", got=condition)
+    return x
+
+
+def _assert_reference(x: np.ndarray, condition: np.ndarray, *, message: str) -> np.ndarray:
+    if not condition.all():
+        raise errors.AssertError(message or "an assertion does not hold")
+    return x
+
+
+def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, message: str) -> Any:
+    x, condition = args
+    return ASSERT(x if batched[0] else broadcast_to(x, (size, *x.type.shape)), condition, message=message), True
+
+
+def _assert_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for shape in ((), (2,)):
+        yield (rng.normal(size=(3,)).astype(dtype), np.ones(shape, bool)), {"message": ""}
+
+
+ASSERT = Op(
+    "assert_",
+    infer=_assert_infer,
+    reference=_assert_reference,
+    vjp=lambda g, y, x, condition, *, message: (g, None),
+    jvp=lambda tangents, y, x, condition, *, message: tangents[0],
+    batch=_assert_batch,
+    samples=_assert_samples,
+    doc="the first operand itself; that the second is not true everywhere is an error of the run",
+)
+
+PROBES = (PRINT, ASSERT)
+
+
+def has_probes(outputs: Sequence[Node]) -> bool:
+    """Whether there is a probe in a graph, or in the bodies in it."""
+    for node in walk(outputs):
+        body = node.params.get("body")
+        if node.op in PROBES or (isinstance(body, Graph) and has_probes(body.outputs)):
+            return True
+    return False
+
+
+def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> list[Node]:
+    """The outputs with these probes left out, in bodies too: for what is computed a second time."""
+    if not has_probes(outputs):
+        return list(outputs)
+    done: dict[Node, Node] = {}
+    for node in walk(outputs):
+        new = done[node.args[0]] if node.op in which else rebuild(node, tuple(done[arg] for arg in node.args))
+        body = new.params.get("body")
+        if node.op not in which and isinstance(body, Graph) and has_probes(body.outputs):
+            with errors.located(node.where):
+                inner = Graph.of(body.inputs, without_probes(body.outputs, which))
+                new = new.op(*new.operands, **{**new.params, "body": inner})
+        done[node] = new
+    return [done[output] for output in outputs]

@@ -1,0 +1,229 @@
+"""What `print_` and `assert_` do when a function runs.
+
+The reference interpreter is watched. Compiled code cannot print: what is to be looked at becomes results of the
+program (stacked over the steps of loops), and is looked at after the call, in the order in which it was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, show
+from scanjit.ir import PART, Graph, Node, apply, rebuild, walk
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.probe import ASSERT, PRINT, has_probes
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.shape import zeros_like
+from scanjit.runtime.watch import At, Moment, Watch, described
+
+_LONGEST = 200
+"""A formula is cut after so many characters."""
+
+
+class Printing(Watch):
+    """Prints in one run. A loop that a gradient runs again prints once."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def computed(self, node: Node, operands: Sequence[Any], value: Any, at: At) -> None:
+        if node.op is PRINT:
+            self.show(node, value, at)
+
+    def show(self, node: Node, value: np.ndarray, at: At) -> None:
+        """Print a value, unless the same step has been printed."""
+        key = (node, *((m.number, *map(id, m.owner.operands)) for m in at))
+        if key not in self._seen:
+            self._seen.add(key)
+            place = described(at)
+            print(f"{node.params['message'] or formula(node.args[0], at)}{', in ' + place if place else ''}: {value}")
+
+
+def formula(node: Node, at: At) -> str:
+    """The formula of a node where a run is; cut if it is long."""
+    text = show.formula_inside(node, [moment.owner for moment in at])
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+def failed(node: Node, at: At) -> errors.AssertError:
+    """The error of an assertion that does not hold."""
+    place = described(at)
+    return errors.AssertError(
+        (node.params["message"] or "an assertion does not hold") + (f", in {place}" if place else ""),
+        got=f"{formula(node.operands[1], at)} is false",
+        where=node.where,
+    )
+
+
+# ---- compiled code ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Look:
+    """A probe, and which of the values shows it: what is printed, or whether a condition has failed."""
+
+    node: Node
+    value: int
+
+    def indices(self) -> Iterator[int]:
+        yield self.value
+
+
+@dataclass
+class _Steps:
+    """A loop with probes in its step; `count` is the value that says how many steps ran, if they may be fewer."""
+
+    node: Node
+    items: list[Any]
+    count: int | None
+
+    def indices(self) -> Iterator[int]:
+        yield from (index for item in self.items for index in item.indices())
+
+
+@dataclass
+class _Branches:
+    """An ifelse with probes, and the value of its condition."""
+
+    node: Node
+    then: list[Any]
+    other: list[Any]
+    condition: int
+
+    def indices(self) -> Iterator[int]:
+        yield from (index for item in (*self.then, *self.other) for index in item.indices())
+
+
+@dataclass
+class Probes:
+    """The probes of a compiled function: `values` are computed beside its results."""
+
+    values: list[Node] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
+
+    def report(self, values: Sequence[np.ndarray]) -> None:
+        """Print and check, in the order in which it was computed."""
+        if self.quiet and not any(values[i].any() for i in self._looked_at):
+            return
+        self._report(self.items, values, (), (), Printing())
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there are assertions only."""
+        return not any(look.node.op is PRINT for look in _looks(self.items))
+
+    @property
+    def _looked_at(self) -> list[int]:
+        return [look.value for look in _looks(self.items)]
+
+    def _report(
+        self, items: Sequence[Any], values: Sequence[np.ndarray], rows: tuple[int, ...], at: At, out: Printing
+    ) -> None:
+        for item in items:
+            if isinstance(item, _Look):
+                value = values[item.value][rows]
+                if item.node.op is PRINT:
+                    out.show(item.node, value, at)
+                elif value:
+                    raise failed(item.node, at)
+            elif isinstance(item, _Branches):
+                chosen = item.then if values[item.condition][rows] else item.other
+                self._report(chosen, values, rows, (*at, Moment(item.node, 0, 0)), out)
+            else:
+                total = values[next(item.indices())].shape[len(rows)]
+                count = total if item.count is None else int(values[item.count][rows])
+                for number in range(count):
+                    row = total - 1 - number if item.node.params["reverse"] else number
+                    self._report(item.items, values, (*rows, row), (*at, Moment(item.node, number, row)), out)
+
+
+def _looks(items: Sequence[Any]) -> Iterator[_Look]:
+    for item in items:
+        if isinstance(item, _Look):
+            yield item
+        else:
+            yield from _looks(item.items if isinstance(item, _Steps) else [*item.then, *item.other])
+
+
+def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
+    """The outputs without probes, and what is to be looked at."""
+    if not has_probes(outputs):
+        return list(outputs), Probes()
+    level = _Level()
+    return level.outputs(outputs), Probes(level.values, level.items)
+
+
+class _Level:
+    """Takes the probes out of one graph: a function's, a step's, or a branch's. Indices are those of `values`."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+        self.values: list[Node] = []
+        self.items: list[Any] = []
+        self._done: dict[Node, Node] = {}
+
+    def outputs(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs without probes."""
+        for node in walk(outputs):
+            if node not in self._done:
+                self._done[node] = self._without(node)
+        return [self._done[output] for output in outputs]
+
+    def _without(self, node: Node) -> Node:
+        if node.op in (PRINT, ASSERT):
+            seen = self._done[node.operands[-1]]
+            if node.op is ASSERT:  # rows of steps that do not run are zero: they have not failed
+                seen = apply("invert", ir.OPS["all"](seen, axes=tuple(range(seen.ndim))) if seen.ndim else seen)
+            self.items.append(_Look(node, self._add(seen)))
+            return self._done[node.operands[0]]
+        new = rebuild(node, tuple(self._done[arg] for arg in node.args))
+        body = node.params.get("body")
+        if isinstance(body, Graph) and has_probes(body.outputs):
+            with errors.located(node.where):
+                return self._steps(node, new) if node.op is SCAN else self._branches(node, new)
+        if node.op is PART and node.args[0].op is SCAN and node.params["index"] == self._count(node.args[0]):
+            return PART(new.args[0], index=self._count(new.args[0]))
+        return new
+
+    def _add(self, value: Node) -> int:
+        self.values.append(value)
+        return self.first + len(self.values) - 1
+
+    def _count(self, scan: Node) -> int:
+        """The index of the result that says how many steps ran."""
+        layout = Layout.of(scan)
+        return layout.carries + layout.ys
+
+    def _steps(self, node: Node, new: Node) -> Node:
+        body, layout = new.params["body"], Layout.of(new)
+        inner = _Level(self.first + len(self.values))
+        outputs = inner.outputs(body.outputs)
+        end = layout.carries + layout.ys
+        graph = Graph.of(body.inputs, [*outputs[:end], *inner.values, *outputs[end:]])
+        made = new.op(*new.operands, **{**new.params, "body": graph})
+        self.values += [PART(made, index=end + k) for k in range(len(inner.values))]
+        count = self._add(PART(made, index=self._count(made))) if layout.until else None
+        self.items.append(_Steps(node, inner.items, count))
+        return made
+
+    def _branches(self, node: Node, new: Node) -> Node:
+        assert node.op is IFELSE
+        body = new.params["body"]
+        half = len(body.outputs) // 2
+        levels, sides = [], []
+        first = self.first + len(self.values)
+        for outputs in (body.outputs[:half], body.outputs[half:]):
+            levels.append(_Level(first))
+            sides.append(levels[-1].outputs(outputs))
+            first += len(levels[-1].values)
+        then, other = [(level.values, list(map(zeros_like, level.values))) for level in levels]
+        graph = Graph.of(body.inputs, [*sides[0], *then[0], *other[1], *sides[1], *then[1], *other[0]])
+        made = new.op(*new.operands, **{**new.params, "body": graph})
+        self.values += [PART(made, index=half + k) for k in range(len(then[0]) + len(other[0]))]
+        condition = self._add(new.operands[0])
+        self.items.append(_Branches(node, levels[0].items, levels[1].items, condition))
+        return made
