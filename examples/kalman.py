@@ -43,24 +43,6 @@ class Model(NamedTuple):
     cov: Any  # (n, n)
 
 
-def solve(matrix, right):
-    """The solution of matrix @ x = right, for a small positive definite matrix: Gauss and Jordan's, row by row."""
-    size = matrix.shape[0]
-    rows = [np.concatenate([matrix[i], right[i]]) for i in range(size)]
-    for i in range(size):
-        rows[i] = rows[i] / rows[i][i]
-        rows = [row if j == i else row - row[i] * rows[i] for j, row in enumerate(rows)]
-    return np.stack(rows)[:, size:]
-
-
-def logdet(matrix):
-    """The logarithm of the determinant of a small positive definite matrix: that of the pivots."""
-    if matrix.shape[0] == 1:
-        return np.log(matrix[0, 0])
-    rest = matrix[1:, 1:] - np.outer(matrix[1:, 0], matrix[0, 1:]) / matrix[0, 0]
-    return np.log(matrix[0, 0]) + logdet(rest)
-
-
 def kalman_filter(model, seen):
     """What is known of the state at each step before and after looking, and the log likelihood of what is seen.
 
@@ -73,10 +55,10 @@ def kalman_filter(model, seen):
         known = ~np.isnan(y).any()
         error = np.where(known, y - C @ mean, 0.0)
         S = C @ cov @ C.T + R
-        K = np.where(known, solve(S, C @ cov).T, 0.0)
+        K = np.where(known, sj.solve(S, C @ cov).T, 0.0)
         after, left = mean + K @ error, identity - K @ C
         cov_after = left @ cov @ left.T + K @ R @ K.T
-        surprise = error @ solve(S, error[:, None])[:, 0] + logdet(S) + len(C) * np.log(2 * np.pi)
+        surprise = error @ sj.solve(S, error) + sj.slogdet(S).logabsdet + len(C) * np.log(2 * np.pi)
         return A @ after, A @ cov_after @ A.T + Q, after, cov_after, np.where(known, -0.5 * surprise, 0.0)
 
     start = [model.mean, model.cov, None, None, None]
@@ -91,7 +73,7 @@ def smoother(model, before, after):
     """What is known of the state at each step from all that is seen: means (time, n), covariances (time, n, n)."""
 
     def step(mean, cov, mean_next, cov_next, smooth_mean, smooth_cov):
-        G = solve(cov_next, model.A @ cov).T
+        G = sj.solve(cov_next, model.A @ cov).T
         new_cov = cov + G @ (smooth_cov - cov_next) @ G.T
         return mean + G @ (smooth_mean - mean_next), new_cov
 
