@@ -1,6 +1,20 @@
 """The op table. Each op is defined whole, in one place: see `scanjit.ir.Op` for what that takes."""
 
-from scanjit.ops import branch, custom, elementwise, expect, factor, index, linalg, probe, random, reduce, scan, shape, windows
+from scanjit.ops import (
+    branch,
+    custom,
+    elementwise,
+    expect,
+    factor,
+    index,
+    linalg,
+    probe,
+    random,
+    reduce,
+    scan,
+    shape,
+    windows,
+)
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.reduce import Reduction
 from scanjit.ops.shape import View
