@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from scanjit.tensor import protocol, variables
+from scanjit.tensor import from_sympy, protocol, variables
 from scanjit.tensor.convolution import *  # noqa: F403
 from scanjit.tensor.creation import *  # noqa: F403
 from scanjit.tensor.elementwise import *  # noqa: F403
+from scanjit.tensor.from_sympy import *  # noqa: F403
 from scanjit.tensor.indexing import *  # noqa: F403
 from scanjit.tensor.linalg import *  # noqa: F403
 from scanjit.tensor.products import *  # noqa: F403
@@ -15,6 +16,6 @@ from scanjit.tensor.variables import *  # noqa: F403
 
 protocol.install()
 
-NAMES = sorted([*variables.NAMES, *protocol.FUNCTIONS])
+NAMES = sorted([*variables.NAMES, *protocol.FUNCTIONS, *from_sympy.__all__])
 if not TYPE_CHECKING:  # type checkers cannot compute it; without it they see all that is imported
     __all__ = NAMES
