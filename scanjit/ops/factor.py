@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op
+from scanjit.ir import OPS, Node, Op
 from scanjit.ops.elementwise import FLOATS, cast, where
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to
 from scanjit.types import Dimension, Type
 
 EXTRA = 3
@@ -92,8 +92,28 @@ def _batch(name: str) -> Callable[..., tuple[Node, bool]]:
     """The batching rule of an op whose matrices have batches anyway."""
 
     def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
-        from scanjit.ir import OPS
+        return OPS[name](*_over_batches(args, batched, size), **params), True
 
+    return batch
+
+
+def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
+    """A system of which only the right sides have the first `count` axes of `b`: they become columns of one right side,
+    so that there is nothing to do twice for the matrices."""
+    ndim, columns = b.ndim, b.type.shape[:count]
+    moved = DIMSHUFFLE(b, order=(*range(count, ndim - 1), *range(count), ndim - 1))
+    rows, width = moved.type.shape[: ndim - 1 - count], b.type.shape[-1]
+    x = op(a, RESHAPE(moved, shape=(*rows, types.product(columns) * width)), **params)
+    parted = RESHAPE(x, shape=(*rows, *columns, width))
+    return DIMSHUFFLE(parted, order=(*range(ndim - 1 - count, ndim - 1), *range(ndim - 1 - count), ndim - 1))
+
+
+def _system_batch(name: str) -> Callable[..., tuple[Node, bool]]:
+    """The same for systems of equations."""
+
+    def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
+        if not batched[0]:
+            return side_by_side(OPS[name], *args, 1, **params), True
         return OPS[name](*_over_batches(args, batched, size), **params), True
 
     return batch
@@ -149,7 +169,7 @@ SOLVE: Op = Op(
     reference=_solve_reference,
     vjp=_solve_vjp,
     jvp=_solve_jvp,
-    batch=_batch("solve"),
+    batch=_system_batch("solve"),
     samples=_solve_samples,
     dtypes=FLOATS,
     doc="x in `a @ x = b` (`trans`: `a.T @ x = b`), for matrices; all of it NaN where a is singular",
@@ -205,7 +225,7 @@ TRIANGULAR_SOLVE: Op = Op(
     reference=_triangular_reference,
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
-    batch=_batch("triangular_solve"),
+    batch=_system_batch("triangular_solve"),
     samples=_triangular_samples,
     dtypes=FLOATS,
     doc="x in `t @ x = b` (`trans`: `t.T @ x = b`), t being the lower or upper triangle of a, with ones on its "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -72,13 +73,18 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     return tuple(found)
 
 
-def _in_scipy(name: str) -> int | None:
-    """The address that SciPy offers to Cython."""
+def _of_scipy() -> tuple[Any, ...]:
+    """SciPy's modules that offer LAPACK and BLAS to Cython."""
     try:
         from scipy.linalg import cython_blas, cython_lapack
     except ImportError:
-        return None
-    for module in (cython_lapack, cython_blas):
+        return ()
+    return cython_lapack, cython_blas
+
+
+def _in_scipy(name: str) -> int | None:
+    """The address that SciPy offers."""
+    for module in _of_scipy():
         capsule = module.__pyx_capi__.get(name)
         if capsule is not None:
             describe, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -94,7 +100,7 @@ def _in_scipy(name: str) -> int | None:
 @functools.cache
 def _controls() -> tuple[Any, Any] | None:
     """OpenBLAS's functions that get and set its number of threads."""
-    for library in _libraries():
+    for library in itertools.chain(_libraries(), (ctypes.CDLL(module.__file__) for module in _of_scipy())):
         for get, set_ in _THREADS:
             with contextlib.suppress(AttributeError):
                 return getattr(library, get), getattr(library, set_)

@@ -10,9 +10,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from scanjit import errors, types
-from scanjit.ir import Node
+from scanjit.ir import Node, Op
 from scanjit.ops.elementwise import cast
-from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE, identity, transposed
+from scanjit.ops.factor import (
+    CHOLESKY,
+    DET,
+    DET_SIGN,
+    LOGABSDET,
+    SOLVE,
+    TRIANGULAR_SOLVE,
+    identity,
+    side_by_side,
+    transposed,
+)
 from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, window
 from scanjit.tensor.variables import promoted
 
@@ -53,7 +63,7 @@ def solve(a: Any, b: Any) -> Node:
     >>> f([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
     array([1., 2.])
     """
-    return _solved(a, b, "solve", lambda x, y: SOLVE(x, y, trans=False))
+    return _solved(SOLVE, a, b, "solve", trans=False)
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = True, trans: bool = False, unit_diagonal: bool = False) -> Node:
@@ -82,10 +92,10 @@ def solve_triangular(a: Any, b: Any, lower: bool = True, trans: bool = False, un
     array([1., 2.])
     """
     flags = {"lower": bool(lower), "trans": bool(trans), "unit": bool(unit_diagonal)}
-    return _solved(a, b, "solve_triangular", lambda x, y: TRIANGULAR_SOLVE(x, y, **flags))
+    return _solved(TRIANGULAR_SOLVE, a, b, "solve_triangular", **flags)
 
 
-def _solved(a: Any, b: Any, name: str, op: Any) -> Node:
+def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
     """The solution by an op, of operands of one dtype and batch."""
     a, b = _floats(a, b)
     _need_square(a, name)
@@ -96,8 +106,14 @@ def _solved(a: Any, b: Any, name: str, op: Any) -> Node:
         n = a.type.shape[-1]
         types.equate(b.type.shape[0], n, f"the right side of {name} with matrices {_shown(a)}", (b.type.shape, (n,)))
         b = DIMSHUFFLE(b, order=(0, None))
+    if a.ndim == 2:
+        return side_by_side(op, a, b, b.ndim - 2, **flags) if b.ndim > 2 else _as_given(op(a, b, **flags), vector)
     batch = types.broadcast([a.type.shape[:-2], b.type.shape[:-2]], f"batches of {name}")
-    x = op(*(broadcast_to(y, (*batch, *y.type.shape[-2:])) for y in (a, b)))
+    return _as_given(op(*(broadcast_to(y, (*batch, *y.type.shape[-2:])) for y in (a, b)), **flags), vector)
+
+
+def _as_given(x: Node, vector: bool) -> Node:
+    """The solution for a vector is a vector."""
     return DIMSHUFFLE(x, order=tuple(range(x.ndim - 1))) if vector else x
 
 

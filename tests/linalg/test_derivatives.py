@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.ir import OPS
+from scanjit.ir import OPS, walk
 from tests.linalg.support import regular, spd
 
 RNG = np.random.default_rng(0)
@@ -77,6 +77,18 @@ def test_vmap_is_a_loop(known: bool) -> None:
     rows = [single(x, y, given[2]) for x, y in zip(*given[:2], strict=True)]
     for k, result in enumerate(got):
         np.testing.assert_allclose(result, np.stack([row[k] for row in rows]), rtol=1e-10)
+
+
+def test_one_matrix_for_a_batch_is_factored_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = sj.tensor(("n", "n")), sj.tensor(("B", "n", "k"))
+    outputs = [sj.vmap(sj.solve, in_axes=(None, 0))(a, b), sj.solve(a, b), sj.solve_triangular(a, b)]
+    assert all(node.operands[0].ndim == 2 for node in walk(outputs) if node.op.name in ("solve", "triangular_solve"))
+    given = regular(rng, 4), rng.normal(size=(3, 4, 2))
+    many, same, triangular = sj.function([a, b], outputs, mode="emulate")(*given)
+    np.testing.assert_allclose(many, np.linalg.solve(*given), rtol=1e-12)
+    np.testing.assert_array_equal(many, same)
+    np.testing.assert_allclose(triangular, np.linalg.solve(np.tril(given[0]), given[1]), rtol=1e-12)
 
 
 def test_products_and_diagonals_have_derivatives_and_batches() -> None:

@@ -69,7 +69,6 @@ def values(n: int, m: int, batch: tuple[int, ...]) -> list[np.ndarray]:
         ("emulate", 4, 2, (3,), True),
         ("emulate", 10, 9, (), True),
         ("emulate", 4, 2, (3,), False),
-        ("numba", 4, 2, (), False),
     ],
 )
 def test_kalman_filter(mode: str, n: int, m: int, batch: tuple[int, ...], known: bool) -> None:
@@ -83,6 +82,18 @@ def test_kalman_filter(mode: str, n: int, m: int, batch: tuple[int, ...], known:
         total, last = in_numpy(*given)
         np.testing.assert_allclose(got[0], total, rtol=1e-10)
         np.testing.assert_allclose(got[1], last, rtol=1e-10, atol=1e-12)
+
+
+def test_a_loop_that_calls_lapack_compiled() -> None:
+    a, x, ys = sj.matrix("a"), sj.vector("x"), sj.matrix("ys")
+
+    def body(y: Node, x: Node, a: Node) -> Node:
+        return sj.solve_triangular(sj.cholesky(a + sj.outer(x, x)), y)
+
+    f = [sj.function([a, x, ys], sj.scan(body, ys, x, a), mode=mode) for mode in ("numba", "reference")]
+    rng = np.random.default_rng(0)
+    given = spd(rng, 5), rng.normal(size=5), rng.normal(size=(6, 5))
+    np.testing.assert_allclose(f[0](*given), f[1](*given), rtol=1e-10)
 
 
 def test_a_system_that_does_not_change_is_factored_once() -> None:

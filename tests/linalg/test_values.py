@@ -22,8 +22,9 @@ def agree(got: Any, expected: Any, dtype: str) -> None:
         np.testing.assert_allclose(g, e, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("mode", [*MODES, "numba"])
+@pytest.mark.parametrize(
+    "mode, dtype", [(mode, dtype) for mode in MODES for dtype in TOLERANCE] + [("numba", "float64")]
+)
 def test_any_size(mode: str, dtype: str) -> None:
     """One function for all sizes, through LAPACK; a batch of none too."""
     a, b = sj.tensor(("B", "n", "n"), dtype), sj.tensor(("B", "n", "k"), dtype)
@@ -35,11 +36,20 @@ def test_any_size(mode: str, dtype: str) -> None:
             agree(f(*given), in_numpy(*given), dtype)
 
 
-@pytest.mark.parametrize("n", range(7))
+def test_floats_of_32_bits_compiled() -> None:
+    a, b = sj.tensor(("n", "n"), "float32"), sj.tensor(("n", "k"), "float32")
+    f = sj.function([a, b], [sj.solve(a, b), sj.cholesky(a @ a.T)])
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 9, 40):
+        left, right = regular(rng, n).astype("float32"), rng.normal(size=(n, 3)).astype("float32")
+        agree(f(left, right), [np.linalg.solve(left, right), np.linalg.cholesky(left @ left.T)], "float32")
+
+
+@pytest.mark.parametrize("n", (0, 1, 2, 3, 5))
 def test_known_sizes(n: int) -> None:
     """Straight-line code; with one right side, many, and none."""
     rng = np.random.default_rng(n)
-    for columns in (1, 9, 0) if n < 4 else (1,):
+    for columns in (1, 9, 0) if n < 3 else (1,):
         given = regular(rng, 5, n), rng.normal(size=(5, n, columns))
         a, b = sj.tensor(("B", n, n)), sj.tensor(("B", n, columns))
         agree(sj.function([a, b], everything(a, b), mode="emulate")(*given), in_numpy(*given), "float64")
@@ -63,8 +73,8 @@ def test_known_sizes_compiled() -> None:
     agree(f(*given), in_numpy(*given), "float32")
 
 
-@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 3), st.booleans())
-@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 10), st.integers(1, 3), st.booleans())
+@settings(max_examples=15, deadline=None)
 def test_random_matrices(seed: int, n: int, k: int, known: bool) -> None:
     """What a solution leaves over is as small as rounding makes it, whatever the matrix."""
     rng = np.random.default_rng(seed)
@@ -89,7 +99,7 @@ def ill_conditioned(n: int) -> np.ndarray:
     return np.stack([np.eye(n)[::-1], np.eye(n)[rng.permutation(n)], q * np.logspace(0, -8, n) @ r, hilbert, swapped])
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 10])
+@pytest.mark.parametrize("n", [2, 3, 7, 10])
 def test_ill_conditioned_matrices(n: int) -> None:
     matrices = ill_conditioned(n)
     sides = np.random.default_rng(0).normal(size=(len(matrices), n, 2))
@@ -104,7 +114,7 @@ def test_ill_conditioned_matrices(n: int) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("n", [1, 2, 4, 9, None])
+@pytest.mark.parametrize("n", [1, 3, 9, None])
 def test_matrices_without_an_inverse(n: int | None, mode: str) -> None:
     """NaN for the matrix that is concerned, and for no other; its determinant is 0."""
     size, rng = n or 6, np.random.default_rng(0)
