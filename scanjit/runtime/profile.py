@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from scanjit.runtime import limits, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.account import Cost, costs
-from scanjit.schedule.program import Call, Nest
+from scanjit.schedule.program import Beside, Call, Nest
 from scanjit.simd import cpu
 from scanjit.types import Atom
 
@@ -60,7 +60,8 @@ class Profile:
     name : the function's.
     calls, seconds : how many calls were profiled, and how long their programs ran.
     threads : how many threads the largest of them used.
-    lines : one a statement (`label`, `runs`, `seconds`, `operations`, `nbytes`, `limit`, `fraction`).
+    lines : one a statement (`label`, `runs`, `seconds`, `operations`, `nbytes`, `limit`, `fraction`). Of loops that run
+        side by side, each counts with all of its time.
     """
 
     name: str
@@ -115,7 +116,7 @@ class TimedPart(Part):
         self.lines = [Line(_label(statement)) for statement in self.code.timed]
         self.seconds, self.threads = 0.0, 1
         self._place = self.code.table.index(PROFILE) if PROFILE in self.code.table else None
-        self._costs: dict[int, tuple[Layout, list[Cost]]] = {}
+        self._costs: dict[int, tuple[Layout, list[tuple[Cost, int]]]] = {}
         self._lock = threading.Lock()
 
     def _generate(self, name: str) -> Generated:
@@ -123,8 +124,18 @@ class TimedPart(Part):
 
     def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
         layout = super()._new_layout(sizes, count)
-        self._costs[id(layout)] = layout, costs(self.program, sizes)
+        self._costs[id(layout)] = layout, list(self._expected(layout, sizes))
         return layout
+
+    def _expected(self, layout: Layout, sizes: dict[Atom, int]) -> Iterator[tuple[Cost, int]]:
+        """What each statement costs, and how many threads run it; 0: all."""
+        for statement in self.program.body:
+            teams = layout.choices[statement].teams if isinstance(statement, Beside) else None
+            if isinstance(statement, Beside) and teams is not None:
+                for branch, team in zip(statement.branches, teams, strict=True):
+                    yield from ((cost, team.many) for cost in costs([branch], sizes))
+            else:
+                yield from ((cost, 0) for cost in costs([statement], sizes))
 
     def _start(self, table: int, layout: Layout) -> None:
         counters = np.zeros((len(self.lines), 2), np.int64)
@@ -136,10 +147,11 @@ class TimedPart(Part):
         with self._lock:
             self._add(counters, seconds, self._costs[id(layout)][1], threads.count() if layout.large else 1)
 
-    def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[Cost], count: int) -> None:
-        self.seconds, self.threads = self.seconds + seconds, max(self.threads, count)
+    def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
+        self.seconds, self.threads = self.seconds + seconds, max(self.threads, threads)
         tick = _seconds_a_tick()
-        for line, (ticks, runs), cost in zip(self.lines, counters.tolist(), expected, strict=True):
+        for line, (ticks, runs), (cost, team) in zip(self.lines, counters.tolist(), expected, strict=True):
+            count = min(team or threads, threads)
             line.runs, line.seconds = line.runs + runs, line.seconds + ticks * tick
             line.operations += runs * cost.operations
             line.nbytes += runs * cost.nbytes

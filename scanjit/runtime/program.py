@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -134,7 +135,8 @@ class Layout(NamedTuple):
 
 
 def _beside_note(beside: Beside, layout: Layout | None) -> str:
-    text = f"side by side, none needs another: {'; '.join(map(name_of, beside.branches))}"
+    names = Counter(map(name_of, beside.branches)).items()
+    text = f"side by side: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
     if layout is None:
         return f"{text}; whether each gets threads of its own depends on sizes"
     if not layout.large or layout.threads < 2:
@@ -229,7 +231,8 @@ class Part:
     def beside_notes(self) -> list[str]:
         """Which loops stand side by side, and what was decided for the last new sizes."""
         layout = next(reversed(self._layouts.values()), None)
-        return [_beside_note(beside, layout) for beside in self.beside]
+        notes = Counter(_beside_note(beside, layout) for beside in self.beside)
+        return [note if times == 1 else f"{note} (so {times} times)" for note, times in notes.items()]
 
     def memory(self) -> str:
         """The planned memory in words."""

@@ -18,7 +18,6 @@ from scanjit.schedule.program import (
     Loop,
     Nest,
     Pack,
-    Program,
     Reduce,
     Statement,
     TimeLoop,
@@ -38,14 +37,9 @@ class Cost(NamedTuple):
     pieces: int
 
 
-def costs(program: Program, sizes: Mapping[Atom, int]) -> list[Cost]:
-    """The cost of every statement that is no loop, in the order of the program. A loop that may end early counts with
-    all of its steps; the last block of time as a whole one."""
-    return costs_of(program.body, sizes)
-
-
-def costs_of(body: Sequence[Statement], sizes: Mapping[Atom, int]) -> list[Cost]:
-    """The same of some statements of a program."""
+def costs(body: Sequence[Statement], sizes: Mapping[Atom, int]) -> list[Cost]:
+    """The cost of every statement in these that is no loop, in order. A loop that may end early counts with all of its
+    steps; the last block of time as a whole one."""
     return list(_costs(body, dict(sizes), 1))
 
 

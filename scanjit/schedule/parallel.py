@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.account import Cost, costs_of, operations
+from scanjit.schedule.account import Cost, costs, operations
 from scanjit.schedule.program import Beside, Loop, Nest, Program, Tile
 from scanjit.types import Atom
 
@@ -69,7 +69,7 @@ class Choice(NamedTuple):
 
 def choice(beside: Beside, sizes: Mapping[Atom, int], threads: int) -> Choice:
     """What so many threads do with loops side by side."""
-    parts = [costs_of([branch], sizes) for branch in beside.branches]
+    parts = [costs([branch], sizes) for branch in beside.branches]
     teams, apart = _teams(parts, threads)
     together = sum(_time(part, threads) for part in parts)
     return Choice(teams if apart < together else None, apart, together)
@@ -97,11 +97,11 @@ def _teams(parts: Sequence[list[Cost]], threads: int) -> tuple[list[Team], float
     return teams, max(map(_time, parts, many)) + MEETING
 
 
-def _time(costs: Sequence[Cost], threads: int) -> float:
+def _time(part: Sequence[Cost], threads: int) -> float:
     """About how long threads take to run statements together: the largest share of each, and the meeting after it."""
     meeting = MEETING if threads > 1 else 0.0
     total = 0.0
-    for cost in costs:
+    for cost in part:
         share = -(-cost.pieces // threads) / cost.pieces
         nbytes = cost.nbytes * share
         moved = nbytes * (NEAR_BYTE if nbytes <= CORE_BYTES else FAR_BYTE)
@@ -121,16 +121,16 @@ def worth(program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, 
     """Whether a program is large enough for several threads, with these sizes."""
     work = meetings = 0.0
     for statement in program.body:
-        found = costs_of([statement], sizes)
+        found = costs([statement], sizes)
         teams = choices[statement].teams if isinstance(statement, Beside) else None
         work += sum(cost.runs * cost.operations for cost in found)
         if isinstance(statement, Beside) and teams is not None:
             shared = [branch for branch, team in zip(statement.branches, teams, strict=True) if team.many > 1]
-            meetings += 1 + max((_runs(costs_of([branch], sizes)) for branch in shared), default=0)
+            meetings += 1 + max((_runs(costs([branch], sizes)) for branch in shared), default=0)
         else:
             meetings += _runs(found)
     return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings
 
 
-def _runs(costs: Sequence[Cost]) -> int:
-    return sum(cost.runs for cost in costs)
+def _runs(part: Sequence[Cost]) -> int:
+    return sum(cost.runs for cost in part)

@@ -195,6 +195,19 @@ def test_more_threads_than_loops():
     assert teams == [Team(0, 1), Team(1, 1)]  # so little a step that meeting would cost more
 
 
+def test_a_profile_counts_the_threads_of_each_branch(always_apart, monkeypatch):
+    inputs, outputs = network(1, gradient=False)
+    f = sj.function(inputs, outputs)
+    config.threads = 3
+    monkeypatch.setattr(config, "profile", True)
+    f(*arguments(inputs))
+    (part,) = f._profiled.parts
+    (layout,) = part._layouts.values()
+    expected = list(part._expected(layout, {atom: 3 for atom in part.atoms}))
+    assert {threads for _, threads in expected} == {0, 1}
+    assert len(expected) == len(part.lines) and "3 threads" in str(f.profile())
+
+
 def test_what_is_decided_is_explained(monkeypatch):
     inputs, outputs = network(1, gradient=False)
     f = sj.function(inputs, outputs, mode="emulate")
