@@ -219,7 +219,7 @@ def _run(
             inside = (*at, Moment(step.node, 0, 0))
             result = tuple(_run(chosen, operands[1:], _outside(atoms), watches, inside))
         else:
-            result = _apply(step.node, operands, params, at)
+            result = _applied(step.node, operands, params, at)
         values[step.slot] = result = _checked(step, result, shapes)
         if step.atom is not None:
             atoms[step.atom] = int(result)
@@ -228,9 +228,14 @@ def _run(
     return [values[i] for i in plan.outputs]
 
 
-def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At) -> Any:
+def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    return node.op.reference(*operands, **params)
+
+
+def _applied(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At) -> Any:
+    """The value of a node; an error of its op says where in the run it was."""
     try:
-        return node.op.reference(*operands, **params)
+        return _apply(node, operands, params)
     except errors.AssertError:
         raise probes.failed(node, at) from None
     except errors.ScanjitError as error:
