@@ -1,3 +1,29 @@
-"""Parameters that come from other libraries, and go back to them."""
+"""Parameters that come from other libraries, and go back to them.
 
+One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflow` (its cells), `torch`, `keras`,
+`onnx`, `onednn`, which turn arrays by their names into layers and back; and `cudnn`, whose parameters have no names.
+None of them needs the library itself. `files` reads and writes `.npz` and safetensors. No importer runs code from a file.
+"""
+
+from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch
+from lasagne_like.importers.arrays import *  # noqa: F403
+from lasagne_like.importers.arrays import __all__ as _arrays
 from lasagne_like.importers.cudnn import *  # noqa: F403
+from lasagne_like.importers.cudnn import __all__ as _cudnn
+from lasagne_like.importers.files import *  # noqa: F403
+from lasagne_like.importers.files import __all__ as _files
+from lasagne_like.importers.weights import *  # noqa: F403
+from lasagne_like.importers.weights import __all__ as _weights
+
+__all__ = [
+    "keras",
+    "onednn",
+    "onnx",
+    "tensorflow",
+    "tf_cudnn",
+    "torch",
+    *_arrays,
+    *_cudnn,
+    *_files,
+    *_weights,
+]

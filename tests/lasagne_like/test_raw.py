@@ -15,13 +15,13 @@ BATCH, UNITS = 3, 2
 
 
 def program(lib: Any, time: Any, output: Any, state: Any, carried: Any, start: Any, most: Any) -> Any:
-    """A sequence reads what it gave, ends after so many steps, emits twice its output, and counts; the memory fades."""
+    """A sequence reads what it gave, says once that it ends, emits twice its output, and counts; the memory fades."""
     if output is None:
         state = cells.LSTMState(0.5 * start, start)
         return most <= 0, start, state, None, {"count": 0.0 * start[:, 0], "sum": start}
     state = cells.LSTMState(0.9 * state.cell, state.hid)
     carried = {"count": carried["count"] + 1.0, "sum": carried["sum"] + output}
-    return time >= most, output + 0.1 * carried["sum"], state, 2.0 * output, carried
+    return lib.equal(time, most), output + 0.1 * carried["sum"], state, 2.0 * output, carried
 
 
 def by_oracle(P: Any, start: Any, most: Any, max_steps: int) -> Any:

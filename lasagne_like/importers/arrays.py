@@ -1,0 +1,119 @@
+"""Arrays by their names, as files of other libraries have them: taken one by one, with errors that name them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Arrays", "as_array"]
+
+Shape = tuple[int | None, ...]
+
+
+class Arrays:
+    """A mapping of names to arrays (or to tensors of PyTorch or TensorFlow), read with checks.
+
+    Parameters
+    ----------
+    given : mapping
+    what : str
+        What the mapping is, for errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import Arrays
+    >>> arrays = Arrays({"W": np.zeros((2, 3))}, "the weights")
+    >>> arrays.take("W", (3, 2))
+    Traceback (most recent call last):
+        ...
+    ValueError: W has shape (2, 3), should be (3, 2)
+    """
+
+    def __init__(self, given: Mapping[str, Any], what: str) -> None:
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{what} must be a mapping from names to arrays, got a {type(given).__name__}")
+        self.given, self.what = given, what
+        self.taken: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.given
+
+    def take(self, name: str, shape: Shape, why: str = "") -> np.ndarray:
+        """The array of a name, which must have a shape (None: any size). `why` says in the error where it is from.
+
+        Raises
+        ------
+        KeyError
+            If there is none; the error lists names that are alike.
+        ValueError
+            If it has another shape, or holds no floats.
+        """
+        if name not in self.given:
+            raise KeyError(f"{self.what} have no {name!r}; there are {_listed(self.given, name)}")
+        self.taken.add(name)
+        return checked(self.given[name], name, shape, why)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the array of a name."""
+        if name not in self.given:
+            raise KeyError(f"{self.what} have no {name!r}; there are {_listed(self.given, name)}")
+        return tuple(np.shape(as_array(self.given[name], name)))
+
+    def check_all_taken(self, names: Iterable[str]) -> None:
+        """An error for those of the names that nobody has taken."""
+        left = sorted(set(names) - self.taken)
+        if left:
+            raise ValueError(f"{self.what} have variables that are not known: {', '.join(map(repr, left))}")
+
+
+def as_array(value: Any, name: str) -> np.ndarray:
+    """A tensor of any library as an array; PyTorch's parameters too.
+
+    Parameters
+    ----------
+    value : array, number, or a tensor on the CPU
+    name : str
+        For errors.
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import as_array
+    >>> as_array([1.0, 2.0], "b")
+    array([1., 2.])
+    """
+    value = value.detach().cpu() if hasattr(value, "detach") else value
+    if getattr(value, "dtype", None) is not None and str(value.dtype).endswith("bfloat16") and hasattr(value, "float"):
+        value = value.float()  # PyTorch's, for which NumPy has no dtype
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever the __array__ of another library may raise
+        raise ValueError(f"{name} is not an array: {error}") from None
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} has dtype {array.dtype}, should hold real numbers")
+    return array
+
+
+def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
+    """An array that must have a shape (None: any size), and should be finite."""
+    array = as_array(value, name)
+    fits = len(shape) == array.ndim and all(a is None or a == b for a, b in zip(shape, array.shape, strict=True))
+    if not fits:
+        wanted = f"({', '.join('any' if size is None else str(size) for size in shape)}{',' * (len(shape) == 1)})"
+        raise ValueError(f"{name} has shape {array.shape}, should be {wanted}{f': {why}' if why else ''}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}: an axis of size 0")
+    bad = array.size - int(np.isfinite(array).sum())
+    if bad:
+        warnings.warn(f"{name} has {bad} of {array.size} values that are NaN or infinite", RuntimeWarning, stacklevel=3)
+    return array
+
+
+def _listed(given: Mapping[str, Any], name: str) -> str:
+    """The names of a mapping, those first that are most like another."""
+    ends = name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
+    names = sorted(map(str, given), key=lambda known: (ends not in known, known))
+    return (", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "")) or "none"

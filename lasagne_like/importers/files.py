@@ -1,0 +1,235 @@
+"""Files of arrays by their names: `.npz` and safetensors. Nothing in them is ever run; what is wrong is an error."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like.importers.arrays import as_array
+
+__all__ = ["read_npz", "read_safetensors", "write_npz", "write_safetensors"]
+
+Path = str | os.PathLike[str]
+
+# ---- npz -------------------------------------------------------------------------------------------------------------
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file by their names. Objects, which would have to be unpickled, are an error.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    FormatError
+        If it is not such a file, was cut, or has objects in it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from lasagne_like.importers import read_npz, write_npz
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "weights.npz")
+    ...     write_npz(path, {"rnn/kernel": np.ones((2, 2))})
+    ...     list(read_npz(path))
+    ['rnn/kernel']
+    """
+    try:
+        file = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _bad(path, f"not an .npz file: {error}") from None
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise _bad(path, "one array, not an .npz file of several")
+    with file:
+        found = {}
+        for name in file.files:
+            try:
+                found[name] = file[name]
+            except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+                raise _bad(path, f"{name!r} cannot be read: {error}") from None
+    return found
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays to an `.npz` file.
+
+    Parameters
+    ----------
+    path : path
+    arrays : mapping from names to arrays
+
+    Examples
+    --------
+    See `read_npz`.
+
+    >>> from lasagne_like.importers import write_npz
+    """
+    named = {name: as_array(value, name) for name, value in arrays.items()}
+    with open(path, "wb") as file:  # numpy would add ".npz" to a path
+        np.savez(file, allow_pickle=False, **named)
+
+
+# ---- safetensors -----------------------------------------------------------------------------------------------------
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+_NAMES = {np.dtype(text): name for name, text in _DTYPES.items()}
+_LONGEST_HEADER = 100_000_000
+
+
+def read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file by their names; those of bfloat16 as float32.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    FormatError
+        If the file is not one, was cut, or its header says what cannot be: offsets outside of the file, that overlap
+        or leave holes, sizes that do not fit, dtypes that are not known.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from lasagne_like.importers import read_safetensors, write_safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     write_safetensors(path, {"rnn.weight_ih_l0": np.ones((8, 3), np.float32)})
+    ...     read_safetensors(path)["rnn.weight_ih_l0"].shape
+    (8, 3)
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        first = file.read(8)
+        if len(first) < 8:
+            raise _bad(path, f"{size} bytes, without the length of a header")
+        (length,) = struct.unpack("<Q", first)
+        if length > min(size - 8, _LONGEST_HEADER):
+            raise _bad(path, f"a header of {length} bytes in a file of {size}")
+        header = _header(path, file.read(length))
+        data = file.read()
+    found, end = {}, 0
+    for start, stop, name, entry in _ranges(path, header, len(data)):
+        if start != end:
+            raise _bad(path, f"{name!r} begins at byte {start}, what is before it ends at {end}")
+        found[name] = _array(path, name, entry, data[start:stop])
+        end = stop
+    if end != len(data):
+        raise _bad(path, f"{len(data) - end} bytes behind the last array")
+    return {name: found[name] for name in header if name in found}
+
+
+def _header(path: Path, text: bytes) -> dict[str, Any]:
+    """The header: an object without repeated names."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if len(set(names)) != len(names):
+            raise ValueError("a name occurs twice")
+        return dict(pairs)
+
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"its header cannot be read: {error}") from None
+    if not isinstance(header, dict):
+        raise _bad(path, "its header is not an object")
+    return header
+
+
+def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int, int, str, Any]]:
+    """Where the bytes of each array are, in the order of the file."""
+    ranges = []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+        if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
+            raise _bad(path, f"{name!r} lies at {offsets!r} of {size} bytes")
+        ranges.append((*offsets, name, entry))
+    return sorted(ranges, key=lambda item: item[:2])
+
+
+def _array(path: Path, name: str, entry: Mapping[str, Any], data: bytes) -> np.ndarray:
+    code, shape = entry.get("dtype"), entry.get("shape")
+    if not isinstance(code, str) or code not in (*_DTYPES, "BF16"):
+        raise _bad(path, f"{name!r} has a dtype that is not known, {code!r}")
+    if not _are_sizes(shape) or len(shape) > 32:
+        raise _bad(path, f"{name!r} has the shape {shape!r}")
+    dtype = np.dtype("<u2" if code == "BF16" else _DTYPES[code])
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise _bad(path, f"{name!r} of {code} and shape {tuple(shape)} has {len(data)} bytes")
+    array = np.frombuffer(data, dtype).reshape(shape)
+    if code == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    if code == "BOOL":
+        return array.view(np.uint8) != 0  # other bytes than 0 and 1 are no bools of NumPy
+    return array.astype(dtype.newbyteorder("="))
+
+
+def _are_sizes(value: Any) -> bool:
+    """Whether something from JSON is a list of sizes."""
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 2**63 for item in value)
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays to a safetensors file.
+
+    Parameters
+    ----------
+    path : path
+    arrays : mapping from names to arrays
+    metadata : mapping from strings to strings, optional
+
+    Examples
+    --------
+    See `read_safetensors`.
+
+    >>> from lasagne_like.importers import write_safetensors
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    parts, end = [], 0
+    for name, value in arrays.items():
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        code = _NAMES.get(array.dtype.newbyteorder("<"))
+        if code is None or name == "__metadata__":
+            raise ValueError(f"safetensors cannot hold {name!r} of dtype {array.dtype}")
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [end, end + len(data)]}
+        parts.append(data)
+        end += len(data)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)  # so that the data is aligned
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def _bad(path: Path, why: str) -> sj.FormatError:
+    return sj.FormatError(f"{os.fspath(path)} cannot be read: {why}")

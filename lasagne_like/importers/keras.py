@@ -1,0 +1,137 @@
+"""Keras's `LSTM`, `GRU` and `SimpleRNN`: the lists that `layer.get_weights()` gives and `set_weights` takes.
+
+For each direction a kernel (inputs, gates * units), a recurrent kernel (units, gates * units), and a bias: (gates *
+units,), or (2, 3 * units) for a GRU with `reset_after`, that of the input first. Gates are i, f, c, o and z, r, h;
+`h = z * h_ + (1 - z) * hh`. A `Bidirectional` has the three of the forward direction, then those of the backward one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lasagne_like.importers.arrays import as_array, checked
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+
+__all__ = ["from_weights", "to_weights"]
+
+_ORDERS = {"lstm": "ifco", "gru": "urc", "rnn": "h"}
+_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+
+
+def from_weights(
+    weights: Sequence[Any],
+    incoming: Any = None,
+    bidirectional: bool = False,
+    reset_after: bool | None = None,
+    nonlinearity: str = "tanh",
+    name: str | None = None,
+    **options: Any,
+) -> Any:
+    """Recurrent layers with the weights of Keras's.
+
+    Parameters
+    ----------
+    weights : list of arrays, or list of such lists
+        What `get_weights()` of one layer gives; or of several, from the lowest up.
+    incoming : Layer or tuple, optional
+        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+    bidirectional : bool
+        Whether each layer is a `Bidirectional` (with `merge_mode="concat"`).
+    reset_after : bool, optional
+        Of a GRU. By default as the shape of the bias says; without biases, True, as in Keras.
+    nonlinearity : "tanh" or "relu"
+        Of a `SimpleRNN`: the weights do not say.
+    name : str, optional
+        Layer k is "name.k".
+    **options
+        Of `RNNLayer`, for each layer.
+
+    Returns
+    -------
+    RNNLayer or Bidirectional
+        The last layer.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer arrays than fit, or one has another shape than the others say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import keras
+    >>> layer = keras.from_weights([np.ones((3, 12)), np.ones((4, 12)), np.zeros((2, 12))])
+    >>> layer.cell, layer.cell.reset_after
+    (<GRU '0'>, True)
+    """
+    layers = [list(one) for one in weights] if weights and isinstance(weights[0], list | tuple) else [list(weights)]
+    levels: list[list[CellWeights]] = []
+    for k, arrays in enumerate(layers):
+        ways = 2 if bidirectional else 1
+        count = len(arrays) // ways
+        if len(arrays) not in (2 * ways, 3 * ways):
+            wanted = "kernel, recurrent kernel and (with use_bias) bias" + (", for both directions" * bidirectional)
+            raise ValueError(f"layer {k} has {len(arrays)} arrays, should have {2 * ways} or {3 * ways}: {wanted}")
+        below = sum(one.num_units for one in levels[-1]) if levels else None
+        parts = [arrays[way * count : (way + 1) * count] for way in range(ways)]
+        labels = [f"layer {k}, {way}" for way in ("forward", "backward")] if ways == 2 else [f"layer {k}"]
+        levels.append(
+            [_cell(own, label, below, reset_after, nonlinearity) for own, label in zip(parts, labels, strict=True)]
+        )
+    return build_layers(levels, incoming, name, **options)
+
+
+def _cell(arrays: list[Any], label: str, below: int | None, reset_after: bool | None, nonlinearity: str) -> CellWeights:
+    kernel_name, name, bias_name = (f"the {what} of {label}" for what in ("kernel", "recurrent kernel", "bias"))
+    R = checked(arrays[1], name, (None, None))
+    units = len(R)
+    gates = R.shape[1] // units
+    if gates not in _KINDS or R.shape[1] % units:
+        raise ValueError(f"{name} has shape {R.shape}, should be (units, 4, 3 or 1 * units)")
+    kind, width = _KINDS[gates], R.shape[1]
+    W = checked(arrays[0], kernel_name, (below, width), f"{gates} gates of {units} units (from the recurrent kernel)")
+    b = as_array(arrays[2], bias_name) if len(arrays) == 3 else None
+    if reset_after is None:
+        reset_after = b is None or b.ndim == 2
+    second = None
+    if b is not None:
+        why = f"a GRU with reset_after={reset_after}" if kind == "gru" else ""
+        b = checked(b, bias_name, (2, width) if kind == "gru" and reset_after else (width,), why)
+        if b.ndim == 2:
+            b, second = b
+    extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}.get(kind, {})
+    return CellWeights.unpacked(kind, _ORDERS[kind], W, R, b, second, keeps=True, **extra)
+
+
+def to_weights(layer: Any) -> list[list[np.ndarray]]:
+    """The weights of recurrent layers as Keras has them: for each layer the list that `set_weights` takes.
+
+    Of a GRU with `reset_after`, a bias becomes two halves, which is exact.
+
+    Parameters
+    ----------
+    layer : the last of recurrent layers, or a list of all
+        See `read_layers`.
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import keras
+    >>> from lasagne_like.layers import CudnnGRULayer
+    >>> [[w.shape for w in one] for one in keras.to_weights(CudnnGRULayer((None, None, 3), 4, num_layers=2))]
+    [[(3, 12), (4, 12), (2, 12)], [(4, 12), (4, 12), (2, 12)]]
+    """
+    levels = read_layers(layer)
+    kind = same_kind(levels)
+    refuse(levels, "Keras", peepholes=lambda one: one.peepholes, a_projection=lambda one: one.projection is not None)
+    found = []
+    for level in levels:
+        own: list[np.ndarray] = []
+        for one in level:
+            W, R, b = one.packed(_ORDERS[kind], keeps=True)
+            doubled = kind == "gru" and one.reset_after
+            own += [W, R, np.stack(one.halves(_ORDERS[kind], keeps=True)) if doubled else b]
+        found.append(own)
+    return found

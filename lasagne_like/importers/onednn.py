@@ -1,0 +1,145 @@
+"""oneDNN's weights of LSTMs, GRUs and plain cells: all layers and directions in one array each.
+
+"weights_layer" and "weights_iter" are `ldigo` (layers, directions, inputs, gates, outputs), "bias" is `ldgo`,
+"weights_peephole" `ldgo` (i, f, o), "weights_projection" `ldio`. Gates are i, f, c, o and u, r, o;
+`h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a fourth bias, which is inside of the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, same_kind
+
+__all__ = ["from_arrays", "to_arrays"]
+
+_ORDERS = {"lstm": "ifco", "gru": "urc", "rnn": "h"}
+_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+
+
+def from_arrays(
+    arrays: Mapping[str, Any],
+    incoming: Any = None,
+    nonlinearity: str = "tanh",
+    name: str | None = None,
+    **options: Any,
+) -> Any:
+    """Recurrent layers with the weights of oneDNN's primitives.
+
+    Parameters
+    ----------
+    arrays : mapping
+        "weights_layer", "weights_iter", and if there are any "bias", "weights_peephole" and "weights_projection".
+        Without a bias a GRU resets before its product; with one of four gates after it.
+    incoming : Layer or tuple, optional
+        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+    nonlinearity : "tanh" or "relu"
+        Of a plain cell.
+    name : str, optional
+        Layer k is "name.k".
+    **options
+        Of `RNNLayer`, for each layer.
+
+    Returns
+    -------
+    RNNLayer or Bidirectional
+        The last layer. Two directions are put side by side, as `bidirectional_concat` does at the end.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If an array is missing, is not known, or has another shape than the others say; or for several layers of two
+        directions, whose sizes cannot be put side by side in one array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import onednn
+    >>> weights = {"weights_layer": np.ones((1, 2, 3, 4, 5)), "weights_iter": np.ones((1, 2, 2, 4, 5))}
+    >>> onednn.from_arrays(weights | {"weights_projection": np.ones((1, 2, 5, 2))}).output_shape
+    (None, None, 4)
+    """
+    given = Arrays(arrays, "the weights")
+    W = given.take("weights_layer", (None, None, None, None, None))
+    depth, ways, inputs, gates, units = W.shape
+    if gates not in _KINDS or ways > 2:
+        raise ValueError(f"weights_layer has shape {W.shape}, should have 1 or 2 directions, and 4, 3 or 1 gates")
+    kind = _KINDS[gates]
+    P = _optional(given, "weights_peephole", (depth, ways, 3, units), kind == "lstm")
+    projection = _optional(given, "weights_projection", (depth, ways, units, None), kind == "lstm")
+    width = units if projection is None else projection.shape[3]
+    why = f"as weights_layer, {W.shape}, says"
+    R = given.take("weights_iter", (depth, ways, width, gates, units), why)
+    if depth > 1 and inputs != width * ways:
+        raise ValueError(f"weights_layer has shape {W.shape}: with {depth} layers, should have {width * ways} inputs")
+    after = kind == "gru" and "bias" in given and given.shape("bias")[2:3] == (4,)
+    b = _optional(given, "bias", (depth, ways, gates + after, units), True)
+    given.check_all_taken(given.given)
+
+    def one(k: int, way: int) -> CellWeights:
+        W2, R2 = W[k, way].reshape(inputs, -1), R[k, way].reshape(width, -1)
+        extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": after}}.get(kind, {})
+        if projection is not None:
+            extra["projection"] = projection[k, way]
+        if P is not None:
+            extra["peepholes"] = list(P[k, way])
+        own = None if b is None else b[k, way, :gates].ravel()
+        second = np.concatenate([np.zeros(2 * units, b.dtype), b[k, way, 3]]) if b is not None and after else None
+        return CellWeights.unpacked(kind, _ORDERS[kind], W2, R2, own, second, keeps=True, **extra)
+
+    return build_layers([[one(k, way) for way in range(ways)] for k in range(depth)], incoming, name, **options)
+
+
+def _optional(arrays: Arrays, name: str, shape: tuple[int | None, ...], known: bool) -> np.ndarray | None:
+    return arrays.take(name, shape, "as weights_layer says") if known and name in arrays else None
+
+
+def to_arrays(layer: Any) -> dict[str, np.ndarray]:
+    """The weights of recurrent layers as oneDNN has them: see `from_arrays`.
+
+    Parameters
+    ----------
+    layer : the last of recurrent layers, or a list of all
+        See `read_layers`.
+
+    Raises
+    ------
+    ValueError
+        If layers have different sizes, or some of them what others lack.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import LSTM
+    >>> from lasagne_like.importers import onednn
+    >>> {name: value.shape for name, value in onednn.to_arrays(LSTM(4).build(3)).items()}
+    {'weights_layer': (1, 1, 3, 4, 4), 'weights_iter': (1, 1, 4, 4, 4), 'bias': (1, 1, 4, 4)}
+    """
+    levels = read_layers(layer)
+    order = _ORDERS[same_kind(levels)]
+    rows = [[_arrays(one, order) for one in level] for level in levels]
+    shapes = {tuple((name, value.shape) for name, value in own.items()) for row in rows for own in row}
+    if len(shapes) != 1:
+        raise ValueError(
+            f"oneDNN holds all layers in one array, but these differ: {sorted(map(dict, shapes), key=str)}"
+        )
+    return {name: np.stack([np.stack([own[name] for own in row]) for row in rows]) for name in rows[0][0]}
+
+
+def _arrays(one: CellWeights, order: str) -> dict[str, np.ndarray]:
+    """Those of one layer and direction."""
+    W, R, b = one.packed(order, keeps=True)
+    shape = (len(order), one.num_units)
+    own = {"weights_layer": W.reshape(-1, *shape), "weights_iter": R.reshape(-1, *shape), "bias": b.reshape(shape)}
+    if one.kind == "gru" and one.reset_after:
+        inner = np.zeros(one.num_units, b.dtype) if one.b_hid is None else one.b_hid
+        own["bias"] = np.concatenate([own["bias"], inner[None]])
+    if one.peepholes:
+        zeros = np.zeros(one.num_units, b.dtype)
+        own["weights_peephole"] = np.stack([one.peepholes.get(gate, zeros) for gate in "ifo"])
+    if one.projection is not None:
+        own["weights_projection"] = one.projection
+    return own

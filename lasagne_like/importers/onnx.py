@@ -1,0 +1,138 @@
+"""The weights of ONNX's `LSTM`, `GRU` and `RNN` operators: arrays W, R, B and P, with an axis of directions first.
+
+W is [directions, gates * units, inputs], R [directions, gates * units, units], B [directions, 2 * gates * units] (of
+the input, then of the state), P [directions, 3 * units] (i, o, f). Gates are i, o, f, c and z, r, h;
+`h = (1 - z) * hh + z * h_`. `linear_before_reset` says whether the reset gate of a GRU comes after the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+
+__all__ = ["from_arrays", "to_arrays"]
+
+_ORDERS = {"lstm": "iofc", "gru": "urc", "rnn": "h"}
+_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_PEEPHOLES = "iof"
+
+
+def from_arrays(
+    arrays: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    incoming: Any = None,
+    linear_before_reset: bool = False,
+    nonlinearity: str = "tanh",
+    name: str | None = None,
+    **options: Any,
+) -> Any:
+    """Recurrent layers with the weights of ONNX's operators.
+
+    Parameters
+    ----------
+    arrays : mapping, or list of mappings
+        "W", "R", and if there are any "B" and "P" of one operator; or of several, from the lowest up.
+    incoming : Layer or tuple, optional
+        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+    linear_before_reset : bool
+        The attribute of a GRU.
+    nonlinearity : "tanh" or "relu"
+        Of an RNN.
+    name : str, optional
+        Layer k is "name.k".
+    **options
+        Of `RNNLayer`, for each layer (`backwards=True` for an operator whose one direction is "reverse").
+
+    Returns
+    -------
+    RNNLayer or Bidirectional
+        The last layer. The axis of directions, which ONNX keeps apart in outputs, is the first half and the second half
+        of the features.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If an array is missing, is not known, or has another shape than the others say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import onnx
+    >>> layer = onnx.from_arrays({"W": np.ones((2, 16, 3)), "R": np.ones((2, 16, 4)), "B": np.zeros((2, 32))})
+    >>> layer.output_shape
+    (None, None, 8)
+    """
+    operators = [arrays] if isinstance(arrays, Mapping) else list(arrays)
+    levels: list[list[CellWeights]] = []
+    for k, given in enumerate(operators):
+        below = sum(one.num_units for one in levels[-1]) if levels else None
+        levels.append(_level(Arrays(given, f"the arrays of layer {k}"), below, linear_before_reset, nonlinearity))
+    return build_layers(levels, incoming, name, **options)
+
+
+def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str) -> list[CellWeights]:
+    R = arrays.take("R", (None, None, None))
+    ways, rows, units = R.shape
+    gates = rows // units
+    if ways > 2 or rows % units or gates not in _KINDS:
+        raise ValueError(f"R has shape {R.shape}, should be (1 or 2 directions, 4, 3 or 1 * units, units)")
+    kind = _KINDS[gates]
+    W = arrays.take("W", (ways, rows, below), f"{gates} gates of {units} units (from R)")
+    B = arrays.take("B", (ways, 2 * rows)) if "B" in arrays else None
+    P = arrays.take("P", (ways, 3 * units)) if kind == "lstm" and "P" in arrays else None
+    arrays.check_all_taken(arrays.given)
+    extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": bool(after)}}.get(kind, {})
+    found = []
+    for way in range(ways):
+        b = [None, None] if B is None else np.split(B[way], 2)
+        if P is not None:
+            own = dict(zip(_PEEPHOLES, np.split(P[way], 3), strict=True))
+            extra["peepholes"] = [own[gate] for gate in "ifo"]
+        found.append(CellWeights.unpacked(kind, _ORDERS[kind], W[way].T, R[way].T, *b, keeps=True, **extra))
+    return found
+
+
+def to_arrays(layer: Any) -> list[dict[str, np.ndarray]]:
+    """The weights of recurrent layers as ONNX's operators have them: "W", "R", "B" and perhaps "P" for each layer.
+
+    A bias becomes two halves, which is exact. For GRUs, `linear_before_reset` is `cell.reset_after`.
+
+    Parameters
+    ----------
+    layer : the last of recurrent layers, or a list of all
+        See `read_layers`.
+
+    Raises
+    ------
+    ValueError
+        If a layer has a projection.
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import onnx
+    >>> from lasagne_like.layers import LSTMLayer
+    >>> (arrays,) = onnx.to_arrays(LSTMLayer((None, None, 3), 4))
+    >>> {name: value.shape for name, value in arrays.items()}
+    {'W': (1, 16, 3), 'R': (1, 16, 4), 'B': (1, 32), 'P': (1, 12)}
+    """
+    levels = read_layers(layer)
+    order = _ORDERS[same_kind(levels)]
+    refuse(levels, "ONNX", a_projection=lambda one: one.projection is not None)
+    found = []
+    for level in levels:
+        packed = [one.packed(order, keeps=True) for one in level]
+        own = {name: np.stack([both[k].T for both in packed]) for k, name in enumerate("WR")}
+        own["B"] = np.stack([np.concatenate(one.halves(order, keeps=True)) for one in level])
+        if any(one.peepholes for one in level):
+            own["P"] = np.stack([_peepholes(one) for one in level])
+        found.append(own)
+    return found
+
+
+def _peepholes(one: CellWeights) -> np.ndarray:
+    zeros = np.zeros(one.num_units, one.W["i"].dtype)
+    return np.concatenate([one.peepholes.get(gate, zeros) for gate in _PEEPHOLES])

@@ -1,0 +1,142 @@
+"""TensorFlow's cells (`tf.contrib.rnn`, `tf.nn.rnn_cell`): variables of one cell, by the ends of their names.
+
+LSTMs have `kernel`, (inputs + units, 4 * units), the gates i, ci, f, o (`BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`,
+`CudnnCompatibleLSTMCell`), `bias`, peepholes `w_i_diag w_f_diag w_o_diag` and a projection, `projection/kernel`. A bias
+of the forget gate is added when they run. GRUs have `gates/kernel`, (inputs + units, 2 * units), the gates r and u, and
+`candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+
+__all__ = ["from_variables", "to_variables"]
+
+_LSTM = "icfo"
+
+
+def from_variables(
+    variables: Mapping[str, Any],
+    incoming: Any = None,
+    scope: str = "",
+    forget_bias: float = 1.0,
+    name: str | None = None,
+    **options: Any,
+) -> Any:
+    """A recurrent layer with the weights of a cell of TensorFlow.
+
+    Parameters
+    ----------
+    variables : mapping from names to arrays
+        An LSTM if there is a "kernel", a GRU if there is a "gates/kernel".
+    incoming : Layer or tuple, optional
+        What the layer reads, (batch, time, features); a new `InputLayer` if not given.
+    scope : str
+        What stands before the names, such as "rnn/lstm_cell": others are not looked at.
+    forget_bias : float
+        Of an LSTM, added when it runs: 1 in TensorFlow if not said otherwise, 0 for `CudnnCompatibleLSTMCell`.
+    name : str, optional
+        The layer is "name.0".
+    **options
+        Of `RNNLayer`.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If a variable is missing, is not known, or has another shape than the others say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import tensorflow
+    >>> layer = tensorflow.from_variables({"cell/kernel": np.ones((7, 16)), "cell/bias": np.zeros(16)}, scope="cell")
+    >>> layer.cell, layer.cell.forget_bias
+    (<LSTM '0'>, 1.0)
+    """
+    start = f"{scope}/" if scope else ""
+    own = {key[len(start) :].removesuffix(":0"): value for key, value in variables.items() if key.startswith(start)}
+    arrays = Arrays(own, "the variables")
+    one = _gru(arrays) if "gates/kernel" in arrays else _lstm(arrays, forget_bias)
+    arrays.check_all_taken(arrays.given)
+    return build_layers([[one]], incoming, name, **options)
+
+
+def _lstm(arrays: Arrays, forget_bias: float) -> CellWeights:
+    kernel = arrays.take("kernel", (None, None))
+    units, rest = divmod(kernel.shape[1], 4)
+    if rest:
+        raise ValueError(f"kernel has shape {kernel.shape}, should be (inputs + units, 4 * units)")
+    bias = arrays.take("bias", (4 * units,), f"4 gates of {units} units (from kernel)")
+    peepholes = []
+    if "w_i_diag" in arrays:
+        peepholes = [arrays.take(f"w_{gate}_diag", (units,)) for gate in "ifo"]
+    projection = arrays.take("projection/kernel", (units, None)) if "projection/kernel" in arrays else None
+    width = units if projection is None else projection.shape[1]
+    if len(kernel) <= width:
+        raise ValueError(f"kernel has shape {kernel.shape}, should have more than the {width} rows of what comes back")
+    W, R = kernel[:-width], kernel[-width:]
+    return CellWeights.unpacked(
+        "lstm", _LSTM, W, R, bias, peepholes=peepholes, projection=projection, forget_bias=forget_bias
+    )
+
+
+def _gru(arrays: Arrays) -> CellWeights:
+    gates = arrays.take("gates/kernel", (None, None))
+    units, rest = divmod(gates.shape[1], 2)
+    if rest or len(gates) <= units:
+        raise ValueError(f"gates/kernel has shape {gates.shape}, should be (inputs + units, 2 * units)")
+    why = f"as many rows as gates/kernel, for its {units} units"
+    candidate = arrays.take("candidate/kernel", (len(gates), units), why)
+    both = np.concatenate([gates, candidate], axis=1)
+    b = np.concatenate([arrays.take("gates/bias", (2 * units,)), arrays.take("candidate/bias", (units,))])
+    return CellWeights.unpacked("gru", "ruc", both[:-units], both[-units:], b, keeps=True, reset_after=False)
+
+
+def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
+    """The weights of one recurrent layer or cell under the names of TensorFlow's cells, `forget_bias` 0.
+
+    (What a layer adds to its forget gate is in the bias then: make the cell with `forget_bias=0`.)
+
+    Parameters
+    ----------
+    layer : RNNLayer or Cell
+        See `read_layers`.
+    scope : str
+
+    Raises
+    ------
+    ValueError
+        For several layers, a plain cell, or a GRU that resets after its product.
+
+    Examples
+    --------
+    >>> from lasagne_like.cells import GRU
+    >>> from lasagne_like.importers import tensorflow
+    >>> variables = tensorflow.to_variables(GRU(4, reset_after=False).build(3), "gru_cell")
+    >>> [f"{key}: {value.shape}" for key, value in variables.items()][:2]
+    ['gru_cell/gates/kernel: (7, 8)', 'gru_cell/gates/bias: (8,)']
+    """
+    levels = read_layers([layer])
+    kind = same_kind(levels, ["lstm", "gru"])
+    if len(levels) != 1 or len(levels[0]) != 1:
+        raise ValueError(f"{layer!r} has several layers or directions: TensorFlow names the variables of one cell")
+    ((one,),) = levels
+    refuse(levels, "TensorFlow", reset_after_the_product=lambda one: one.kind == "gru" and one.reset_after)
+    if kind == "gru":
+        W, R, b = one.packed("ruc", keeps=True)
+        kernel, n = np.concatenate([W, R]), 2 * one.num_units
+        found = {"gates/kernel": kernel[:, :n].copy(), "gates/bias": b[:n].copy()}
+        found |= {"candidate/kernel": kernel[:, n:].copy(), "candidate/bias": b[n:].copy()}
+    else:
+        W, R, b = one.packed(_LSTM)
+        found = {"kernel": np.concatenate([W, R]), "bias": b}
+        found |= {f"w_{gate}_diag": value for gate, value in one.peepholes.items()}
+        if one.projection is not None:
+            found["projection/kernel"] = one.projection
+    return {f"{scope}/{key}" if scope else key: value for key, value in found.items()}

@@ -1,0 +1,161 @@
+"""PyTorch's `LSTM`, `GRU` and `RNN`: `state_dict`s, with layers, directions and projections.
+
+`weight_ih_l{k}` is (gates * units, inputs), `weight_hh_l{k}` (gates * units, units or projected), `weight_hr_l{k}`
+(projected, units); those of the backward direction end in `_reverse`. Gates are i, f, g, o and r, z, n. There are two
+biases, which are added, but for n of a GRU: the one of the state is inside of the reset gate.
+`h = (1 - z) * n + z * h_`.
+
+PyTorch itself is not needed: values may be arrays. (A `.pt` file is a pickle: read it with PyTorch,
+`torch.load(path, weights_only=True)`.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+
+__all__ = ["from_state_dict", "to_state_dict"]
+
+_ORDERS = {"lstm": "ifco", "gru": "ruc", "rnn": "h"}
+_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_NAME = re.compile(r"(?:weight_(?:ih|hh|hr)|bias_(?:ih|hh))(?:_l(?P<layer>\d+))?(?P<back>_reverse)?")
+
+
+def from_state_dict(
+    state: Mapping[str, Any],
+    incoming: Any = None,
+    prefix: str = "",
+    nonlinearity: str = "tanh",
+    name: str | None = None,
+    **options: Any,
+) -> Any:
+    """Recurrent layers with the weights of PyTorch's.
+
+    Parameters
+    ----------
+    state : mapping from names to tensors or arrays
+        The `state_dict` of an `LSTM`, `GRU`, `RNN`, or of an `LSTMCell` and so on; or of a model that has one. Which it
+        is, and how many layers and directions, is read off the names and shapes.
+    incoming : Layer or tuple, optional
+        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+    prefix : str
+        What stands before the names, such as "encoder.rnn.": others are not looked at.
+    nonlinearity : "tanh" or "relu"
+        Of an `RNN`: the names do not say.
+    name : str, optional
+        Layer k is "name.k".
+    **options
+        Of `RNNLayer`, for each layer.
+
+    Returns
+    -------
+    RNNLayer or Bidirectional
+        The last layer.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If a variable is missing, is not known, or has another shape than the others say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import torch
+    >>> state = {"weight_ih_l0": np.ones((12, 3)), "weight_hh_l0": np.ones((12, 4))}
+    >>> state |= {"bias_ih_l0": np.zeros(12), "bias_hh_l0": np.zeros(12)}
+    >>> layer = torch.from_state_dict(state)
+    >>> layer.cell, layer.output_shape
+    (<GRU '0'>, (None, None, 4))
+    """
+    arrays = Arrays({key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}, "the state")
+    matches = {key: match for key in arrays.given if (match := _NAME.fullmatch(key))}
+    if not matches:
+        known = ", ".join(map(repr, sorted(map(str, state))[:6])) or "none"
+        raise KeyError(f"the state has no {prefix + 'weight_ih_l0'!r}; there are {known}")
+    single = any(match["layer"] is None for match in matches.values())
+    count = 1 if single else 1 + max(int(match["layer"]) for match in matches.values())
+    ways = ("", "_reverse") if any(match["back"] for match in matches.values()) else ("",)
+    levels: list[list[CellWeights]] = []
+    for k in range(count):
+        below = sum(_width(one) for one in levels[-1]) if levels else None
+        suffix = "" if single else f"_l{k}"
+        levels.append([_cell(arrays, suffix + way, below, nonlinearity) for way in ways])
+    arrays.check_all_taken(arrays.given)
+    return build_layers(levels, incoming, name, **options)
+
+
+def _width(one: CellWeights) -> int:
+    """How many numbers a cell gives."""
+    return one.num_units if one.projection is None else one.projection.shape[1]
+
+
+def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str) -> CellWeights:
+    W_name, R_name, P_name = (f"weight_{what}{suffix}" for what in ("ih", "hh", "hr"))
+    R = arrays.take(R_name, (None, None))
+    projection = arrays.take(P_name, (R.shape[1], None)) if P_name in arrays else None
+    units = R.shape[1] if projection is None else projection.shape[1]
+    gates = len(R) // units
+    if gates not in _KINDS or len(R) % units or (projection is not None and gates != 4):
+        raise ValueError(
+            f"{R_name} has shape {R.shape}, should have 4, 3 or 1 times as many rows as there are units, which are "
+            f"{units} (the columns of {R_name if projection is None else P_name}), for an LSTM, a GRU or an RNN"
+        )
+    kind = _KINDS[gates]
+    W = arrays.take(W_name, (len(R), below), f"{gates} gates of {units} units (from {R_name})")
+    biases = [f"bias_{what}{suffix}" for what in ("ih", "hh")]
+    b = [arrays.take(key, (len(R),)) for key in biases] if any(key in arrays for key in biases) else [None, None]
+    options: dict[str, Any] = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
+    if projection is not None:
+        options["projection"] = projection.T
+    return CellWeights.unpacked(kind, _ORDERS[kind], W.T, R.T, *b, keeps=True, **options)
+
+
+def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """The weights of recurrent layers as PyTorch names them. A bias becomes two halves, which is exact.
+
+    Parameters
+    ----------
+    layer : the last of recurrent layers, or a list of all
+        See `read_layers`.
+    prefix : str
+        What the names begin with.
+
+    Returns
+    -------
+    dict of arrays
+        `module.load_state_dict({name: torch.from_numpy(value) for name, value in ...})` takes it.
+
+    Raises
+    ------
+    ValueError
+        If a layer has what PyTorch has not: peepholes, a GRU that resets before its product, ...
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import torch
+    >>> from lasagne_like.layers import CudnnLSTMLayer
+    >>> state = torch.to_state_dict(CudnnLSTMLayer((None, None, 3), 4))
+    >>> {name: value.shape for name, value in state.items()}
+    {'weight_ih_l0': (16, 3), 'weight_hh_l0': (16, 4), 'bias_ih_l0': (16,), 'bias_hh_l0': (16,)}
+    """
+    levels = read_layers(layer)
+    order = _ORDERS[same_kind(levels)]
+    refuse(levels, "PyTorch", peepholes=lambda one: one.peepholes)
+    refuse(levels, "PyTorch", reset_before_the_product=lambda one: one.kind == "gru" and not one.reset_after)
+    state = {}
+    for k, level in enumerate(levels):
+        for one, way in zip(level, ("", "_reverse"), strict=False):
+            W, R, _ = one.packed(order, keeps=True)
+            first, second = one.halves(order, keeps=True)
+            end = f"_l{k}{way}"
+            state |= {f"weight_ih{end}": W.T.copy(), f"weight_hh{end}": R.T.copy()}
+            state |= {f"bias_ih{end}": first, f"bias_hh{end}": second}
+            if one.projection is not None:
+                state[f"weight_hr{end}"] = one.projection.T.copy()
+    return {prefix + name: value for name, value in state.items()}

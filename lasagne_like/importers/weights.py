@@ -1,0 +1,353 @@
+"""What all formats have in common: the parameters of one cell by our names, and cells and layers that have them.
+
+A format packs the matrices of gates side by side in its own order, written as letters: `i f c o` for an LSTM (`c` is
+the new content of the memory), `r u c` for a GRU, `h` for a plain cell. The update gate of `cells.GRU` says how much is
+new; where a format has one that says how much is kept, all its weights have the other sign, which is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like import nonlinearities
+from lasagne_like.cells import GRU, LSTM, Cell, Gate, SimpleRNN, StackedCells
+from lasagne_like.layers import (
+    Bidirectional,
+    CudnnGRULayer,
+    CudnnLSTMLayer,
+    InputLayer,
+    RNNLayer,
+    kept_part,
+)
+
+__all__ = ["CellWeights", "build_layers", "read_layers"]
+
+GATES = {
+    "lstm": {"i": "ingate", "f": "forgetgate", "c": "cell", "o": "outgate"},
+    "gru": {"r": "resetgate", "u": "updategate", "c": "hidden_update"},
+    "rnn": {"h": "hid"},
+}
+PEEPHOLES = "ifo"
+
+
+@dataclass
+class CellWeights:
+    """The parameters of an LSTM, a GRU or a plain cell.
+
+    Parameters
+    ----------
+    kind : "lstm", "gru" or "rnn"
+    W, R : dict
+        From the letters of gates to the weights of the input, (inputs, units), and of what comes back, (hidden, units).
+    b : dict
+        Biases, (units,); empty if there are none.
+    b_hid : array, optional
+        Of a GRU, inside of its reset gate.
+    peepholes : dict
+        Of `i`, `f`, `o`, (units,); empty if there are none.
+    projection : array, optional
+        (units, projected).
+    reset_after : bool
+        See `lasagne_like.cells.GRU`.
+    nonlinearity : str
+        Of a plain cell.
+    forget_bias : float
+        Added to the forget gate when it runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import CellWeights
+    >>> weights = CellWeights("rnn", {"h": np.ones((3, 2))}, {"h": np.eye(2)}, {"h": np.zeros(2)})
+    >>> weights.cell().num_units
+    2
+    """
+
+    kind: str
+    W: dict[str, np.ndarray]
+    R: dict[str, np.ndarray]
+    b: dict[str, np.ndarray] = field(default_factory=dict)
+    b_hid: np.ndarray | None = None
+    peepholes: dict[str, np.ndarray] = field(default_factory=dict)
+    projection: np.ndarray | None = None
+    reset_after: bool = True
+    nonlinearity: str = "tanh"
+    forget_bias: float = 0.0
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of features of the input."""
+        return len(next(iter(self.W.values())))
+
+    @property
+    def num_units(self) -> int:
+        """The number of units of each gate."""
+        return next(iter(self.W.values())).shape[1]
+
+    @classmethod
+    def unpacked(
+        cls,
+        kind: str,
+        order: str,
+        W: np.ndarray,
+        R: np.ndarray,
+        b: np.ndarray | None = None,
+        b_second: np.ndarray | None = None,
+        *,
+        keeps: bool = False,
+        peepholes: Sequence[np.ndarray] = (),
+        **options: Any,
+    ) -> CellWeights:
+        """From matrices of all gates side by side.
+
+        Parameters
+        ----------
+        order : the letters of the gates.
+        W, R : (inputs, gates * units) and (hidden, gates * units).
+        b, b_second : (gates * units,); both are added, but for the candidate of a GRU with `reset_after`.
+        keeps : whether the update gate says how much is kept.
+        peepholes : those of i, f, o.
+        """
+        count = len(order)
+        parts = [dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R)]
+        biases = {} if b is None else dict(zip(order, np.split(b, count), strict=True))
+        b_hid = None
+        if b_second is not None:
+            second = dict(zip(order, np.split(b_second, count), strict=True))
+            if kind == "gru" and options.get("reset_after", True):
+                b_hid = second.pop("c")
+            biases = {gate: own + second[gate] if gate in second else own for gate, own in biases.items()}
+        if keeps:
+            for own in (*parts, biases):
+                if "u" in own:
+                    own["u"] = -own["u"]
+        return cls(kind, *parts, biases, b_hid, dict(zip(PEEPHOLES, peepholes, strict=False)), **options)
+
+    def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The matrices W and R and the biases of all gates side by side, as `unpacked` takes them; without biases,
+        zeros; with `forget_bias` added."""
+        signs = {gate: -1 if keeps and gate == "u" else 1 for gate in order}
+        W, R = (np.concatenate([signs[g] * M[g] for g in order], axis=-1) for M in (self.W, self.R))
+        biases = [signs[g] * (self.b[g] if self.b else np.zeros(self.num_units, W.dtype)) for g in order]
+        if self.forget_bias:
+            biases[order.index("f")] = biases[order.index("f")] + W.dtype.type(self.forget_bias)
+        return W, R, np.concatenate(biases)
+
+    def halves(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """The biases as two that are added: halves, but for the candidate of a GRU that resets after its product."""
+        b = self.packed(order, keeps)[2]
+        first, second = b / 2, b / 2
+        if self.kind == "gru" and self.reset_after:
+            own = slice(order.index("c") * self.num_units, (order.index("c") + 1) * self.num_units)
+            first[own], second[own] = b[own], 0 if self.b_hid is None else self.b_hid
+        return first, second
+
+    def cell(self, name: str | None = None) -> Cell:
+        """A cell with these parameters, in `scanjit.config.floatX`."""
+
+        def ours(value: Any) -> Any:
+            return None if value is None else np.ascontiguousarray(value, sj.config.floatX)
+
+        def gate(letter: str, nonlinearity: Any) -> Gate:
+            peephole = ours(self.peepholes.get(letter))
+            return Gate(ours(self.W[letter]), ours(self.R[letter]), peephole, ours(self.b.get(letter)), nonlinearity)
+
+        sigmoid, tanh = nonlinearities.sigmoid, nonlinearities.tanh
+        n = self.num_units
+        if self.kind == "rnn":
+            chosen = getattr(nonlinearities, {"relu": "rectify"}.get(self.nonlinearity, self.nonlinearity))
+            return SimpleRNN(n, ours(self.W["h"]), ours(self.R["h"]), ours(self.b.get("h")), chosen, name=name)
+        if self.kind == "gru":
+            gates = gate("r", sigmoid), gate("u", sigmoid), gate("c", tanh)
+            return GRU(n, *gates, reset_after=self.reset_after, b_hid=ours(self.b_hid), name=name)
+        gates = gate("i", sigmoid), gate("f", sigmoid), gate("c", tanh), gate("o", sigmoid)
+        options: dict[str, Any] = {"peepholes": bool(self.peepholes), "forget_bias": self.forget_bias, "name": name}
+        if self.projection is not None:
+            options |= {"num_proj": self.projection.shape[1], "W_proj": ours(self.projection)}
+        return LSTM(n, *gates, **options)
+
+    @classmethod
+    def of(cls, cell: Cell) -> CellWeights:
+        """Those of a cell.
+
+        Raises
+        ------
+        ValueError
+            If it is not built, or has what other libraries have not (normalizations, clipping, coupled gates, other
+            nonlinearities); it says which.
+        """
+        kinds: dict[type, str] = {LSTM: "lstm", GRU: "gru", SimpleRNN: "rnn"}
+        kind = kinds.get(type(cell))
+        if kind is None or cell.input_shape is None:
+            raise ValueError(f"{cell!r} is not a built LSTM, GRU or SimpleRNN: other libraries have no layout for it")
+        own: Any = cell
+        _check_plain(own, kind)
+        gates = GATES[kind]
+        W, R = (
+            {letter: _value(cell, f"W_{source}_to_{gate}") for letter, gate in gates.items()}
+            for source in ("in", "hid")
+        )
+        named = {letter: "b" if kind == "rnn" else f"b_{gate}" for letter, gate in gates.items()}
+        found = {letter: _value(cell, name) for letter, name in named.items() if getattr(cell, name) is not None}
+        b = {letter: found.get(letter, np.zeros_like(M[0])) for letter, M in W.items()} if found else {}
+        if kind == "rnn":
+            return cls(kind, W, R, b, nonlinearity="relu" if own.nonlinearity is nonlinearities.rectify else "tanh")
+        if kind == "gru":
+            if own.nonlinearity_updategate is kept_part:
+                for values in (W, R, b):
+                    values["u"] = -values["u"]
+            b_hid = None if own.b_hid is None else _value(cell, "b_hid")
+            return cls(kind, W, R, b, b_hid, reset_after=own.reset_after)
+        peepholes = {}
+        if own.peepholes:
+            names = {letter: f"W_cell_to_{gates[letter]}" for letter in PEEPHOLES}
+            has = {letter: getattr(cell, name) is not None for letter, name in names.items()}
+            peepholes = {g: _value(cell, name) if has[g] else np.zeros_like(W[g][0]) for g, name in names.items()}
+        projection = None if own.W_proj is None else _value(cell, "W_proj")
+        return cls(kind, W, R, b, None, peepholes, projection, forget_bias=own.forget_bias)
+
+
+def _value(cell: Any, name: str) -> np.ndarray:
+    """The value of a parameter: of a shared variable, or of an expression of such."""
+    param = getattr(cell, name)
+    if param is None:
+        raise ValueError(f"{cell!r} has no {name}: other libraries have no layout for it")
+    if isinstance(param, sj.SharedVariable):
+        return param.get_value()
+    return sj.function([], param, mode="reference")()
+
+
+def _check_plain(cell: Any, kind: str) -> None:
+    """An error for a cell that has what other libraries have not."""
+    wanted = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "r": "sigmoid", "u": "sigmoid", "c": "tanh"}
+    for letter, gate in GATES[kind].items() if kind != "rnn" else ():
+        used = getattr(cell, f"nonlinearity_{gate}", None)
+        if used is not getattr(nonlinearities, wanted[letter]) and not (letter == "u" and used is kept_part):
+            raise ValueError(f"the {gate} of {cell!r} has the nonlinearity {used!r}, should be {wanted[letter]}")
+    extras = ["coupled", "layer_norm", "weight_norm"]
+    found = [name for name in extras if getattr(cell, name, False)]
+    found += [name for name in ("cell_clip", "proj_clip") if getattr(cell, name, None) is not None]
+    if kind == "lstm" and cell.nonlinearity is not nonlinearities.tanh:
+        found.append(f"nonlinearity={cell.nonlinearity!r}")
+    if kind == "rnn" and cell.nonlinearity not in (nonlinearities.tanh, nonlinearities.rectify):
+        found.append(f"nonlinearity={cell.nonlinearity!r}")
+    if found:
+        raise ValueError(f"{cell!r} has {', '.join(found)}: other libraries have no layout for it")
+
+
+# ---- layers ----------------------------------------------------------------------------------------------------------
+
+Levels = list[list[CellWeights]]
+
+
+def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, **options: Any) -> Any:
+    """Recurrent layers with given weights, one on the other.
+
+    Parameters
+    ----------
+    levels : list of lists of CellWeights
+        For each layer from the lowest up: of one direction, or of two, forwards and backwards.
+    incoming : Layer or tuple, optional
+        What the first one reads; a new `InputLayer` if not given.
+    name : str, optional
+        Layer k is "name.k", or "k" without it.
+    **options
+        Of `RNNLayer`, for each layer.
+
+    Returns
+    -------
+    RNNLayer or Bidirectional
+        The last layer. Its `input_layer` (of `Bidirectional`: that of its `forward_layer`) is the one below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.importers import CellWeights, build_layers
+    >>> weights = CellWeights("rnn", {"h": np.ones((3, 2))}, {"h": np.eye(2)})
+    >>> build_layers([[weights, weights]]).output_shape
+    (None, None, 4)
+    """
+    first = levels[0][0].num_inputs
+    layer = InputLayer((None, None, first)) if incoming is None else incoming
+    shape = layer.output_shape if hasattr(layer, "output_shape") else layer
+    if len(shape) > 2 and None not in shape[2:] and int(np.prod(shape[2:])) != first:
+        raise ValueError(f"the weights are for {first} features, the input has shape {shape}")
+    for k, level in enumerate(levels):
+        label = f"{name}.{k}" if name else f"{k}"
+        if len(level) == 1:
+            layer = RNNLayer(layer, level[0].cell(), name=label, **options)
+            continue
+        ways = ("forward", "backward")
+        both = [
+            RNNLayer(layer, one.cell(), backwards=way == "backward", name=f"{label}.{way}", **options)
+            for way, one in zip(ways, level, strict=True)
+        ]
+        layer = Bidirectional(both[0], backward=both[1], name=label)
+    return layer
+
+
+def read_layers(layer: Any) -> Levels:
+    """The weights of recurrent layers: see `build_layers`.
+
+    Parameters
+    ----------
+    layer : RNNLayer (LSTMLayer, GRULayer, ...), Bidirectional, CudnnLSTMLayer, CudnnGRULayer, Cell, or a list
+        The last one of a stack: the recurrent layers below it are read too. Or a list of all of them, in order.
+
+    Examples
+    --------
+    >>> from lasagne_like.importers import read_layers
+    >>> from lasagne_like.layers import CudnnLSTMLayer
+    >>> levels = read_layers(CudnnLSTMLayer((None, None, 3), 4, num_layers=2, direction="bidirectional"))
+    >>> len(levels), len(levels[0]), levels[1][0].num_inputs
+    (2, 2, 8)
+    """
+    if isinstance(layer, list | tuple):
+        return [level for one in layer for level in _own_levels(one)]
+    levels: Levels = []
+    while isinstance(layer, _RECURRENT):
+        levels = _own_levels(layer) + levels
+        layer = (layer.forward_layer if isinstance(layer, Bidirectional) else layer).input_layers[0]
+    return levels or _own_levels(layer)
+
+
+_RECURRENT = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer)
+
+
+def _own_levels(layer: Any) -> Levels:
+    """The weights of one layer, or of the several in it."""
+    if isinstance(layer, CudnnLSTMLayer | CudnnGRULayer):
+        return [[CellWeights.of(one.cell) for one in pair] for pair in layer.layers]
+    if isinstance(layer, Bidirectional):
+        if layer.merge not in ("concat", None):
+            raise ValueError(f"{layer!r} merges its directions by {layer.merge!r}, should be 'concat'")
+        pair = layer.forward_layer, layer.backward_layer
+        return [[CellWeights.of(one.cell) for one in sorted(pair, key=lambda one: one.backwards)]]
+    if isinstance(layer, RNNLayer):
+        return _own_levels(layer.cell)
+    if isinstance(layer, StackedCells):
+        return [[CellWeights.of(cell)] for cell in layer.cells]
+    if isinstance(layer, Cell):
+        return [[CellWeights.of(layer)]]
+    raise TypeError(f"weights are read from recurrent layers and cells, got {layer!r}")
+
+
+def same_kind(levels: Levels, allowed: Sequence[str] = ("lstm", "gru", "rnn")) -> str:
+    """The kind of all cells; an error if they differ, or if a format has none of this kind."""
+    kinds = {one.kind for level in levels for one in level}
+    if len(kinds) != 1 or not kinds <= set(allowed):
+        raise ValueError(f"the layers must all be one of {', '.join(allowed)}, got {', '.join(sorted(kinds))}")
+    return kinds.pop()
+
+
+def refuse(levels: Levels, library: str, **lacks: Callable[[CellWeights], Any]) -> None:
+    """An error for what a library lacks: from the name of it to whether weights have it."""
+    for k, level in enumerate(levels):
+        for what, has in lacks.items():
+            if any(has(one) for one in level):
+                raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {library} has not")
