@@ -1,4 +1,4 @@
-"""Derivatives of batches of loops of derivatives, in any order: against the same without loops, batches or reverse mode.
+"""Derivatives of batches of loops of derivatives, in any order, against the same without loops and batches.
 
 Each transformation takes a function of a vector to another one, and is there twice: as users write it, and by hand. By
 hand, a loop is unrolled, a batch is its examples one by one, and a gradient is found in forward mode (a forward

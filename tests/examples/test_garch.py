@@ -41,7 +41,7 @@ def test_derivatives_against_finite_differences(garch, mode):
 
 
 def test_estimates_against_an_optimizer_without_derivatives(garch):
-    returns = garch.simulate(np.random.default_rng(1), 400)
+    returns = garch.simulate(np.random.default_rng(1), 250)
     result = garch.fit(returns, "reference")
     before = garch.backcast(returns)
     loss = lambda x: -by_hand(x, returns, before).mean() if (x[1:] > 0).all() else np.inf
@@ -68,12 +68,12 @@ def test_estimates_against_arch(garch):
 
 def test_a_file_of_returns(garch, tmp_path, capsys):
     file = tmp_path / "returns.txt"
-    np.savetxt(file, garch.simulate(np.random.default_rng(0), 300))
+    np.savetxt(file, garch.simulate(np.random.default_rng(0), 200))
     garch.main(["--file", str(file), "--mode", "reference"])
     from_file = capsys.readouterr().out
-    garch.main(["--steps", "300", "--mode", "reference"])
+    garch.main(["--steps", "200", "--mode", "reference"])
     made_here = capsys.readouterr().out
-    assert "300 returns" in from_file and "robust" in from_file and "true" not in from_file
+    assert "200 returns" in from_file and "robust" in from_file and "true" not in from_file
     assert from_file.splitlines()[1] == made_here.splitlines()[1]  # the log likelihood
     np.savetxt(file, np.zeros((200, 2)))
     with pytest.raises(SystemExit, match="must have one column"):
