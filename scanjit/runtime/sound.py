@@ -33,6 +33,8 @@ def check(node: Node) -> None:
         allowed = _ALLOWED.get(name)
         if allowed is not None and not allowed(value):
             raise errors.FormatError(f"the parameter {name} of {node.op.name} is not what it may be", got=repr(value))
+    if node.name is not None and "{" in node.name:
+        raise errors.FormatError("a name has a brace in it", got=repr(node.name[:80]))  # see `_bound`
     if isinstance(node.op, Elementwise):
         _check_elementwise(node, node.op)
     elif isinstance(node.op, Reduction | ArgReduction) or node.op is CONTRACT:
@@ -141,7 +143,8 @@ def _number(value: Any) -> bool:
 
 
 def _bound(value: Any) -> bool:
-    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless."""
+    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless. (So
+    names, which are written into such texts, have no braces.)"""
     return (
         type(value) is tuple
         and len(value) == 3
@@ -174,6 +177,8 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "left": _LABELS,
     "length": lambda value: _size(value) or _SIZES(value),
     "low": _number,
+    "lower": _bool,
+    "message": lambda value: isinstance(value, str),
     "name": lambda value: value is None or isinstance(value, str),
     "order": _tuple_of(lambda axis: axis is None or _whole(axis)),
     "out": _LABELS,
@@ -187,8 +192,10 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "sizes": _tuple_of(lambda pair: type(pair) is tuple and len(pair) == 2 and _whole(pair[0]) and _size(pair[1])),
     "start": _SIZES,
     "step": _SIZES,
+    "trans": _bool,
     "truncate": lambda value: type(value) is int and value >= -1,
     "type": lambda value: isinstance(value, Type),
+    "unit": _bool,
     "unroll": lambda value: _bool(value) or (type(value) is int and value > 0),
     "until": _bool,
     "what": lambda value: isinstance(value, str),

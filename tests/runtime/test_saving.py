@@ -341,6 +341,31 @@ def test_formats_in_errors_do_what_they_should(saved):
             sj.load(saved.with_suffix(".bad"))
 
 
+def test_names_are_no_code_and_no_formats(saved):
+    content, arrays = container.read(saved)
+    mark = saved.with_suffix(".mark")
+    evil = f"x):\n    open({str(mark)!r}, 'w')\ndef y(z=open({str(mark)!r}, 'w')"
+    content.update(name=evil, sizes=[f"{evil}{i}" for i in range(len(content["sizes"]))])
+    content["graph"]["places"] = [evil] * len(content["graph"]["places"])
+    for data in content["shared"]:
+        data.update(name=evil, place=evil)
+    for node in content["graph"]["nodes"]:
+        if node[2].get("name"):
+            node[2]["name"] = evil
+    container.write(saved, content, arrays)
+    assert sj.load(saved, "emulate")(np.ones((3, 2)))["h"].shape == (3, 2) and not mark.exists()
+    container.write(saved, {**content, "sizes": ["{left:>99999999999}"] * len(content["sizes"])}, arrays)
+    with pytest.raises(sj.FormatError, match="brace"):
+        sj.load(saved)
+    node_of(content, "input")[2]["name"] = "{left.__class__}"
+    container.write(saved, content, arrays)
+    with pytest.raises(sj.FormatError, match="brace"):
+        sj.load(saved)
+    x = sj.tensor(("{T}",), name="x")
+    with pytest.raises(sj.NotSupportedError, match="brace"):
+        sj.function([x], x + 1, mode="reference").save(saved)
+
+
 def test_random_changes_never_do_more_than_raise(saved):
     """Whatever a file says: it is refused, or it holds a graph that builds and runs, to an error at worst."""
     content, arrays = container.read(saved)
