@@ -113,7 +113,7 @@ def _system_batch(name: str) -> Callable[..., tuple[Node, bool]]:
 
     def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
         if not batched[0]:
-            return side_by_side(OPS[name], *args, 1, **params), True
+            return side_by_side(OPS[name], args[0], args[1], 1, **params), True
         return OPS[name](*_over_batches(args, batched, size), **params), True
 
     return batch

@@ -44,6 +44,7 @@ def triangular_solve(region: Region, node: Node) -> None:
 
 
 def _called(region: Region, node: Node, call: Call, place: Ref, needs: list[Item]) -> None:
+    region.context.notes.append(f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread")
     item = Single(call, dict.fromkeys(needs, False))
     region.items.append(item)
     region.places[node] = place

@@ -12,6 +12,7 @@ from scanjit.ir import Node, dim_node
 from scanjit.types import Dim
 from tests.fuzz.builder import Builder, joins
 from tests.fuzz.loops import PRODUCTIONS as LOOPS
+from tests.fuzz.systems import system
 
 UNARY: dict[str, Callable[[Node], Node]] = {
     "abs": st.abs,
@@ -575,6 +576,7 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (2, made),
     (6, product),
     (1, convolution),
+    (0.7, system),
     *LOOPS,
 )
 WEIGHED = ([production for _, production in TABLE], [weight for weight, _ in TABLE])
