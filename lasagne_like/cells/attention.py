@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import scanjit as sj
@@ -95,7 +96,7 @@ class AttentionCellWrapper(Wrapper):
         given = features_of(self.cell, self.cell.output_shape)
         size = given if self.size is None else self.size
         hidden = size if self.hidden_size is None else self.hidden_size
-        states = sum(features_of(self.cell, shape) for shape in flatten(self.cell.state_shape))
+        states = sum(math.prod(shape) for shape in flatten(self.cell.state_shape))
         self.W_in = self.add_param(W, (inputs + size, reads), name="W_in")
         self.b_in = self.add_param(b, (reads,), name="b_in", regularizable=False)
         self.W_window = self.add_param(W, (size, hidden), name="W_window")
@@ -116,7 +117,8 @@ class AttentionCellWrapper(Wrapper):
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = AttentionState(*state)
         y, new = self.cell.step(z + old.attended @ self.W_in[self.input_shape[0] :], old.cell)
-        query = sj.concatenate(flatten(new), axis=1) @ self.W_state + self.b_state
+        leaves = [leaf if leaf.ndim == 2 else sj.flatten(leaf, 2) for leaf in flatten(new)]
+        query = sj.concatenate(leaves, axis=1) @ self.W_state + self.b_state
         scores = sj.sum(sj.tanh(old.window @ self.W_window + query[:, None, :]) * self.v, axis=2)
         attended = sj.sum(sj.softmax(scores, axis=1)[:, :, None] * old.window, axis=1)
         output = sj.concatenate([y, attended], axis=1) @ self.W_out + self.b_out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import cells, init, nonlinearities
+from lasagne_like import cells, init, layers, nonlinearities
 from lasagne_like.cells import structure
 from tests.lasagne_like import numpy_cells as oracle
 from tests.lasagne_like import numpy_cells_of_late as late
@@ -83,9 +83,6 @@ CASES = {
     "ConvLSTM1D": Case(lambda: cells.ConvLSTM1D(2, 3), oracle.conv_lstm, (2, 4)),
     "ConvLSTM2D": Case(lambda: cells.ConvLSTM2D(2, (3, 1)), oracle.conv_lstm, (2, 3, 2)),
     "ConvLSTM3D": Case(lambda: cells.ConvLSTM3D(1, (3, 1, 3)), oracle.conv_lstm, (1, 2, 2, 2)),
-    "LayerNormBasicLSTM": Case(
-        lambda: cells.LayerNormBasicLSTM(3), partial(oracle.layer_norm_lstm, forget_bias=1.0, epsilon=1e-6)
-    ),
     "NAS": Case(lambda: cells.NAS(2), tf.nas),
     "NAS-projected": Case(lambda: cells.NAS(2, b=init.Constant(0.0), num_proj=1), tf.nas),
     "IntersectionRNN": Case(lambda: cells.IntersectionRNN(3), tf.intersection),
@@ -100,13 +97,12 @@ CASES = {
         partial(tf.time_freq_lstm, size=2, skip=2, cell_clip=0.5),
         (5,),
     ),
-    "GridLSTM": Case(lambda: cells.GridLSTM(2, 2, 1, peepholes=True), partial(tf.grid_lstm, size=2, skip=1)),
     "GridLSTM-shared": Case(
         lambda: cells.GridLSTM(2, 2, 1, peepholes=True, share_weights=True, coupled=True, cell_clip=0.5),
         partial(tf.grid_lstm, size=2, skip=1, share=True, coupled=True, cell_clip=0.5),
     ),
     "BidirectionalGridLSTM": Case(
-        lambda: cells.BidirectionalGridLSTM(1, 2, 1, backward_offset=1),
+        lambda: cells.BidirectionalGridLSTM(1, 2, 1, backward_offset=1, peepholes=True),
         partial(tf.bidirectional_grid_lstm, size=2, skip=1, offset=1),
     ),
     "GLSTM": Case(lambda: cells.GLSTM(4, 2), partial(tf.glstm, groups=2), (2,)),
@@ -350,8 +346,39 @@ def test_errors() -> None:
 
 
 def test_cells_that_are_options_of_others() -> None:
+    basic, plain = cells.LayerNormBasicLSTM(4).build(3), cells.LSTM(4, layer_norm=True, forget_bias=1.0).build(3)
+    for a, b in zip(basic.get_params(), plain.get_params(), strict=True):
+        assert a.name == b.name
+        a.set_value(b.get_value())
+    state = cells.LSTMState(np.ones((1, 4)), np.ones((1, 4)))
+    found = [cells.step_function(cell, mode="reference")(np.ones((1, 3)), state)[0] for cell in (basic, plain)]
+    close(*found, 0)
     assert cells.LayerNormLSTM(4).layer_norm and cells.LayerNormLSTM(4, peepholes=True, num_proj=2).build(3).num_proj
     assert cells.WeightNormLSTM(4).weight_norm and cells.CoupledInputForgetGateLSTM(4).coupled
+
+
+def test_embeddings_inside_and_outside() -> None:
+    """A cell that reads integers, against a layer of vectors before the same cell."""
+    words = layers.InputLayer((None, None, 1), sj.ltensor3())
+    inside = layers.RNNLayer(words, cells.EmbeddingWrapper(cells.GRU(2), 5, 3))
+    vectors = layers.EmbeddingLayer(layers.ReshapeLayer(words, ([0], [1])), 5, 3, inside.cell.W)
+    outside = layers.RNNLayer(vectors, inside.cell.cell)
+    randomize(inside.cell.get_params())
+    given = np.random.default_rng(1).integers(0, 5, (BATCH, LENGTH, 1))
+    close(*sj.function([words.input_var], layers.get_output([inside, outside]), mode="reference")(given))
+    with pytest.raises(TypeError, match=r"takes integers, got float64"):
+        layers.get_output(
+            layers.RNNLayer(layers.InputLayer((None, None, 1)), cells.EmbeddingWrapper(cells.GRU(2), 5, 3))
+        )
+    with pytest.raises(ValueError, match=r"takes one integer a step, \(batch, 1\), got inputs of shape \(2,\)"):
+        cells.EmbeddingWrapper(cells.GRU(2), 5, 3).build(2)
+
+
+def test_attention_sees_states_of_any_shape() -> None:
+    cell = cells.AttentionCellWrapper(cells.MLSTM(4, num_heads=2), 2).build(3)
+    assert cell.W_state.get_value().shape == (2 * 2 * 2 + 2 * 2 + 2, 4)
+    step = cells.step_function(cell, mode="reference")
+    assert step(np.ones((2, 3)), step.initial_state(2))[0].shape == (2, 4)
 
 
 def test_dropout_of_what_a_memory_takes_in() -> None:
