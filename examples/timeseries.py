@@ -13,6 +13,7 @@ import argparse
 import time
 
 import numpy as np
+from support import picture
 
 import lasagne_like as lasagne
 import scanjit as sj
@@ -74,20 +75,11 @@ def linear_errors(train, test, order=12):
 
 def plot(path, times, truth, forecast):
     """Draw the forecast next to the truth."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("--plot needs matplotlib: pip install 'scanjit[docs]'") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 3), layout="constrained")
-    axes.plot(times, truth, label="the series")
-    axes.plot(times[-len(forecast) :], forecast, "--", label="the GRU, by itself")
-    axes.set_xlabel("step")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    figure.savefig(path)
-    print(f"see {path}")
+    with picture(path) as axes:
+        axes.plot(times, truth, label="the series")
+        axes.plot(times[-len(forecast) :], forecast, "--", label="the GRU, by itself")
+        axes.set_xlabel("step")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def main(arguments=None):

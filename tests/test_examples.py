@@ -44,9 +44,10 @@ def test_the_code_of_the_readme():
 
 
 @pytest.fixture
-def example():
+def example(monkeypatch):
     """The main function of an example; what it sets for the whole process is set back."""
     floatX = sj.config.floatX
+    monkeypatch.syspath_prepend(str(EXAMPLES))
     yield lambda name: runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
     sj.config.floatX = floatX
     lasagne.random.set_rng(np.random)
