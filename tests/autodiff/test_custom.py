@@ -58,6 +58,10 @@ def test_the_second_derivative_is_that_of_the_rule():
     first = sj.grad(odd(x, w), x)
     second = run([x, w], sj.grad(first.sum(), x), np.array([0.3, 1.0]), np.ones(2))
     np.testing.assert_allclose(second, -np.sin([0.3, 1.0]))
+    f = sj.custom_vjp(lambda x: x * 1.0)
+    f.defvjp(lambda cotangent, output, x: cotangent * output * 2)
+    twice = sj.grad(sj.grad(f(w).sum(), w).sum(), w)
+    assert run([w], twice, [1.0, 3.0]).tolist() == [4, 12], "the output in the rule has the rule's derivative too"
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
@@ -80,6 +84,7 @@ def test_over_batches():
     vxs, vw = RNG.normal(size=(4, 3)), RNG.normal(size=3)
     ys = sj.vmap(odd, (0, None))(xs, w)
     each = sj.vmap(lambda x: sj.grad(odd(x, w), x))(xs)
+    assert not {"scan"} & {node.op.name for node in sj.ir.walk([ys, each])}, "a batch is no loop over the examples"
     values, by_xs, by_w, single = run([xs, w], [ys, *sj.grad(ys.sum(), [xs, w]), each], vxs, vw)
     np.testing.assert_allclose(values, np.tanh(vxs * vw).sum(1))
     np.testing.assert_allclose(by_xs, np.cos(vxs))

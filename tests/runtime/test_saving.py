@@ -224,7 +224,7 @@ def saved(tmp_path):
 
 def test_any_changed_byte_is_noticed(saved):
     data = saved.read_bytes()
-    for i in [*range(0, len(data), 7), *range(len(data) - 120, len(data))]:
+    for i in [*range(0, len(data), 23), *range(len(data) - 120, len(data))]:
         changed = bytearray(data)
         changed[i] ^= 1 << i % 8
         saved.write_bytes(changed)
@@ -234,7 +234,7 @@ def test_any_changed_byte_is_noticed(saved):
 
 def test_any_cut_is_noticed(saved):
     data = saved.read_bytes()
-    for n in [*range(0, len(data), 11), *range(len(data) - 90, len(data))]:
+    for n in [*range(0, len(data), 37), *range(len(data) - 90, len(data))]:
         saved.write_bytes(data[:n])
         with pytest.raises(sj.FormatError):
             sj.load(saved)
@@ -370,7 +370,7 @@ def test_random_changes_never_do_more_than_raise(saved):
     """Whatever a file says: it is refused, or it holds a graph that builds and runs, to an error at worst."""
     content, arrays = container.read(saved)
     text, chosen, loaded = json.dumps(content), random.Random(0), 0
-    for _ in range(250):
+    for _ in range(120):
         changed = json.loads(text)
         for _ in range(chosen.randint(1, 2)):
             vary(changed, chosen)
@@ -382,7 +382,7 @@ def test_random_changes_never_do_more_than_raise(saved):
         loaded += 1
         with np.errstate(all="ignore"), contextlib.suppress(sj.ScanjitError):
             g(np.ones((3, 2)))
-    assert loaded > 10
+    assert loaded > 5
 
 
 def vary(content, chosen):
