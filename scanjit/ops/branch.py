@@ -12,7 +12,6 @@ from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import is_float, pullback, pushforward
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.scan import size_operands
 from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
 from scanjit.types import Dimension, Type
 
@@ -145,8 +144,9 @@ IFELSE = Branch(
     batch=_batch,
     doc="where a condition holds, the first half of the outputs of a graph; else the second half, and only that is run",
 )
-"""The first operand is the condition, the others are what the graph `body` is a function of. `sizes`: as for a scan,
-with positions among the inputs of the graph."""
+"""The first operand is the condition, the others are what the graph `body` is a function of. `sizes`: pairs
+of a position among the inputs of the graph and the dimension that this operand's value is, for those that are sizes in
+the graph."""
 
 
 def opened(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
@@ -170,12 +170,16 @@ def branch(
     captured = ir.free_variables(outputs, inner)
     body = Graph.of([*inner, *captured], outputs)
     operands = [condition, *(outer for _, outer in pairs), *captured]
-    return parts(IFELSE(*operands, body=body, sizes=size_operands(body, operands[1:], 0)))
+    used = {atom for node in body.nodes() for atom in ir._atoms_of(node)}
+    sized = [i for i, symbol in enumerate(body.inputs) if symbol.dim_atom in used]
+    return parts(IFELSE(*operands, body=body, sizes=tuple((i, ir.as_dim(operands[i + 1])) for i in sized)))
 
 
 def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:
     """The results of an ifelse whose branches hold all that they depend on, down to the leaves or the nodes `at`."""
     outputs = [*then, *other]
+    sizes = (size for node in outputs for size in ir.dim_nodes({"type": node.type}))  # which are needed outside
+    at = {*at, *sizes}
     outer = [node for node in walk(outputs, at) if node in at or node.op in LEAVES]
     pairs = [(node, node) for node in outer if not isinstance(node.type, tuple)]
     half = len(then)

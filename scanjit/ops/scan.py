@@ -166,7 +166,7 @@ def scan_node(
         sequences=len(xs),
         until=until,
         reverse=reverse,
-        sizes=size_operands(body, operands, len(inits) + len(xs)),
+        sizes=_sizes(body, operands, len(inits) + len(xs)),
         truncate=truncate,
         unroll=unroll,
         checkpoint=checkpoint,
@@ -174,8 +174,8 @@ def scan_node(
     )
 
 
-def size_operands(body: Graph, operands: Sequence[Node], first: int) -> tuple[tuple[int, Dimension], ...]:
-    """The parameter `sizes`; see `SCAN`. The operands are those of the body; constants from `first` on."""
+def _sizes(body: Graph, operands: Sequence[Node], first: int) -> tuple[tuple[int, Dimension], ...]:
+    """The parameter `sizes`; see `SCAN`. The constants are the operands from `first` on."""
     used = {
         atom
         for node in (*body.inputs, *body.outputs)

@@ -1,8 +1,11 @@
-"""Branches: what is computed anyway is not computed again inside of them, and a condition that is known is none."""
+"""Branches: what is computed anyway is not computed again inside of them, nor are sizes; and a condition that is known
+is none."""
 
 from __future__ import annotations
 
-from scanjit.ir import LEAVES, Node, constant_value, replace, walk
+from collections.abc import Sequence
+
+from scanjit.ir import LEAVES, Node, constant_value, is_closed, replace, walk
 from scanjit.ops.branch import IFELSE, cut
 from scanjit.rewrite.engine import Note, Rules, in_bodies
 
@@ -29,3 +32,22 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
             closed.add(node)
     outputs = replace(outputs, cut(outputs, set(order) - closed))
     return in_bodies(outputs, lambda inner: share(inner, notes))
+
+
+def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass: values that are sizes inside of a branch are computed before it: memory is planned before it runs."""
+    sizes = _sizes(outputs)
+    if not sizes:
+        return outputs
+    return share(replace(outputs, cut(outputs, sizes)), notes)
+
+
+def _sizes(outputs: Sequence[Node]) -> set[Node]:
+    """The nodes inside of branches whose values are sizes there, and that are no operands."""
+    found: set[Node] = set()
+    for node in walk(outputs):
+        if node.op is IFELSE:
+            inside = node.params["body"](*node.operands[1:])
+            used = {size for inner in walk(inside) for size in inner.args[inner.arity :]}
+            found |= {size for size in used - set(node.operands) if not is_closed(size)} | _sizes(inside)
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scanjit.ir import Node
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules
-from scanjit.rewrite.branches import share
+from scanjit.rewrite.branches import share, sizes_outside
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.scan_hoist import hoist
@@ -65,6 +65,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("share", share),  # what branches need that is computed anyway; while equal nodes are still written in one way
     ("factors", factors),  # before anything is decided about what a gradient reads
     ("simplify", simplify),
+    ("sizes_outside", sizes_outside),
     ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),
     ("prune", prune),

@@ -149,6 +149,17 @@ def test_loops_and_branches_inside_of_branches(mode):
         f([2.0, 3.0, 4.0], 0)
 
 
+def test_loops_that_end_early_inside_of_branches():
+    x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
+    sums = sj.scan(lambda v, h: (h + v, sj.until(h + v > 3)), x, sj.constant(0.0))
+    doubled = sj.while_loop(lambda v: v < 100, lambda v: v * 2, x[0])
+    last, whole = sj.ifelse(on, sums[-1], doubled), sj.ifelse(on, sums, sums * sums)
+    given = [1.0, 2.5, 4.0]
+    a, b = modes_agree([x, on], [last, whole, sj.grad(last + whole.sum(), x)], (given, True), (given, False))
+    assert a[0] == 3.5 and a[1].tolist() == [1, 3.5] and a[2].tolist() == [3, 2, 0]
+    assert b[0] == 128 and b[1].tolist() == [1, 3.5**2] and b[2].tolist() == [128 + 2 + 7, 7, 0]
+
+
 def test_what_is_needed_anyway_is_computed_once_and_known_conditions_are_none():
     x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
     h = sj.exp(x)
