@@ -16,7 +16,7 @@ import numpy as np
 from scanjit import __version__, errors, ir, types
 from scanjit.ir import INPUT, LEAVES, SHARED, Graph, Node
 from scanjit.loops.structure import Tree
-from scanjit.runtime import container, pickling, sound
+from scanjit.runtime import pickling, sound
 from scanjit.runtime.function import CompiledFunction, FunctionGraph, check_complete, check_mode
 from scanjit.runtime.plain import JSON, Reader, Writer, index, integer, listed, text
 from scanjit.runtime.shared import SharedVariable, snapshot
@@ -32,6 +32,10 @@ VERSION = 1
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
     """See `CompiledFunction.save`."""
+    from scanjit.runtime import (
+        container,
+    )  # imports zipfile and what that imports, which most programs need not wait for
+
     graph, variables = function.graph, function.shared
     updates = [_update_graph(variable) for variable in variables]
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
@@ -178,6 +182,8 @@ def load(path: str | os.PathLike[str], mode: str | None = None) -> CompiledFunct
     >>> g(x=[1.0, 2.0]), g.shared[0].name, g.shared[0].get_value()
     (array([2., 4.]), 'total', array(4.))
     """
+    from scanjit.runtime import container
+
     if mode is not None:
         check_mode(mode)
     try:
