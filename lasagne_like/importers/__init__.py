@@ -2,7 +2,8 @@
 
 One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflow` (its cells), `torch`, `keras`,
 `onnx`, `onednn`, which turn arrays by their names into layers and back; and `cudnn`, whose parameters have no names.
-None of them needs the library itself. `files` reads and writes `.npz` and safetensors. No importer runs code from a file.
+None of them needs the library itself. `files` reads and writes `.npz` and safetensors. No importer runs code from a
+file.
 """
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch

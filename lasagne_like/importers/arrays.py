@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -114,6 +115,7 @@ def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
 
 def _listed(given: Mapping[str, Any], name: str) -> str:
     """The names of a mapping, those first that are most like another."""
-    ends = name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
-    names = sorted(map(str, given), key=lambda known: (ends not in known, known))
+    known = sorted(map(str, given))
+    alike = difflib.get_close_matches(name, known, 6, 0)
+    names = alike + [other for other in known if other not in alike]
     return (", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "")) or "none"

@@ -170,7 +170,7 @@ def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int,
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+        offsets: Any = entry.get("data_offsets") if isinstance(entry, dict) else None
         if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
             raise _bad(path, f"{name!r} lies at {offsets!r} of {size} bytes")
         ranges.append((*offsets, name, entry))
@@ -178,7 +178,8 @@ def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int,
 
 
 def _array(path: Path, name: str, entry: Mapping[str, Any], data: bytes) -> np.ndarray:
-    code, shape = entry.get("dtype"), entry.get("shape")
+    code: Any = entry.get("dtype")
+    shape: Any = entry.get("shape")
     if not isinstance(code, str) or code not in (*_DTYPES, "BF16"):
         raise _bad(path, f"{name!r} has a dtype that is not known, {code!r}")
     if not _are_sizes(shape) or len(shape) > 32:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import as_array, checked
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
 
 __all__ = ["from_weights", "to_weights"]
 
@@ -102,7 +102,7 @@ def _cell(arrays: list[Any], label: str, below: int | None, reset_after: bool | 
         b = checked(b, bias_name, (2, width) if kind == "gru" and reset_after else (width,), why)
         if b.ndim == 2:
             b, second = b
-    extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}.get(kind, {})
+    extra = options_of(kind, nonlinearity, reset_after)
     return CellWeights.unpacked(kind, _ORDERS[kind], W, R, b, second, keeps=True, **extra)
 
 

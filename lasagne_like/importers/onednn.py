@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, same_kind
+from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, same_kind
 
 __all__ = ["from_arrays", "to_arrays"]
 
@@ -82,7 +82,7 @@ def from_arrays(
 
     def one(k: int, way: int) -> CellWeights:
         W2, R2 = W[k, way].reshape(inputs, -1), R[k, way].reshape(width, -1)
-        extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": after}}.get(kind, {})
+        extra = options_of(kind, nonlinearity, after)
         if projection is not None:
             extra["projection"] = projection[k, way]
         if P is not None:

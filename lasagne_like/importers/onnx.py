@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
 
 __all__ = ["from_arrays", "to_arrays"]
 
@@ -85,7 +85,7 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str) ->
     B = arrays.take("B", (ways, 2 * rows)) if "B" in arrays else None
     P = arrays.take("P", (ways, 3 * units)) if kind == "lstm" and "P" in arrays else None
     arrays.check_all_taken(arrays.given)
-    extra: dict[str, Any] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": bool(after)}}.get(kind, {})
+    extra = options_of(kind, nonlinearity, bool(after))
     found = []
     for way in range(ways):
         b = [None, None] if B is None else np.split(B[way], 2)

@@ -122,7 +122,7 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     >>> [f"{key}: {value.shape}" for key, value in variables.items()][:2]
     ['gru_cell/gates/kernel: (7, 8)', 'gru_cell/gates/bias: (8,)']
     """
-    levels = read_layers([layer])
+    levels = read_layers(layer if isinstance(layer, list | tuple) else [layer])
     kind = same_kind(levels, ["lstm", "gru"])
     if len(levels) != 1 or len(levels[0]) != 1:
         raise ValueError(f"{layer!r} has several layers or directions: TensorFlow names the variables of one cell")

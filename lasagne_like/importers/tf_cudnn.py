@@ -150,7 +150,7 @@ def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str
     levels = read_layers(layer)
     same_kind(levels, ["lstm"])
     refuse(levels, "cuDNN", peepholes=lambda one: one.peepholes, a_projection=lambda one: one.projection is not None)
-    variables = {}
+    variables: dict[str, np.ndarray] = {}
     for k, level in enumerate(levels):
         for way, one in zip(("fw", "bw") if len(level) == 2 else ("",), level, strict=True):
             place = f"{scope}/cell_{k}/" + (f"bidirectional_rnn/{way}/" if way else "") + "cudnn_compatible_lstm_cell"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
 
 __all__ = ["from_state_dict", "to_state_dict"]
 
@@ -110,7 +110,7 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str) -> 
     W = arrays.take(W_name, (len(R), below), f"{gates} gates of {units} units (from {R_name})")
     biases = [f"bias_{what}{suffix}" for what in ("ih", "hh")]
     b = [arrays.take(key, (len(R),)) for key in biases] if any(key in arrays for key in biases) else [None, None]
-    options: dict[str, Any] = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
+    options = options_of(kind, nonlinearity, reset_after=True)
     if projection is not None:
         options["projection"] = projection.T
     return CellWeights.unpacked(kind, _ORDERS[kind], W.T, R.T, *b, keeps=True, **options)
@@ -148,7 +148,7 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     order = _ORDERS[same_kind(levels)]
     refuse(levels, "PyTorch", peepholes=lambda one: one.peepholes)
     refuse(levels, "PyTorch", reset_before_the_product=lambda one: one.kind == "gru" and not one.reset_after)
-    state = {}
+    state: dict[str, np.ndarray] = {}
     for k, level in enumerate(levels):
         for one, way in zip(level, ("", "_reverse"), strict=False):
             W, R, _ = one.packed(order, keeps=True)

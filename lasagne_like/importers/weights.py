@@ -114,7 +114,7 @@ class CellWeights:
         peepholes : those of i, f, o.
         """
         count = len(order)
-        parts = [dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R)]
+        inner, outer = (dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R))
         biases = {} if b is None else dict(zip(order, np.split(b, count), strict=True))
         b_hid = None
         if b_second is not None:
@@ -123,10 +123,10 @@ class CellWeights:
                 b_hid = second.pop("c")
             biases = {gate: own + second[gate] if gate in second else own for gate, own in biases.items()}
         if keeps:
-            for own in (*parts, biases):
+            for own in (inner, outer, biases):
                 if "u" in own:
                     own["u"] = -own["u"]
-        return cls(kind, *parts, biases, b_hid, dict(zip(PEEPHOLES, peepholes, strict=False)), **options)
+        return cls(kind, inner, outer, biases, b_hid, dict(zip(PEEPHOLES, peepholes, strict=False)), **options)
 
     def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The matrices W and R and the biases of all gates side by side, as `unpacked` takes them; without biases,
@@ -163,8 +163,8 @@ class CellWeights:
             chosen = getattr(nonlinearities, {"relu": "rectify"}.get(self.nonlinearity, self.nonlinearity))
             return SimpleRNN(n, ours(self.W["h"]), ours(self.R["h"]), ours(self.b.get("h")), chosen, name=name)
         if self.kind == "gru":
-            gates = gate("r", sigmoid), gate("u", sigmoid), gate("c", tanh)
-            return GRU(n, *gates, reset_after=self.reset_after, b_hid=ours(self.b_hid), name=name)
+            three = gate("r", sigmoid), gate("u", sigmoid), gate("c", tanh)
+            return GRU(n, *three, reset_after=self.reset_after, b_hid=ours(self.b_hid), name=name)
         gates = gate("i", sigmoid), gate("f", sigmoid), gate("c", tanh), gate("o", sigmoid)
         options: dict[str, Any] = {"peepholes": bool(self.peepholes), "forget_bias": self.forget_bias, "name": name}
         if self.projection is not None:
@@ -224,11 +224,6 @@ def _value(cell: Any, name: str) -> np.ndarray:
 
 def _check_plain(cell: Any, kind: str) -> None:
     """An error for a cell that has what other libraries have not."""
-    wanted = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "r": "sigmoid", "u": "sigmoid", "c": "tanh"}
-    for letter, gate in GATES[kind].items() if kind != "rnn" else ():
-        used = getattr(cell, f"nonlinearity_{gate}", None)
-        if used is not getattr(nonlinearities, wanted[letter]) and not (letter == "u" and used is kept_part):
-            raise ValueError(f"the {gate} of {cell!r} has the nonlinearity {used!r}, should be {wanted[letter]}")
     extras = ["coupled", "layer_norm", "weight_norm"]
     found = [name for name in extras if getattr(cell, name, False)]
     found += [name for name in ("cell_clip", "proj_clip") if getattr(cell, name, None) is not None]
@@ -238,6 +233,11 @@ def _check_plain(cell: Any, kind: str) -> None:
         found.append(f"nonlinearity={cell.nonlinearity!r}")
     if found:
         raise ValueError(f"{cell!r} has {', '.join(found)}: other libraries have no layout for it")
+    wanted = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "r": "sigmoid", "u": "sigmoid", "c": "tanh"}
+    for letter, gate in GATES[kind].items() if kind != "rnn" else ():
+        used = getattr(cell, f"nonlinearity_{gate}", None)
+        if used is not getattr(nonlinearities, wanted[letter]) and not (letter == "u" and used is kept_part):
+            raise ValueError(f"the {gate} of {cell!r} has the nonlinearity {used!r}, should be {wanted[letter]}")
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     (None, None, 4)
     """
     first = levels[0][0].num_inputs
-    layer = InputLayer((None, None, first)) if incoming is None else incoming
-    shape = layer.output_shape if hasattr(layer, "output_shape") else layer
+    layer: Any = InputLayer((None, None, first)) if incoming is None else incoming
+    shape: Any = layer.output_shape if hasattr(layer, "output_shape") else layer
     if len(shape) > 2 and None not in shape[2:] and int(np.prod(shape[2:])) != first:
         raise ValueError(f"the weights are for {first} features, the input has shape {shape}")
     for k, level in enumerate(levels):
@@ -335,6 +335,14 @@ def _own_levels(layer: Any) -> Levels:
     if isinstance(layer, Cell):
         return [[CellWeights.of(layer)]]
     raise TypeError(f"weights are read from recurrent layers and cells, got {layer!r}")
+
+
+def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any]:
+    """Of what formats do not say, that which a kind has, as arguments of `CellWeights`."""
+    if kind == "rnn" and nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+    known: dict[str, dict[str, Any]] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}
+    return known.get(kind, {})
 
 
 def same_kind(levels: Levels, allowed: Sequence[str] = ("lstm", "gru", "rnn")) -> str:

@@ -1,0 +1,154 @@
+"""Files of arrays: what was written comes back; what was cut, changed or made up is an error, and runs nothing."""
+
+import contextlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from lasagne_like.importers import read_npz, read_safetensors, write_npz, write_safetensors
+
+ARRAYS = {
+    "rnn/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "bias": np.array([0.1, np.nan, -np.inf]),
+    "half": np.array([1.5], np.float16),
+    "empty": np.zeros((0, 4), np.int64),
+    "scalar": np.array(7, np.uint8),
+    "flags": np.array([True, False]),
+}
+NUMBERS = {name: value for name, value in ARRAYS.items() if name != "flags"}
+
+
+def same(found: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> None:
+    assert list(found) == list(given)
+    for name, value in given.items():
+        assert found[name].dtype == value.dtype and found[name].shape == value.shape
+        assert found[name].tobytes() == value.tobytes()
+
+
+def test_npz(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a", NUMBERS)
+    same(read_npz(tmp_path / "a"), NUMBERS)
+
+
+def test_npz_that_would_be_unpickled(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "ran",))
+
+    np.savez(tmp_path / "a.npz", x=np.array([Evil()], object))
+    with pytest.raises(sj.FormatError, match="'x' cannot be read"):
+        read_npz(tmp_path / "a.npz")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_npz_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    write_npz(path, NUMBERS)
+    data = path.read_bytes()
+    for other in (data[: len(data) // 2], b"", b"hello", data.replace(b"\x93NUMPY", b"\x93NUMPX")):
+        path.write_bytes(other)
+        with pytest.raises(sj.FormatError, match=r"a\.npz cannot be read"):
+            read_npz(path)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(sj.FormatError, match="one array"):
+        read_npz(tmp_path / "one.npy")
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "a", ARRAYS, {"format": "np"})
+    same(read_safetensors(tmp_path / "a"), ARRAYS)
+    with pytest.raises(ValueError, match="'c' of dtype complex128"):
+        write_safetensors(tmp_path / "b", {"c": np.zeros(1, complex)})
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_safetensors_package_agrees(tmp_path: Path) -> None:
+    theirs = pytest.importorskip("safetensors.numpy")
+    write_safetensors(tmp_path / "a", ARRAYS, {"format": "np"})
+    found = theirs.load_file(tmp_path / "a")
+    same({name: found[name] for name in ARRAYS}, ARRAYS)
+    theirs.save_file(ARRAYS, tmp_path / "b")
+    found = read_safetensors(tmp_path / "b")
+    same({name: found[name] for name in ARRAYS}, ARRAYS)
+
+
+def made(path: Path, header: Any, data: bytes = b"", length: int | None = None) -> Path:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    return path
+
+
+def entry(dtype: Any = "F32", shape: Any = (2,), offsets: Any = (0, 8), **more: Any) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets, **more}
+
+
+def test_bfloat16(tmp_path: Path) -> None:
+    values = np.array([1.0, -2.5], np.float32)
+    data = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+    path = made(tmp_path / "a", {"x": entry("BF16", offsets=(0, 4))}, data)
+    same(read_safetensors(path), {"x": values})
+
+
+EIGHT = bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "message"),
+    [
+        (b"{", EIGHT, "header cannot be read"),
+        (b"\xff\xfe", EIGHT, "header cannot be read"),
+        (b"[" * 100_000, EIGHT, "header cannot be read"),
+        ([1, 2], EIGHT, "not an object"),
+        (b'{"x": 1, "x": 2}', EIGHT, "occurs twice"),
+        ({"x": 3}, EIGHT, "'x' lies at None"),
+        ({"x": entry(offsets=(0, 9))}, EIGHT, r"lies at \[0, 9\] of 8 bytes"),
+        ({"x": entry(offsets=(-8, 0))}, EIGHT, "lies at"),
+        ({"x": entry(offsets=(8, 0))}, EIGHT, "lies at"),
+        ({"x": entry(offsets=(0, 8, 8))}, EIGHT, "lies at"),
+        ({"x": entry(offsets=(0.0, 8.0))}, EIGHT, "lies at"),
+        ({"x": entry(offsets=(0, 2**70))}, EIGHT, "lies at"),
+        ({"x": entry(offsets=(0, 8)), "y": entry(offsets=(0, 8))}, EIGHT, "'y' begins at byte 0"),
+        ({"x": entry(shape=(1,), offsets=(4, 8))}, EIGHT, "begins at byte 4"),
+        ({"x": entry(shape=(1,), offsets=(0, 4))}, EIGHT, "4 bytes behind the last"),
+        ({"x": entry("F31")}, EIGHT, "dtype that is not known, 'F31'"),
+        ({"x": entry(["F32"])}, EIGHT, "dtype that is not known"),
+        ({"x": entry(shape=(3,))}, EIGHT, r"shape \(3,\) has 8 bytes"),
+        ({"x": entry(shape=(-1, -2))}, EIGHT, "has the shape"),
+        ({"x": entry(shape=(2**40, 2**40))}, EIGHT, "has 8 bytes"),
+        ({"x": entry(shape=[1] * 33)}, EIGHT, "has the shape"),
+        ({"x": entry(shape="2")}, EIGHT, "has the shape"),
+        ({"x": entry(shape=(True, 2))}, EIGHT, "has the shape"),
+    ],
+)
+def test_safetensors_made_up(tmp_path: Path, header: Any, data: bytes, message: str) -> None:
+    with pytest.raises(sj.FormatError, match=message):
+        read_safetensors(made(tmp_path / "a", header, data))
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**62, 200, 100_000_001])
+def test_a_header_that_is_too_long(tmp_path: Path, length: int) -> None:
+    with pytest.raises(sj.FormatError, match=f"a header of {length} bytes"):
+        read_safetensors(made(tmp_path / "a", {}, EIGHT, length))
+
+
+def test_files_cut_anywhere_and_changed_at_random(tmp_path: Path) -> None:
+    """No other error than the one for bad files, whatever byte is missing or different."""
+    path = tmp_path / "a"
+    write_safetensors(path, ARRAYS)
+    data = path.read_bytes()
+    for end in range(0, len(data), 7):
+        path.write_bytes(data[:end])
+        with pytest.raises(sj.FormatError):
+            read_safetensors(path)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        changed = bytearray(data)
+        changed[rng.integers(len(data))] = rng.integers(256)
+        path.write_bytes(bytes(changed))
+        with contextlib.suppress(sj.FormatError):
+            read_safetensors(path)
