@@ -37,30 +37,27 @@ small = Rules()
 large = Rules()
 
 
-def _is_small(a: Node) -> bool:
-    n = a.type.shape[-1]
-    return isinstance(n, int) and n <= SMALL
+def _small_size(a: Node) -> int | None:
+    """The size of small matrices, if it is known (of rows or of columns: they are as many); None for others."""
+    return next((n for n in a.type.shape[-2:] if isinstance(n, int) and n <= SMALL), None)
 
 
 # ---- entries ---------------------------------------------------------------------------------------------------------
 
 
-def _entries(x: Node, columns: bool = True) -> list[Row]:
+def _entries(x: Node, rows: int, columns: int | None) -> list[Row]:
     """The entries of matrices, each of the shape (*batch, 1, 1); or, without `columns`, the rows: (*batch, 1, columns).
     The axes of size 1 stay, so that everything is computed over one space."""
-    rows, width = x.type.shape[-2:]
-    assert isinstance(rows, int)
     lines = [window(x, x.ndim - 2, i, 1) for i in range(rows)]
-    if not columns:
+    if columns is None:
         return [[line] for line in lines]
-    assert isinstance(width, int)
-    return [[window(line, x.ndim - 1, j, 1) for j in range(width)] for line in lines]
+    return [[window(line, x.ndim - 1, j, 1) for j in range(columns)] for line in lines]
 
 
-def _right_sides(b: Node) -> list[Row]:
+def _right_sides(b: Node, rows: int) -> list[Row]:
     """The rows of right sides: entry by entry where these are few."""
-    rows, width = b.type.shape[-2:]
-    return _entries(b, isinstance(rows, int) and isinstance(width, int) and rows * width <= FEW)
+    width = b.type.shape[-1]
+    return _entries(b, rows, width if isinstance(width, int) and rows * width <= FEW else None)
 
 
 def _assembled(rows: Sequence[Row]) -> Node:
@@ -133,11 +130,12 @@ def _any_zero(entries: Sequence[Node]) -> Node:
 def _solve_small(node: Node) -> Node | None:
     """solve(a, b) -> elimination with partial pivoting, entry by entry"""
     a, b = node.operands
-    if not _is_small(a):
+    n = _small_size(a)
+    if n is None:
         return None
-    if 0 in b.type.shape[-2:]:
+    if n == 0 or b.type.shape[-1] == 0:
         return zeros_like(b)
-    left, right = _entries(transposed(a) if node.params["trans"] else a), _right_sides(b)
+    left, right = _entries(transposed(a) if node.params["trans"] else a, n, n), _right_sides(b, n)
     pivots, _ = _eliminated(left, right)
     return _assembled(_unless(_any_zero(pivots), _substituted(left, right, False, False)))
 
@@ -147,25 +145,27 @@ def _triangular_small(node: Node) -> Node | None:
     """triangular_solve(a, b) -> substitution, entry by entry"""
     a, b = node.operands
     lower, trans, unit = (node.params[name] for name in ("lower", "trans", "unit"))
-    if not _is_small(a):
+    n = _small_size(a)
+    if n is None:
         return None
-    if 0 in b.type.shape[-2:]:
+    if n == 0 or b.type.shape[-1] == 0:
         return zeros_like(b)
-    left = _entries(transposed(a) if trans else a)
-    found = _substituted(left, _right_sides(b), lower != trans, unit)
-    return _assembled(found if unit else _unless(_any_zero([left[i][i] for i in range(len(left))]), found))
+    left = _entries(transposed(a) if trans else a, n, n)
+    found = _substituted(left, _right_sides(b, n), lower != trans, unit)
+    return _assembled(found if unit else _unless(_any_zero([left[i][i] for i in range(n)]), found))
 
 
 @small.rule("cholesky")
 def _cholesky_small(node: Node) -> Node | None:
     """cholesky(a) -> column after column, entry by entry"""
     (a,) = node.operands
-    if not _is_small(a):
+    n = _small_size(a)
+    if n is None:
         return None
-    if a.type.shape[-1] == 0:
+    if n == 0:
         return zeros_like(a)
-    given = _entries(a)
-    n, zero = len(given), zeros_like(given[0][0])
+    given = _entries(a, n, n)
+    zero = zeros_like(given[0][0])
     factor = [[zero] * n for _ in range(n)]
     positive = []
     for j in range(n):
@@ -181,14 +181,16 @@ def _cholesky_small(node: Node) -> Node | None:
 
 
 def _pivots(a: Node) -> tuple[list[Node], Node | None]:
-    return _eliminated(_entries(a), [])
+    n = _small_size(a)
+    assert n is not None
+    return _eliminated(_entries(a, n, n), [])
 
 
 @small.rule("det")
 def _det_small(node: Node) -> Node | None:
     """det(a) -> the product of the pivots"""
     (a,) = node.operands
-    if not _is_small(a) or a.type.shape[-1] == 0:
+    if not _small_size(a):
         return None
     pivots, sign = _pivots(a)
     return _number(functools.reduce(operator.mul, pivots if sign is None else [sign, *pivots]))
@@ -198,7 +200,7 @@ def _det_small(node: Node) -> Node | None:
 def _logabsdet_small(node: Node) -> Node | None:
     """logabsdet(a) -> the sum of the logarithms of the pivots"""
     (a,) = node.operands
-    if not _is_small(a) or a.type.shape[-1] == 0:
+    if not _small_size(a):
         return None
     pivots, _ = _pivots(a)
     return _number(functools.reduce(operator.add, [apply("log", abs(pivot)) for pivot in pivots]))
@@ -208,7 +210,7 @@ def _logabsdet_small(node: Node) -> Node | None:
 def _det_sign_small(node: Node) -> Node | None:
     """det_sign(a) -> the product of the signs of the pivots"""
     (a,) = node.operands
-    if not _is_small(a) or a.type.shape[-1] == 0:
+    if not _small_size(a):
         return None
     pivots, sign = _pivots(a)
     signs = [apply("sign", pivot) for pivot in pivots]
@@ -243,7 +245,7 @@ def _triangular(a: Node, b: Node, lower: bool, trans: bool) -> Node:
 def _solve_by_factors(node: Node) -> Node | None:
     """solve(a, b) -> two triangular systems with the factors of a"""
     a, b = node.operands
-    if _is_small(a):
+    if _small_size(a) is not None:
         return None
     factors, (order, inverse, _) = _factors(a)
     if node.params["trans"]:
@@ -262,7 +264,7 @@ def _diagonal(a: Node) -> tuple[Node, Node]:
 def _det_by_factors(node: Node) -> Node | None:
     """det(a) -> the product of the diagonal of a factor"""
     (a,) = node.operands
-    if _is_small(a) and a.type.shape[-1] != 0:
+    if _small_size(a):
         return None
     diagonal, signs = _diagonal(a)
     return PROD(diagonal * signs, axes=(a.ndim - 2,))
@@ -272,7 +274,7 @@ def _det_by_factors(node: Node) -> Node | None:
 def _logabsdet_by_factors(node: Node) -> Node | None:
     """logabsdet(a) -> the sum of the logarithms of the diagonal of a factor"""
     (a,) = node.operands
-    if _is_small(a) and a.type.shape[-1] != 0:
+    if _small_size(a):
         return None
     diagonal, _ = _diagonal(a)
     return SUM(apply("log", abs(diagonal)), axes=(a.ndim - 2,))
@@ -282,7 +284,7 @@ def _logabsdet_by_factors(node: Node) -> Node | None:
 def _det_sign_by_factors(node: Node) -> Node | None:
     """det_sign(a) -> the product of the signs of the diagonal of a factor"""
     (a,) = node.operands
-    if _is_small(a) and a.type.shape[-1] != 0:
+    if _small_size(a):
         return None
     diagonal, signs = _diagonal(a)
     return PROD(apply("sign", diagonal) * signs, axes=(a.ndim - 2,))

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -135,3 +136,17 @@ def one_thread() -> Iterator[None]:
             _running -= 1
             if _running == 0 and _before != 1:
                 set_(_before)
+
+
+def _forget_others() -> None:
+    """In the child of a fork: the calls of other threads are not there, and nobody will open the lock."""
+    global _lock, _running
+    _lock = threading.Lock()
+    controls = _controls() if _running else None
+    if controls is not None and _before != 1:
+        controls[1](_before)
+    _running = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_others)

@@ -46,7 +46,7 @@ def in_numpy(a: np.ndarray, b: np.ndarray) -> list[Any]:
 
 
 def regular(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Matrices of which every part that is used is far from singular: their large entries are not on the diagonal, so
-    that rows have to change places, but for one on each place of it."""
+    """Matrices far from singular, as are both of their triangles. The largest entries are not on the diagonal, so that
+    rows have to change places."""
     n = shape[-1]
     return rng.uniform(-1, 1, size=(*shape, n)) / max(n, 1) + np.eye(n) + 1.5 * np.eye(n)[::-1]

@@ -75,6 +75,25 @@ def test_one_thread_while_a_function_runs() -> None:
         set_(before)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_child_of_a_fork_is_not_left_with_one_thread() -> None:
+    controls = lapack._controls()
+    if controls is None:
+        pytest.skip("not OpenBLAS")
+    get, set_ = controls
+    before = get()
+    set_(2)
+    try:
+        with lapack.one_thread():
+            child = os.fork()
+            if child == 0:
+                os._exit(int(get() != 2 or lapack._running != 0))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        set_(before)
+
+
 def test_calls_at_once_and_threads_give_the_same_bits() -> None:
     a = sj.tensor(("n", "n"))
     f = sj.function([a], sj.inv(a))

@@ -163,6 +163,16 @@ def test_vectors_and_batches_as_in_numpy() -> None:
         np.testing.assert_allclose(got[1], np.linalg.solve(np.tril(left), right), rtol=1e-11)
 
 
+@pytest.mark.parametrize(
+    "shape, side", [(("n", 3), ("n", 2)), ((3, "n"), ("m", 2)), ((9, "n"), ("m", 2)), (("m", 9), ("n", 2))]
+)
+def test_sizes_that_one_axis_alone_says(shape: tuple[Any, ...], side: tuple[Any, ...]) -> None:
+    a, b = sj.tensor(shape), sj.tensor(side)
+    n = next(size for size in shape if isinstance(size, int))
+    given = regular(np.random.default_rng(0), n), np.random.default_rng(0).normal(size=(n, 2))
+    agree(sj.function([a, b], everything(a, b), mode="emulate")(*given), in_numpy(*given), "float64")
+
+
 def test_numpy_functions_on_symbols() -> None:
     x = sj.matrix("x")
     assert np.linalg.inv(x) is sj.inv(x) and np.linalg.det(x) is sj.det(x)
