@@ -93,16 +93,18 @@ def grid_lstm(P, x, s, size, skip, share=False, coupled=False, cell_clip=None, p
     return np.concatenate(outputs, axis=1), {"cell": np.stack(cells, axis=1), "hid": np.stack(hids, axis=1)}
 
 
-def bidirectional_grid_lstm(P, x, s, size, skip, offset):
+def bidirectional_grid_lstm(P, x, s, size, skip, offset, **options):
     def part(name):
         inner = {key.removeprefix(f"{name}."): value for key, value in P.items() if key.startswith(name)}
         return inner, {key.removeprefix(f"{name}."): value for key, value in s.items() if key.startswith(name)}
 
     count = len(windows(x, size, skip))
     padded = np.concatenate([x, np.zeros((x.shape[0], offset))], axis=1)
-    there, a = grid_lstm(*part("forward")[:1], x, part("forward")[1], size, skip)
+    inner, state = part("forward")
+    there, a = grid_lstm(inner, x, state, size, skip, **options)
     pieces = windows(padded[:, offset:], size, skip)[:count][::-1]
-    back, b = grid_lstm(*part("backward")[:1], x, part("backward")[1], size, skip, pieces=pieces)
+    inner, state = part("backward")
+    back, b = grid_lstm(inner, x, state, size, skip, pieces=pieces, **options)
     state = {f"{name}.{key}": value for name, new in (("forward", a), ("backward", b)) for key, value in new.items()}
     return np.concatenate([there, back], axis=1), state
 

@@ -97,13 +97,13 @@ CASES = {
         partial(tf.time_freq_lstm, size=2, skip=2, cell_clip=0.5),
         (5,),
     ),
-    "GridLSTM-shared": Case(
-        lambda: cells.GridLSTM(2, 2, 1, peepholes=True, share_weights=True, coupled=True, cell_clip=0.5),
-        partial(tf.grid_lstm, size=2, skip=1, share=True, coupled=True, cell_clip=0.5),
+    "GridLSTM": Case(
+        lambda: cells.GridLSTM(1, 2, 1, peepholes=True, cell_clip=0.5),
+        partial(tf.grid_lstm, size=2, skip=1, cell_clip=0.5),
     ),
     "BidirectionalGridLSTM": Case(
-        lambda: cells.BidirectionalGridLSTM(1, 2, 1, backward_offset=1, peepholes=True),
-        partial(tf.bidirectional_grid_lstm, size=2, skip=1, offset=1),
+        lambda: cells.BidirectionalGridLSTM(1, 2, 1, backward_offset=1, share_weights=True, coupled=True),
+        partial(tf.bidirectional_grid_lstm, size=2, skip=1, offset=1, share=True, coupled=True),
     ),
     "GLSTM": Case(lambda: cells.GLSTM(4, 2), partial(tf.glstm, groups=2), (2,)),
     "GLSTM-projected": Case(lambda: cells.GLSTM(4, 2, num_proj=2), partial(tf.glstm, groups=2), (2,)),
