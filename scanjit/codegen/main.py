@@ -300,7 +300,8 @@ class _MainWriter:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
         inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
         inner.team = ("worker", "sync")
-        known = list(self.counters.values())
+        own = _counted([branch])  # known from before, if the steps of a loop are made again for its gradient
+        known = [name for atom, name in self.counters.items() if atom not in own]
         inner.statements([branch], 0)
         function, outer = self._function(inner, "branch", known)
 

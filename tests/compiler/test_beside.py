@@ -75,6 +75,20 @@ def test_directions_and_their_gradients_are_side_by_side():
     assert scans(*network(2)) == [2, 2, 2, 2]
 
 
+def test_loops_that_are_made_again_in_stretches(always_apart):
+    x, w, r = sj.tensor(("T", "B", H), "float32"), sj.tensor((H, H), "float32"), sj.tensor((H, H), "float32")
+    start = sj.zeros((x.shape[1], H), "float32")
+    last = [sj.scan(lambda a, h, u=u: np.tanh(a @ u + h @ r), x, start, checkpoint=2)[-1] for u in (w, w.T)]
+    inputs, outputs = [x, w, r], sj.grad((last[0] * last[1]).sum(), [x, w, r])
+    args = arguments(inputs)
+    with Config(width=32, shared=True, threads=2).active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        found = f(*args)
+    assert [len(group.branches) for group in groups(f)] == [2, 2] and "made again" in f.explain()
+    wanted = sj.function(inputs, outputs, mode="reference")(*args)
+    assert all(agree(a, b) for a, b in zip(found, wanted, strict=True))
+
+
 def test_loops_that_need_each_other_are_not():
     x, w, r = sj.tensor(("T", "B", H), name="x"), sj.tensor((H, H), name="w"), sj.tensor((H, H), name="r")
     one = direction(x, w, r, False)
