@@ -57,8 +57,9 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:
-    """What has to be done before a graph can be scheduled: systems in the form in which they are computed."""
-    return Rewriter(factor.small | factor.large)(outputs)
+    """What has to be done before a graph can be scheduled: systems in the form in which they are computed, and what is
+    a size in a branch outside of it."""
+    return sizes_outside(Rewriter(factor.small | factor.large)(outputs), [])
 
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
