@@ -357,6 +357,37 @@ def test_cells_that_are_options_of_others() -> None:
     assert cells.WeightNormLSTM(4).weight_norm and cells.CoupledInputForgetGateLSTM(4).coupled
 
 
+CLIPPED: dict[str, tuple[Callable[..., cells.Cell], str]] = {
+    "NAS": (partial(cells.NAS, 2, b=init.Constant(0.0)), "b"),
+    "IntersectionRNN": (partial(cells.IntersectionRNN, 3), "b_hid"),
+    "TimeFreqLSTM": (partial(cells.TimeFreqLSTM, 2, 3), "b"),
+    "GridLSTM": (partial(cells.GridLSTM, 2, 3), "b_time"),
+    "GLSTM": (partial(cells.GLSTM, 3, 3), "b"),
+    "IndyLSTM": (partial(cells.IndyLSTM, 2), "b_cell"),
+    "IndyGRU": (partial(cells.IndyGRU, 2), "b_hidden_update"),
+    "MLSTM": (partial(cells.MLSTM, 2), "b_gates"),
+}
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_gradients_are_cut_at_the_gates(name: str) -> None:
+    """A bias gets at most the bound from each step and sequence; with a large bound, what it got without one."""
+    make, bias = CLIPPED[name]
+    found = []
+    for bound in (0, 1e9, 1e-3):
+        cell = make(grad_clipping=bound).build(3)
+        randomize(cell.get_params())
+        x = sj.tensor((LENGTH, BATCH, 3), "float64", "x")
+        output, _ = cells.unfold(cell, x)
+        slope = sj.grad(100 * sj.sum(output), getattr(cell, bias))
+        values = np.random.default_rng(1).normal(size=(LENGTH, BATCH, 3))
+        found.append(sj.function([x], [output, slope], mode="reference")(values))
+    (y, free), (_, loose), (same, cut) = found
+    close(same, y, 0)
+    close(loose, free, 1e-12)
+    assert np.abs(free).max() > 1 and np.abs(cut).max() <= 1e-3 * LENGTH * BATCH + 1e-12
+
+
 def test_embeddings_inside_and_outside() -> None:
     """A cell that reads integers, against a layer of vectors before the same cell."""
     words = layers.InputLayer((None, None, 1), sj.ltensor3())
