@@ -156,6 +156,8 @@ class ResidualWrapper(Wrapper):
 class HighwayWrapper(Wrapper):
     """Mixes the input of a cell into its output: `y = C * x + (1 - C) * output` with `C = sigmoid(x @ W + b)`.
 
+    With `coupled=False` the output has a gate of its own in place of 1 - C: `sigmoid(x @ W_transform + b_transform)`.
+
     Parameters
     ----------
     cell : Cell
@@ -164,6 +166,8 @@ class HighwayWrapper(Wrapper):
         Of shape (num_inputs, num_inputs).
     b : initializer, array, shared variable or expression
         Of shape (num_inputs,). It starts at 1: mostly the input.
+    coupled : bool
+    W_transform, b_transform : as W and b, for the gate of the output; the bias starts at -1.
     name : str, optional
 
     References
@@ -178,10 +182,18 @@ class HighwayWrapper(Wrapper):
     """
 
     def __init__(
-        self, cell: Cell, W: Any = init.GlorotUniform(), b: Any = init.Constant(1.0), name: str | None = None
+        self,
+        cell: Cell,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(1.0),
+        coupled: bool = True,
+        W_transform: Any = init.GlorotUniform(),
+        b_transform: Any = init.Constant(-1.0),
+        name: str | None = None,
     ) -> None:
         super().__init__(cell, name)
-        self._specs = W, b
+        self.coupled = coupled
+        self._specs = W, b, W_transform, b_transform
 
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
@@ -191,14 +203,19 @@ class HighwayWrapper(Wrapper):
                 f"{self!r} mixes the input with the output of {self.cell!r}, but the shapes differ: {input_shape} and "
                 f"{self.cell.output_shape}"
             )
-        W, b = self._specs
+        W, b, W_transform, b_transform = self._specs
         self.W = self.add_param(W, (n, n), name="W")
         self.b = self.add_param(b, (n,), name="b", regularizable=False)
+        if not self.coupled:
+            self.W_transform = self.add_param(W_transform, (n, n), name="W_transform")
+            self.b_transform = self.add_param(b_transform, (n,), name="b_transform", regularizable=False)
 
     def precompute(self, x: Any) -> Any:
-        return x, sj.sigmoid(x @ self.W + self.b), self.cell.precompute(x)
+        carry = sj.sigmoid(x @ self.W + self.b)
+        taken = 1 - carry if self.coupled else sj.sigmoid(x @ self.W_transform + self.b_transform)
+        return x, carry, taken, self.cell.precompute(x)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        x, carry, inner = z
+        x, carry, taken, inner = z
         output, state = self.cell.recur(inner, state)
-        return carry * x + (1 - carry) * output, state
+        return carry * x + taken * output, state

@@ -58,8 +58,8 @@ class RNNLayer(MergeLayer):
     return_state : bool
         Give a pair: the output and the state after the last step. `SelectLayer` takes such outputs apart.
     stateful : bool
-        Begin where the call before ended: the state is kept in shared variables, which a function has to update with
-        `get_updates(layer)`. `reset_states` begins anew.
+        Begin where the call before ended: the state (and the last output, for masked steps) is kept in shared
+        variables, which a function has to update with `get_updates(layer)`. `reset_states` begins anew.
     time_major : bool
         Input, mask and output have time as their first axis, and the batch as the second.
     checkpoint : None, "sqrt", "all" or int

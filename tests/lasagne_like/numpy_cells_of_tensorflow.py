@@ -138,6 +138,11 @@ def indy_gru(P, x, s):
     return h, {"hid": h}
 
 
+def highway(P, x, h, new):
+    carry, taken = sigmoid(x @ P["W"] + P["b"]), sigmoid(x @ P["W_transform"] + P["b_transform"])
+    return carry * x + taken * h, new
+
+
 def attention(P, x, s, step, parts):
     """Around a cell whose state has `parts`; the state of the cell is "cell" where that is one tensor."""
     inner = {"hid": s["cell"]} if parts == ["hid"] else {part: s[f"cell.{part}"] for part in parts}

@@ -117,6 +117,11 @@ CASES = {
         lambda: cells.AttentionCellWrapper(cells.LSTM(2), 2),
         partial(tf.attention, step=oracle.lstm, parts=["cell", "hid"]),
     ),
+    "HighwayWrapper": Case(
+        lambda: cells.HighwayWrapper(cells.GRU(2), coupled=False),
+        lambda P, x, s: tf.highway(P, x, *oracle.gru(P, x, s)),
+        (2,),
+    ),
     "InputProjectionWrapper": Case(
         lambda: cells.InputProjectionWrapper(cells.GRU(2), 1, nonlinearity=np.tanh),
         lambda P, x, s: oracle.gru(P, np.tanh(x @ P["W"] + P["b"]), s),
