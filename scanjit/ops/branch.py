@@ -165,6 +165,7 @@ def branch(
     if not outputs:
         return ()
     used = set(walk(outputs))
+    used |= {size for symbol, _ in pairs if symbol in used for size in ir.dim_nodes({"type": symbol.type})}
     pairs = [pair for pair in pairs if pair[0] in used]
     inner = [symbol for symbol, _ in pairs]
     captured = ir.free_variables(outputs, inner)
@@ -178,12 +179,25 @@ def branch(
 def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:
     """The results of an ifelse whose branches hold all that they depend on, down to the leaves or the nodes `at`."""
     outputs = [*then, *other]
-    sizes = (size for node in outputs for size in ir.dim_nodes({"type": node.type}))  # which are needed outside
-    at = {*at, *sizes}
-    outer = [node for node in walk(outputs, at) if node in at or node.op in LEAVES]
-    pairs = [(node, node) for node in outer if not isinstance(node.type, tuple)]
-    half = len(then)
-    return list(branch(condition, outputs[:half], outputs[half:], pairs))
+    stops, roots = _met(outputs, at), list(outputs)
+    while True:
+        outer = [node for node in walk(roots, stops) if node in stops or node.op in LEAVES]
+        more = {size for node in (*outer, *outputs) for size in ir.dim_nodes({"type": node.type})}.difference(outer)
+        if not more:
+            break
+        stops |= more  # sizes in the types of operands and results are operands too
+        roots += sorted(more, key=lambda node: node.serial)
+    return list(branch(condition, then, other, [(node, node) for node in outer]))
+
+
+def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
+    """The nodes of a graph that are among `at`, or parts of such."""
+    return {
+        node
+        for node in walk(outputs)
+        if not (isinstance(node.type, tuple) or ir.is_closed(node))
+        and (node in at or (node.op is PART and node.args[0] in at))
+    }
 
 
 def cut(outputs: Sequence[Node], at: Collection[Node]) -> dict[Node, Node]:
@@ -199,8 +213,8 @@ def _cut(order: Sequence[Node], at: Collection[Node], skipped: Collection[Node])
             inside = node.params["body"](*node.operands[1:])
             inner = _cut(walk(inside, at), at, at)
             inside = replace(inside, inner) if inner else inside
-            met = set(walk(inside, at)).intersection(at)
-            if inner or not met <= set(node.operands):
+            stops = _met(inside, at)
+            if inner or not stops.intersection(walk(inside, stops)) <= set(node.operands):
                 half = len(inside) // 2
                 new = captured(node.operands[0], inside[:half], inside[half:], {*at, *node.operands[1:]})
                 mapping |= {PART(node, index=i): result for i, result in enumerate(new)}

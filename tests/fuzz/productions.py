@@ -176,17 +176,6 @@ def chosen(b: Builder) -> Node:
     return st.where(condition, x, x if y is None else y)
 
 
-def branched(b: Builder) -> Node:
-    """`ifelse`; what its branches are made of is used elsewhere too, or not."""
-    condition, x = b.steady("b"), b.some("f")
-    one = b.rnd.choice((st.all, st.any))(condition)
-    y = b.fitted(b.some("f"), x.type.shape, x.dtype)
-    f, g = (UNARY[b.rnd.choice(list(UNARY))] for _ in range(2))
-    if b.chance(0.3):
-        return st.ifelse(one, lambda: (f(x), y), lambda: (x, g(y)))[b.rnd.randrange(2)]
-    return st.ifelse(one, f(x), g(y) if b.chance(0.7) else 0)
-
-
 def cast(b: Builder) -> Node:
     """A cast."""
     from tests.fuzz.builder import DTYPES
@@ -572,7 +561,6 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (1, logic),
     (0.3, nans),
     (3, chosen),
-    (2, branched),
     (2, cast),
     (6, reduced),
     (1, position),

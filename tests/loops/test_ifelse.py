@@ -149,6 +149,18 @@ def test_loops_and_branches_inside_of_branches(mode):
         f([2.0, 3.0, 4.0], 0)
 
 
+def test_results_of_a_loop_before_the_step_are_operands():
+    x = sj.matrix("x")
+    loop = sj.scan(lambda row, h: [sj.tanh(h + row), h * row], x, [sj.zeros(2), None])
+
+    def step(row):
+        again = sj.scan(lambda row, h: [sj.tanh(h + row), h * row], x, [sj.zeros(2), None])  # the same one
+        return sj.ifelse(row[0] > 0, lambda: again[0][-1] + row, lambda: again[1].sum(0) * row)
+
+    (got,) = modes_agree([x], [sj.map(step, x), loop[0]], (rng.normal(size=(4, 2)),))
+    assert got[0].shape == (4, 2)
+
+
 def test_loops_that_end_early_inside_of_branches():
     x, on = sj.vector("x"), sj.scalar("on", dtype="bool")
     sums = sj.scan(lambda v, h: (h + v, sj.until(h + v > 3)), x, sj.constant(0.0))
