@@ -124,6 +124,22 @@ def test_listings_indent_bodies_and_print_them_once():
     assert "truncate=3" in sj.dprint(sj.scan(step, v, sj.constant(0.0), truncate_gradient=3), file="str")
 
 
+def test_loops_by_their_names():
+    inner = lambda row: sj.scan(lambda e, h: h * e, row, sj.constant(1.0), name="inner")[-1]
+    total = sj.scan(lambda row, h: h + inner(row), x, sj.constant(0.0), name="outer")[-1]
+    f = sj.function([x], [total, sj.grad(total, x)], mode="reference")
+    text = sj.dprint(f, "str", loop="outer")
+    assert text.startswith("scan {length=N, name=outer}\n  | %0: float64() = carry 0")
+    assert "name=inner}\n  |   | " in text
+    assert sj.dprint(f, "str", loop="inner").count("scan {") == 2, "the gradient has one that keeps its carry"
+    assert "reverse=True, name=outer.grad" in sj.dprint(f, "str", loop="outer.grad")
+    assert sj.dprint([total], "str", loop="inner").endswith("carry %2; emit %2\n")
+    with pytest.raises(sj.ArgumentError, match=r"one of outer, .*inner"):
+        sj.dprint(f, loop="other")
+    with pytest.raises(sj.ArgumentError, match="a graph with loops"):
+        sj.dprint(x + y, loop="outer")
+
+
 def test_listings_of_functions_with_places_and_files(capsys):
     w = sj.shared(1.0, "w")
     f = sj.function([v], [v * w, v.sum()], updates={w: w + 1}, name="f", mode="reference")

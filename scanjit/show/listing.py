@@ -1,4 +1,4 @@
-"""`dprint`: a graph as a listing, one line a node."""
+"""`dprint`: a graph as a listing, one line a node; or the step of one of its loops."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from scanjit import ir
+from scanjit import errors, ir
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node
 from scanjit.show.subject import leaf_name, number, setting, subject
 
 
-def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False) -> str | None:
+def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False, loop: str | None = None) -> str | None:
     """Print the graph of an expression or of a compiled function: one line a node, arguments before their users.
 
     Parameters
@@ -19,6 +19,13 @@ def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False) ->
     x : an expression, several in a list, a compiled function, or a `Graph`.
     file : where to print; standard output by default. With "str" the text is returned instead.
     locations : also show the line of your code that made each node.
+    loop : show only the step of the loops of this name, at any depth. The loop over a step named "rnn" is called "rnn",
+        that of its gradient "rnn.grad".
+
+    Raises
+    ------
+    ArgumentError
+        If there is nothing to show, or no such loop.
 
     Examples
     --------
@@ -30,19 +37,61 @@ def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False) ->
     %2: float64(n...) = mul %0 %1
     %3: float64() = sum %2 {axes=(0,)}
     return %3
+
+    A loop, and that of its gradient:
+
+    >>> h = sj.scan(lambda row, h: 0.5 * h + row, x, sj.constant(0.0), name="decay")
+    >>> sj.dprint(sj.grad(h[-1], x), loop="decay.grad")
+    scan {length=n..., reverse=True, name=decay.grad}
+      | %0: float64() = carry 0
+      | %1: float64() = row 0
+      | %2: float64() = add %0 %1
+      | %3: float64() = 0.5
+      | %4: float64() = mul %2 %3
+      | carry %4; emit %2
     """
     listing = _Listing(locations)
     title, roots, updates = subject(x)
+    if loop is not None:
+        for node in _loops_called(loop, [*roots, *(node for _, node in updates)]):
+            listing.loop(node)
+        return _printed(listing.lines, file)
     if title:
         listing.lines.append(title)
     listing.graph([*roots, *(node for _, node in updates)])
     listing.lines.append("return " + ", ".join(listing.ids[node] for node in roots))
     listing.lines += [f"update {name} = {listing.ids[node]}" for name, node in updates]
-    text = "\n".join(listing.lines) + "\n"
+    return _printed(listing.lines, file)
+
+
+def _printed(lines: list[str], file: TextIO | str | None) -> str | None:
+    text = "\n".join(lines) + "\n"
     if file == "str":
         return text
     print(text, end="", file=sys.stdout if file is None else file)  # type: ignore[arg-type]
     return None
+
+
+def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
+    """The loops of a name, also inside others; an error that lists those that there are."""
+    found: list[Node] = []
+    names: dict[str, None] = {}
+    waiting = ir.walk(roots)
+    while waiting:
+        node = waiting.pop(0)
+        if node.op.name == "scan":
+            names[node.params["name"] or "(without a name)"] = None
+            found += [node] if node.params["name"] == name else []
+        for value in node.params.values():
+            waiting += value.nodes() if isinstance(value, Graph) else []
+    if not found:
+        raise errors.ArgumentError(
+            "there is no loop of this name",
+            got=repr(name),
+            expected=f"one of {', '.join(names)}" if names else "a graph with loops",
+            fix="name a loop with scan(..., name=...)",
+        )
+    return list(dict.fromkeys(found))
 
 
 class _Listing:
@@ -63,6 +112,11 @@ class _Listing:
                 self.count += 1
                 self._line(node)
 
+    def loop(self, node: Node) -> None:
+        """A loop by itself, without what it is given."""
+        self.lines.append(f"{self.indent}scan{self._settings(node)}")
+        self._body(node.params["body"], node)
+
     def _line(self, node: Node) -> None:
         kind = f"({', '.join(map(str, node.type))})" if isinstance(node.type, tuple) else str(node.type)
         where = f"   # {node.where}" if self.locations else ""
@@ -82,15 +136,19 @@ class _Listing:
             return f"{node.op.name} {leaf_name(node)!r}" if leaf_name(node) else node.op.name
         if node.op is BOUND:
             return f"bound {node.params['index']}"
-        shown = [f"{key}={setting(value)}" for key, value in node.params.items() if _matters(node, key)]
         operands = "".join(f" {self.ids[arg]}" for arg in node.operands)
-        return node.op.name + operands + (f" {{{', '.join(shown)}}}" if shown else "")
+        return node.op.name + operands + self._settings(node)
+
+    @staticmethod
+    def _settings(node: Node) -> str:
+        shown = [f"{key}={setting(value)}" for key, value in node.params.items() if _matters(node, key)]
+        return f" {{{', '.join(shown)}}}" if shown else ""
 
     def _body(self, graph: Graph, owner: Node) -> None:
         if graph in self.bodies:
             self.lines.append(f"{self.indent}  | the body of {self.bodies[graph]}")
             return
-        self.bodies[graph] = self.ids[owner]
+        self.bodies[graph] = self.ids.get(owner, "the one above")
         outer, self.ids = self.ids, {}
         self.indent += "  | "
         roles = _roles(owner, graph)
