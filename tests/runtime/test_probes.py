@@ -81,7 +81,7 @@ def test_loops_in_loops_and_branches_print_what_ran(printed):
 
 def test_gradients_pass_and_print_nothing_twice(printed):
     x, w = sj.vector("x"), sj.scalar("w")
-    h = sj.scan(lambda v, h: sj.print_(sj.tanh(w * h + v), "h"), x, sj.constant(0.5))
+    h = sj.scan(lambda v, h: sj.tanh(sj.print_(w * h + v, "h")), x, sj.constant(0.5))
     plain = sj.scan(lambda v, h: sj.tanh(w * h + v), x, sj.constant(0.5))
     cost = (h * h).sum()
     assert len(printed([x, w], [cost, *sj.grad(cost, [x, w])], [1.0, 2.0, 3.0], 0.5)) == 3
