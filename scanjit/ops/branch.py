@@ -171,8 +171,8 @@ def branch(
     captured = ir.free_variables(outputs, inner)
     body = Graph.of([*inner, *captured], outputs)
     operands = [condition, *(outer for _, outer in pairs), *captured]
-    used = {atom for node in body.nodes() for atom in ir._atoms_of(node)}
-    sized = [i for i, symbol in enumerate(body.inputs) if symbol.dim_atom in used]
+    sizes = {atom for node in body.nodes() for atom in ir._atoms_of(node)}
+    sized = [i for i, symbol in enumerate(body.inputs) if symbol.dim_atom in sizes]
     return parts(IFELSE(*operands, body=body, sizes=tuple((i, ir.as_dim(operands[i + 1])) for i in sized)))
 
 
