@@ -34,6 +34,7 @@ True
 
 from lasagne_like import (
     cells,
+    exporters,
     importers,
     init,
     layers,
@@ -49,6 +50,7 @@ from lasagne_like import (
 
 __all__ = [
     "cells",
+    "exporters",
     "importers",
     "init",
     "layers",

@@ -21,6 +21,7 @@ from scanjit.errors import (
     ScanjitError,
     ShapeError,
 )
+from scanjit.export import export_numpy
 from scanjit.ir import Node
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
@@ -57,6 +58,7 @@ __all__ = [
     "config",
     "custom_vjp",
     "dprint",
+    "export_numpy",
     "function",
     "grad",
     "hessian",

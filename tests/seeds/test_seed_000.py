@@ -1,7 +1,11 @@
 """An acoustic model of TensorFlow's cuDNN LSTM without TensorFlow: its variables by their names, the document's NumPy
 inference as the oracle, and a package that needs nothing but NumPy."""
 
+import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -165,3 +169,33 @@ def test_a_checkpoint_takes_tensorflow(tmp_path: Any) -> None:
         path = tf.compat.v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
     x = rows(1, 3, INPUTS)
     assert (function(tf_cudnn.from_variables(path))(x) == function(tf_cudnn.from_variables(given))(x)).all()
+
+
+def test_a_package_that_needs_only_numpy(tmp_path: Any) -> None:
+    """Exported, installed with pip into a folder, and run where scanjit is not."""
+    given, x = variables(2), rows(2, 6, INPUTS)
+    path = lasagne.exporters.export_numpy(tf_cudnn.from_variables(given), tmp_path / "package", "acoustic")
+    place = installed(path, tmp_path / "site")
+    np.save(tmp_path / "x.npy", x)
+    program = (
+        "import sys; sys.path[:0] = [sys.argv[1]]; import numpy as np; before = set(sys.modules)\n"
+        "from acoustic import acoustic\n"
+        "assert not {'scanjit', 'numba', 'lasagne_like'} & {name.split('.')[0] for name in sys.modules}\n"
+        "np.save(sys.argv[3], acoustic(np.load(sys.argv[2])))\n"
+    )
+    arguments = [place, tmp_path / "x.npy", tmp_path / "y.npy"]
+    subprocess.run([sys.executable, "-I", "-c", program, *map(str, arguments)], check=True, cwd=tmp_path)
+    found = np.load(tmp_path / "y.npy")
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [inference(given, row, 2) for row in x], rtol=0, atol=3e-6)
+
+
+def installed(path: Any, place: Any) -> Any:
+    """Where the package is importable from: installed by pip, or its own folder where pip cannot build it."""
+    found = {name for name in ("pip", "setuptools", "wheel") if importlib.util.find_spec(name)}
+    if not found >= {"pip", "setuptools"} or ("wheel" not in found and version("setuptools") < "70.1"):
+        return path
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--target", str(place), str(path)], check=True)
+    assert sorted(file.name for file in (place / "acoustic").glob("*.*")) == ["__init__.py", "weights.npz"]
+    return place

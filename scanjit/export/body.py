@@ -1,0 +1,268 @@
+"""The text of one Python function: a graph as statements, a loop as a `for` over a function of one step."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scanjit import ir, types
+from scanjit.export.expressions import ATOM, PLUS, TIMES, Text, dtype_text, expression, scalar
+from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.custom import CUSTOM
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.runtime.sizes import Check
+from scanjit.types import Atom, Dimension
+
+if TYPE_CHECKING:
+    from scanjit.export.module import Module
+
+_LONGEST = 70
+"""Expressions longer than this get a name of their own."""
+
+
+class Body:
+    """Statements that compute nodes.
+
+    Parameters
+    ----------
+    module : what it belongs to.
+    given : names of nodes that are arguments.
+    sizes : names of sizes that are known.
+    """
+
+    def __init__(self, module: Module, given: Mapping[Node, str], sizes: Mapping[Atom, str] | None = None) -> None:
+        self.module, self.lines = module, list[str]()
+        self.texts: dict[Node, Text] = {node: Text(name, ATOM) for node, name in given.items()}
+        self.given = set(given)
+        self.sizes: dict[Atom, str] = dict(sizes or {})
+        self.wanted: dict[Atom, str] = {}
+        self.names: set[str] = {*given.values(), *self.sizes.values()}
+        self.uses: Counter[Node] = Counter()
+        self._fixed: set[Node] = set()
+        self._parts: dict[Node, set[int]] = {}
+        self.pending: list[Check] = []
+
+    # ---- what nodes are --------------------------------------------------------------------------------------------
+
+    def compute(self, outputs: Sequence[Node]) -> list[str]:
+        """Write what the outputs need; returns the text of each."""
+        order = ir.walk([*self.given, *outputs], self.given)
+        sized = {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "value"}
+        for node in order:
+            if node in self.given:
+                continue
+            self.uses.update(node.args)
+            if node.op in (SCAN, IFELSE):
+                self._fixed.update(node.operands)
+            if node.op is PART:
+                self._parts.setdefault(node.args[0], set()).add(node.params["index"])
+        self.uses.update(outputs)
+        self._fixed.update(node for node in order if node.dim_atom in sized)
+        for node in order:
+            if node not in self.given:
+                self._write(node)
+            if node.dim_atom in sized:
+                assert node.dim_atom is not None
+                self.sizes[node.dim_atom] = self.assign("n", f"int({self.value(node).text})")
+                self.flush()
+        return [self.value(node).text for node in outputs]
+
+    def value(self, node: Node) -> Text:
+        """The text of a node that was written."""
+        if node not in self.texts:
+            self._write(node)
+        return self.texts[node]
+
+    def is_inlined(self, node: Node) -> bool:
+        """Whether a node has no name, but stands where it is used."""
+        return self.uses[node] == 1 and node not in self._fixed and node not in self.given
+
+    def _write(self, node: Node) -> None:
+        if node in self.texts or isinstance(node.type, tuple):
+            if node.op is SCAN:
+                self._scan(node)
+            elif node.op is IFELSE:
+                self._ifelse(node)
+            return
+        if node.op is PART:
+            whole = node.args[0]
+            if whole.op is CUSTOM:
+                self.texts[node] = self.value(whole.operands[node.params["index"]])
+            return
+        found = self._expression(node)
+        short = len(found.text) <= _LONGEST and "\n" not in found.text
+        simple = found.text.isidentifier() or (node.op is CONSTANT and short)
+        if simple or (self.is_inlined(node) and short and node.op.name not in ("print_", "assert_")):
+            self.texts[node] = found
+        else:
+            self.texts[node] = Text(self.assign(_label(node), found.text), ATOM)
+
+    def _expression(self, node: Node) -> Text:
+        if node.op is SHARED:
+            return Text(self.module.variable(node.params["variable"]), ATOM)
+        if node.op is CONSTANT:
+            array = node.params["data"].array
+            if not array.ndim:
+                return scalar(array, False)
+            if array.size <= 8:
+                text = f"np.array({array.tolist()!r}, {dtype_text(array.dtype)})"
+                return Text(re.sub(r"\b(inf|nan)\b", r"np.\1", text), ATOM)
+            return Text(self.module.constant(array), ATOM)
+        return expression(self, node)
+
+    # ---- names and sizes -------------------------------------------------------------------------------------------
+
+    def name(self, base: str) -> str:
+        """A name that nothing has yet."""
+        return self.module.unused(base, self.names)
+
+    def assign(self, base: str, text: str) -> str:
+        """Give an expression a name."""
+        name = self.name(base)
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def dim(self, dim: Dimension) -> str:
+        """A dimension as text."""
+        return self._dim(dim).text
+
+    def shape(self, dims: Iterable[Dimension]) -> str:
+        """Dimensions as a tuple."""
+        texts = [self.dim(dim) for dim in dims]
+        return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
+
+    def _dim(self, dim: Dimension) -> Text:
+        if isinstance(dim, int):
+            return Text(str(dim), ATOM if dim >= 0 else PLUS)
+        text, level = "", PLUS
+        for monomial, factor in sorted(dim.terms, key=lambda term: not term[0]):
+            atoms = [self._atom(atom) for atom in monomial]
+            factors = [str(abs(factor))] * (abs(factor) != 1 or not atoms) + atoms
+            product = " * ".join(factors)
+            if text:
+                text += f" {'-' if factor < 0 else '+'} {product}"
+            else:
+                text = f"{'-' * (factor < 0)}{product}"
+                level = PLUS if factor < 0 or len(dim.terms) > 1 else TIMES if len(factors) > 1 else ATOM
+        return Text(text, level)
+
+    def _atom(self, atom: Atom) -> str:
+        if atom.kind in ("min", "max"):
+            return f"{atom.kind}({', '.join(self.dim(arg) for arg in atom.args)})"
+        if atom.kind in ("//", "%", "root"):
+            name = self.module.helper({"//": "quotient", "%": "remainder", "root": "root"}[atom.kind])
+            return f"{name}({', '.join(self.dim(arg) for arg in atom.args[: 1 if atom.kind == 'root' else 2])})"
+        if atom not in self.sizes:
+            self.sizes[atom] = self.wanted[atom] = self.name(atom.name if atom.name.isidentifier() else "n")
+        return self.sizes[atom]
+
+    def flush(self) -> None:
+        """Write the checks whose sizes are all known by now."""
+        ready = [check for check in self.pending if all(atom in self.sizes for atom in check.atoms())]
+        self.pending = [check for check in self.pending if check not in ready]
+        for check in ready:
+            function = self.module.helper("equal" if check.kind == "==" else "at_most")
+            self.lines.append(f"{function}({self.dim(check.left)}, {self.dim(check.right)}, {check.what!r})")
+
+    # ---- loops and branches ----------------------------------------------------------------------------------------
+
+    def _scan(self, node: Node) -> None:
+        """A loop over a function of one step."""
+        layout, p = Layout.of(node), node.params
+        inits, xs, consts = layout.split(node.operands)
+        label = p["name"] if p["name"] and str(p["name"]).isidentifier() else "loop"
+        used = self._parts.get(node, set())
+        after, ys, ends = layout.split_results(p["body"].outputs)
+        kept = [y for i, y in enumerate(ys) if layout.carries + i in used]
+        outputs = [*after, *kept, *([] if ends is None else [ends])]
+        step, extra = self.module.function(p["body"], outputs, f"{label}_step", _arguments(layout))
+        carries = [self.assign("state", self.value(init).text) for init in inits]
+        stacks: list[str] = []
+        for i in range(layout.ys):
+            type_ = node.type[layout.carries + i]
+            empty = f"np.zeros({self.shape(type_.shape)}, {dtype_text(type_.dtype)})"
+            stacks.append(self.assign("rows", empty) if layout.carries + i in used else "")
+        length = self.dim(p["length"])
+        t = self.name("t")
+        targets = [*carries, *(f"{name}[{t}]" for name in stacks if name)]
+        count = self.assign("count", "0") if layout.until else ""
+        stop = [self.name("stop")] if layout.until else []
+        given = [*carries, *(f"{self.value(x).within(ATOM)}[{t}]" for x in xs), *(self.value(c).text for c in consts)]
+        rows = f"reversed(range({length}))" if p["reverse"] else f"range({length})"
+        self.lines.append(f"for {t} in {rows}:")
+        called = f"{step}({', '.join([*given, *self._sizes(extra)])})"
+        all_targets = [*targets, *stop]
+        self.lines.append(f"    {', '.join(all_targets)}{',' * (len(all_targets) == 1)} = {called}")
+        if layout.until:
+            self.lines += [f"    {count} += 1", f"    if {stop[0]}:", "        break"]
+        results = [*carries, *stacks, *([f"np.int64({count})"] if layout.until else [])]
+        self._name_parts(node, results)
+
+    def _ifelse(self, node: Node) -> None:
+        """One of two functions."""
+        graph: Graph = node.params["body"]
+        half = len(graph.outputs) // 2
+        chosen = [
+            self.module.function(graph, outputs, base, ["value"] * len(graph.inputs))
+            for base, outputs in (("then", graph.outputs[:half]), ("otherwise", graph.outputs[half:]))
+        ]
+        given = [self.value(x).text for x in node.operands[1:]]
+        targets = [self.name("chosen") for _ in range(half)]
+        condition = self.value(node.operands[0]).text
+        self.lines.append(f"if {condition}:")
+        for (name, extra), line in zip(chosen, ("else:", None), strict=True):
+            text = f"{name}({', '.join([*given, *self._sizes(extra)])})"
+            self.lines.append(f"    {', '.join(targets)}{',' * (half == 1)} = {text}")
+            self.lines += [line] if line else []
+        self._name_parts(node, targets)
+
+    def _sizes(self, atoms: Iterable[Atom]) -> list[str]:
+        return [self._atom(atom) for atom in atoms]
+
+    def _name_parts(self, node: Node, texts: Sequence[str]) -> None:
+        """What the results of an op are called."""
+        for i in self._parts.get(node, ()):
+            part = PART(node, index=i)
+            self.texts[part] = Text(texts[i], ATOM)
+
+
+_LABELS = {
+    "contract": "product",
+    "concatenate": "joined",
+    "dimshuffle": "turned",
+    "broadcast_to": "filled",
+    "slice": "part",
+    "reshape": "shaped",
+    "gather": "found",
+    "cast": "converted",
+    "print_": "printed",
+    "assert_": "checked",
+}
+
+
+def _label(node: Node) -> str:
+    """What a value is called."""
+    name = node.op.name
+    return _LABELS.get(name, name if node.arity == 1 and name.isidentifier() else "z")
+
+
+def _arguments(layout: Layout) -> list[str]:
+    """What the inputs of a step are called."""
+    return ["state"] * layout.carries + ["row"] * layout.sequences
+
+
+def names_of_sizes(body: Body, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
+    """Name the sizes that arguments have; returns what is then to be checked, as (text of the size, dimension)."""
+    rest: list[tuple[str, Any]] = []
+    for node, name in nodes:
+        for axis, dim in enumerate(node.type.shape):
+            atom = types.as_atom(dim)
+            if atom is not None and atom.kind == "size" and atom not in body.sizes:
+                label = atom.name if types.is_named(atom) and atom.name.isidentifier() else f"{name}_{axis}"
+                body.sizes[atom] = body.assign(label, f"{name}.shape[{axis}]")
+            elif not isinstance(dim, int):
+                rest.append((f"{name}.shape[{axis}]", dim))
+    return rest

@@ -1,0 +1,422 @@
+"""Each op as NumPy text. Ops whose reference is one of NumPy's own functions need no entry here; nor do those that are
+functions of the package: exported modules have a copy of their source."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import CONSTANT, Node, constant_value
+from scanjit.ops import Elementwise
+from scanjit.ops.shape import SLICE
+
+if TYPE_CHECKING:
+    from scanjit.export.body import Body
+
+
+class Text(NamedTuple):
+    """An expression, and how tightly its outermost operator binds."""
+
+    text: str
+    binds: int
+
+    def within(self, level: int) -> str:
+        """The text as an operand of an operator that binds so tightly."""
+        return self.text if self.binds >= level else f"({self.text})"
+
+
+ATOM, POWER, UNARY, TIMES, PLUS, SHIFT, AND, XOR, OR, COMPARE = 100, 90, 80, 70, 60, 50, 45, 42, 40, 30
+
+_BINARY = {
+    "add": ("+", PLUS),
+    "sub": ("-", PLUS),
+    "mul": ("*", TIMES),
+    "div": ("/", TIMES),
+    "and": ("&", AND),
+    "or": ("|", OR),
+    "xor": ("^", XOR),
+    "less": ("<", COMPARE),
+    "less_equal": ("<=", COMPARE),
+    "greater": (">", COMPARE),
+    "greater_equal": (">=", COMPARE),
+    "equal": ("==", COMPARE),
+    "not_equal": ("!=", COMPARE),
+}
+
+Writer = Callable[["Body", Node], Text]
+WRITERS: dict[str, Writer] = {}
+"""The ops that need more than the name of a function."""
+
+
+def _writes(*names: str) -> Callable[[Writer], Writer]:
+    def register(writer: Writer) -> Writer:
+        for name in names:
+            WRITERS[name] = writer
+        return writer
+
+    return register
+
+
+def expression(body: Body, node: Node) -> Text:
+    """The value of an op as text.
+
+    Raises
+    ------
+    NotSupportedError
+        If NumPy has no such function, and there is no source of one.
+    """
+    name = node.op.name
+    if name in WRITERS:
+        return WRITERS[name](body, node)
+    if name in _BINARY:
+        sign, level = _BINARY[name]
+        left, right = operands(body, node)
+        tight = level + 1
+        return Text(f"{left.within(level if level != COMPARE else tight)} {sign} {right.within(tight)}", level)
+    if isinstance(node.op.reference, np.ufunc):
+        return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(body, node)))
+    reference: Any = node.op.reference
+    module, source = getattr(reference, "__module__", ""), getattr(reference, "__qualname__", "<lambda>")
+    if not str(module).startswith("scanjit.") or not source.isidentifier():
+        raise errors.NotSupportedError(
+            f"the op {name} cannot be exported to NumPy", got=repr(node), where=node.where, fix="leave it out"
+        )
+    function = body.module.harvest.add(module, source, source.strip("_").removesuffix("_reference"))
+    params = [f"{key}={literal(value)}" for key, value in node.params.items()]
+    return call(function, *(body.value(x).text for x in node.operands), *params)
+
+
+def call(function: str, *arguments: str) -> Text:
+    """A function of arguments."""
+    return Text(f"{function}({', '.join(arguments)})", ATOM)
+
+
+def literal(value: Any) -> str:
+    """A parameter as Python writes it."""
+    return f"np.dtype({value.name!r})" if isinstance(value, np.dtype) else repr(value)
+
+
+def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
+    """A number; a plain Python one where it takes on the dtype of what it meets."""
+    array = np.asarray(value)
+    number = array.item()
+    if array.dtype.kind == "f":
+        text = (
+            "np.nan" if np.isnan(number) else ("-" * (number < 0) + "np.inf") if np.isinf(number) else _shortest(array)
+        )
+    else:
+        text = repr(number)
+    if weak:
+        return Text(text, UNARY if text.startswith("-") else ATOM)
+    return call(_type_name(array.dtype), text)
+
+
+def _shortest(array: np.ndarray) -> str:
+    """The shortest text of a float that gives it again."""
+    text = np.format_float_scientific(float(array)) if abs(array) >= 1e16 or 0 < abs(array) < 1e-4 else str(array[()])
+    return text if array.dtype.type(float(text)) == array and "e+" not in text else repr(float(array))
+
+
+def _type_name(dtype: np.dtype) -> str:
+    return "np.bool" if dtype.kind == "b" else f"np.{dtype.name}"
+
+
+def dtype_text(dtype: np.dtype) -> str:
+    """A dtype as NumPy names it."""
+    return _type_name(dtype)
+
+
+def operands(body: Body, node: Node) -> list[Text]:
+    """The operands of an elementwise op. A known number beside others of its dtype is written as Python's own."""
+    nodes = node.operands
+    known = [_number(x, node) for x in nodes]
+    mixed = isinstance(node.op, Elementwise) and node.op.mixed
+    strong = any(k is None for k in known[mixed:])
+    found = []
+    for i, (x, k) in enumerate(zip(nodes, known, strict=True)):
+        weak = strong and k is not None and not (mixed and i == 0)
+        found.append(scalar(k, True) if weak and k is not None else body.value(x))
+    return found
+
+
+def _number(x: Node, node: Node) -> np.ndarray | None:
+    """The number that an operand is, if the others have the shape of the result without it."""
+    value = constant_value(x)
+    if value is None or value.ndim:
+        return None
+    others = [other for other in node.operands if other is not x]
+    fits = x.op is CONSTANT or any(other.type.shape == node.type.shape for other in others if other.op is not CONSTANT)
+    return value if fits else None
+
+
+# ---- elementwise -----------------------------------------------------------------------------------------------------
+
+
+@_writes("neg", "invert")
+def _prefix(body: Body, node: Node) -> Text:
+    sign = "-" if node.op.name == "neg" else "~"
+    return Text(sign + body.value(node.args[0]).within(UNARY + 1), UNARY)
+
+
+@_writes("stop_gradient", "clip_gradient", "expect", "specify_shape", "via")
+def _same(body: Body, node: Node) -> Text:
+    return body.value(node.args[0])
+
+
+@_writes("cast")
+def _cast(body: Body, node: Node) -> Text:
+    (x,), dtype = node.operands, node.params["dtype"]
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        function = body.module.harvest.add("scanjit.ops.elementwise", "_cast_reference", "to_integers")
+        return call(function, body.value(x).text, f"dtype={literal(dtype)}")
+    return Text(f"{body.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
+
+
+@_writes("pow")
+def _pow(body: Body, node: Node) -> Text:
+    left, right = operands(body, node)
+    if node.dtype.kind == "f":
+        return Text(f"{left.within(ATOM)} ** {right.within(UNARY)}", POWER)
+    function = body.module.harvest.add("scanjit.ops.elementwise", "_pow_reference", "integer_power")
+    return call(function, *(body.value(x).text for x in node.operands))
+
+
+@_writes("clip")
+def _clip(body: Body, node: Node) -> Text:
+    x, low, high = (x.text for x in operands(body, node))
+    return Text(f"np.minimum(np.maximum({x}, {low}), {high})", ATOM)
+
+
+@_writes("where")
+def _where(body: Body, node: Node) -> Text:
+    return call("np.where", *(x.text for x in operands(body, node)))
+
+
+@_writes("relu")
+def _relu(body: Body, node: Node) -> Text:
+    return call("np.maximum", body.value(node.args[0]).text, "0")
+
+
+@_writes("log_sigmoid")
+def _log_sigmoid(body: Body, node: Node) -> Text:
+    function = body.module.harvest.add("scanjit.ops.special", "softplus")
+    return Text(f"-{function}(-{body.value(node.args[0]).within(UNARY + 1)})", UNARY)
+
+
+@_writes("erf", "erfc", "gammaln", "digamma")
+def _special(body: Body, node: Node) -> Text:
+    return call(body.module.harvest.add("scanjit.ops.special", node.op.name), body.value(node.args[0]).text)
+
+
+@_writes("floor", "ceil", "trunc", "round")
+def _rounded(body: Body, node: Node) -> Text:
+    x = body.value(node.args[0])
+    name = "rint" if node.op.name == "round" else node.op.name
+    return x if node.dtype.kind in "iu" else call(f"np.{name}", x.text)
+
+
+# ---- reductions and products -----------------------------------------------------------------------------------------
+
+
+@_writes("sum", "prod", "max", "min", "any", "all")
+def _reduced(body: Body, node: Node) -> Text:
+    x, axes = body.value(node.args[0]), node.params["axes"]
+    if len(axes) == node.args[0].ndim and axes:
+        arguments = []
+    else:
+        arguments = [f"axis={axes[0] if len(axes) == 1 else axes}"]
+    if node.op.name in ("sum", "prod") and node.dtype not in (np.float64, np.int64):
+        arguments += [f"dtype={dtype_text(node.dtype)}"]
+    return Text(f"{x.within(ATOM)}.{node.op.name}({', '.join(arguments)})", ATOM)
+
+
+@_writes("argmax", "argmin")
+def _position(body: Body, node: Node) -> Text:
+    return call(f"np.{node.op.name}", body.value(node.args[0]).text, f"axis={node.params['axis']}")
+
+
+@_writes("contract")
+def _contract(body: Body, node: Node) -> Text:
+    a, b = (body.value(x) for x in node.operands)
+    left, right, out = (node.params[name] for name in ("left", "right", "out"))
+    if node.dtype.kind == "b":
+        return Text(f"(np.einsum({_subscripts(node)}, {a.text}, {b.text}, dtype=int) > 0)", ATOM)
+    product = _matrix_product(a, b, left, right, out)
+    return product or call("np.einsum", _subscripts(node), a.text, b.text)
+
+
+def _matrix_product(a: Text, b: Text, left: Any, right: Any, out: Any) -> Text | None:
+    """`a @ b`, where that is what the labels say."""
+    for one, labels in ((a, left), (_turned(a), left[::-1])):
+        for other, others in ((b, right), (_turned(b), right[::-1])):
+            turned = (one is not a) * (len(left) != 2) + (other is not b) * (len(right) != 2)
+            if turned or not labels or not others or labels[-1] in out:
+                continue
+            vector = len(others) == 1 and others[0] == labels[-1]
+            inner = others[-2] if len(others) > 1 else None
+            batch = others[:-2]
+            if vector and out == labels[:-1]:
+                return Text(f"{one.within(TIMES)} @ {other.within(TIMES + 1)}", TIMES)
+            fits = inner == labels[-1] and others[-1] not in labels and (not batch or batch == labels[:-2])
+            if fits and out == (*labels[:-1], others[-1]) and (not batch or len(labels) == len(others)):
+                return Text(f"{one.within(TIMES)} @ {other.within(TIMES + 1)}", TIMES)
+    return None
+
+
+def _turned(x: Text) -> Text:
+    return Text(f"{x.within(ATOM)}.T", ATOM)
+
+
+def _subscripts(node: Node) -> str:
+    names = ["".join(chr(97 + label) for label in node.params[side]) for side in ("left", "right", "out")]
+    return repr(f"{names[0]},{names[1]}->{names[2]}")
+
+
+@_writes("det", "logabsdet", "det_sign")
+def _determinant(body: Body, node: Node) -> Text:
+    x = body.value(node.args[0]).text
+    part = {"det": "np.linalg.det({})", "logabsdet": "np.linalg.slogdet({})[1]", "det_sign": "np.linalg.slogdet({})[0]"}
+    return call("np.asarray", part[node.op.name].format(x), dtype_text(node.dtype))
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@_writes("dimshuffle")
+def _dimshuffle(body: Body, node: Node) -> Text:
+    (x,), order = node.operands, node.params["order"]
+    kept = [axis for axis in order if axis is not None]
+    dropped = [axis for axis in range(x.ndim) if axis not in kept]
+    if dropped and None not in order and kept == sorted(kept) and x.op is SLICE and body.is_inlined(x):
+        entry = _plain_slice(body, x, dropped)
+        if entry is not None:
+            return entry
+    text = body.value(x)
+    if dropped:
+        text = call("np.squeeze", text.text, f"axis={tuple(dropped)}")
+    order = tuple(None if axis is None else sorted(kept).index(axis) for axis in order)
+    moved = [axis for axis in order if axis is not None]
+    if moved != sorted(moved):
+        text = Text(f"{text.within(ATOM)}" + (".T" if moved == [1, 0] else f".transpose({tuple(moved)})"), ATOM)
+    if None in order:
+        places = [":" if axis is not None else "None" for axis in order]
+        while places[-1] == ":":
+            places.pop()
+        text = Text(f"{text.within(ATOM)}[{', '.join(places)}]", ATOM)
+    return text
+
+
+@_writes("broadcast_to")
+def _broadcast(body: Body, node: Node) -> Text:
+    (x,) = node.operands
+    shape, value = body.shape(node.type.shape), constant_value(x)
+    if value is not None and not value.ndim:
+        if value == 0 and not np.signbit(value):
+            return call("np.zeros", shape, dtype_text(node.dtype))
+        return call("np.full", shape, scalar(value, True).text, dtype_text(node.dtype))
+    return call("np.broadcast_to", body.value(x).text, shape)
+
+
+@_writes("slice")
+def _slice(body: Body, node: Node) -> Text:
+    plain = _plain_slice(body, node, ())
+    if plain is not None:
+        return plain
+    p, window = node.params, body.module.helper("window")
+    return call(window, body.value(node.args[0]).text, *(body.shape(p[key]) for key in ("start", "length", "step")))
+
+
+def _plain_slice(body: Body, node: Node, dropped: Sequence[int]) -> Text | None:
+    """Python's slice, where it is certain that nothing lies outside; `dropped` axes are indexed by numbers."""
+    (x,), p = node.operands, node.params
+    with types.collecting() as found:
+        node.op.infer(x.type, **p)
+    if any(not _holds(item) for item in found):
+        return None
+    parts = []
+    for axis, size in enumerate(x.type.shape):
+        start, length, step = (p[key][axis] for key in ("start", "length", "step"))
+        if axis in dropped:
+            parts.append("-1" if start == size - 1 and size != 1 else body.dim(start))
+        elif start == 0 and step == 1 and length == size:
+            parts.append(":")
+        elif step == -1 and length == size and start == size - 1:
+            parts.append("::-1")
+        elif isinstance(step, int) and step > 0:
+            first = "" if start == 0 else body.dim(start)
+            end = start + length * step
+            parts.append(f"{first}:{'' if step == 1 and end == size else body.dim(end)}" + f":{step}" * (step != 1))
+        else:
+            return None
+    while len(parts) > 1 and parts[-1] == ":":
+        parts.pop()
+    source = body.value(x)
+    return source if parts in ([], [":"]) else Text(f"{source.within(ATOM)}[{', '.join(parts)}]", ATOM)
+
+
+def _holds(item: types.Condition) -> bool:
+    """Whether a condition is certain."""
+    difference = item.right - item.left
+    return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
+
+
+@_writes("set_slice")
+def _set_slice(body: Body, node: Node) -> Text:
+    x, value = (body.value(one).text for one in node.operands)
+    return call(body.module.helper("set_window"), x, value, *(body.shape(node.params[k]) for k in ("start", "step")))
+
+
+@_writes("reshape")
+def _reshape(body: Body, node: Node) -> Text:
+    return Text(f"{body.value(node.args[0]).within(ATOM)}.reshape({body.shape(node.params['shape'])})", ATOM)
+
+
+@_writes("concatenate")
+def _concatenate(body: Body, node: Node) -> Text:
+    parts = ", ".join(body.value(x).text for x in node.operands)
+    return call("np.concatenate", f"[{parts}]", f"axis={node.params['axis']}")
+
+
+@_writes("iota")
+def _iota(body: Body, node: Node) -> Text:
+    return call("np.arange", body.dim(node.params["length"]))
+
+
+@_writes("size")
+def _size(body: Body, node: Node) -> Text:
+    return call("np.int64", body.dim(node.params["dim"]))
+
+
+@_writes("windows")
+def _windows(body: Body, node: Node) -> Text:
+    function = body.module.harvest.add("scanjit.ops.windows", "_reference", "windows")
+    p = node.params
+    given = [f"axes={p['axes']}", f"size={body.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
+    return call(function, body.value(node.args[0]).text, *given)
+
+
+# ---- indexing, probes ------------------------------------------------------------------------------------------------
+
+
+@_writes("gather", "scatter")
+def _indexed(body: Body, node: Node) -> Text:
+    first = 1 if node.op.name == "gather" else 2
+    given = [body.value(x).text for x in node.operands]
+    index = ", ".join(given[first:]) + ","
+    params = [f"{key}={value}" for key, value in node.params.items()]
+    return call(body.module.helper(node.op.name), *given[:first], f"({index})", *params)
+
+
+@_writes("print_")
+def _print(body: Body, node: Node) -> Text:
+    return call(body.module.helper("printed"), body.value(node.args[0]).text, repr(node.params["message"]))
+
+
+@_writes("assert_")
+def _assert(body: Body, node: Node) -> Text:
+    given = [body.value(x).text for x in node.operands]
+    return call(body.module.helper("make_sure"), *given, repr(node.params["message"]))

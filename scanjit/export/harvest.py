@@ -1,0 +1,124 @@
+"""The source of functions that exported modules need: their definitions, with what they use, from where they stand.
+
+So a function is defined in one place, in the op table, and an exported module has a copy of that text.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from scanjit import errors
+
+_ALLOWED = {"np": "import numpy as np", "math": "import math"}
+
+
+@functools.cache
+def _definitions(module: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
+    """The statements at the top of a module by the names that they define, and where imported names are from."""
+    path = importlib.import_module(module).__file__
+    tree = ast.parse(Path(str(path)).read_text(encoding="utf-8"))
+    defined: dict[str, ast.stmt] = {}
+    imported: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            defined[node.name] = node
+        elif isinstance(node, ast.Assign):
+            defined |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported |= {alias.asname or alias.name: node.module for alias in node.names}
+    return defined, imported
+
+
+class _Plain(ast.NodeTransformer):
+    """A definition without annotations."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+
+class Harvest:
+    """The definitions that a module needs, in an order in which they can stand.
+
+    Examples
+    --------
+    >>> from scanjit.export.harvest import Harvest
+    >>> found = Harvest()
+    >>> found.add("scanjit.ops.special", "sigmoid")
+    'sigmoid'
+    >>> print(found.text())
+    def sigmoid(x):
+        ...
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self.imports: set[str] = set()
+
+    def add(self, module: str, name: str, alias: str | None = None) -> str:
+        """Add the definition of a name, and what it uses. Returns what it is called in the text: `alias`, if given."""
+        key = module, name
+        if key in self._names:
+            return self._names[key]
+        defined, imported = _definitions(module)
+        if name in imported and name not in defined:
+            return self.add(imported[name], name, alias)
+        if name not in defined:
+            raise errors.InternalError("there is no such definition to export", got=f"{module}.{name}")
+        taken = set(self._names.values())
+        wanted = alias or name.strip("_")
+        self._names[key] = wanted if wanted not in taken else f"{wanted}_of_{module.rsplit('.', 1)[-1]}"
+        statement = _Plain().visit(ast.parse(ast.unparse(defined[name])).body[0])
+        renamed = {other: self._used(module, other) for other in _free(statement)}
+        self._texts[key] = ast.unparse(_Renamed({**renamed, name: self._names[key]}).visit(statement))
+        return self._names[key]
+
+    def _used(self, module: str, name: str) -> str:
+        """What a name that a definition uses is called in the text."""
+        if name in _ALLOWED:
+            self.imports.add(_ALLOWED[name])
+            return name
+        return self.add(module, name)
+
+    def text(self) -> str:
+        """All definitions. What others use comes first: it was added first."""
+        return "\n\n\n".join(self._texts.values())
+
+    @property
+    def names(self) -> set[str]:
+        """The names that are taken."""
+        return set(self._names.values())
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.name = self.names.get(node.name, node.name)
+        self.generic_visit(node)
+        return node
+
+
+def _free(statement: ast.stmt) -> Iterator[str]:
+    """The names that a definition reads and does not bind itself."""
+    bound = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
+    bound |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.name for node in ast.walk(statement) if isinstance(node, ast.FunctionDef)}
+    seen = dict.fromkeys(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return (name for name in seen if name not in bound and not hasattr(builtins, name))

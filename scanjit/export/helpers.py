@@ -1,0 +1,114 @@
+"""Functions that exported modules are given a copy of, each if it is used. They may use NumPy and each other alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
+    """A value as an array of a dtype. Numbers and lists take it on; arrays are converted where no value can be lost.
+
+    `shape` says which sizes are known; the others are None.
+    """
+    weak = isinstance(value, (bool, int, float, list, tuple))
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}")
+    lossless = np.can_cast(array.dtype, dtype, "same_kind" if weak else "safe")
+    if not lossless and not (array.dtype.kind in "iu" and np.dtype(dtype).kind == "f"):
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}: convert it with astype")
+    if len(shape) != array.ndim or any(a is not None and a != b for a, b in zip(shape, array.shape)):  # noqa: B905
+        raise ValueError(f"{name} must have the shape {shape} (None: any size), got {array.shape}")
+    return array.astype(dtype)
+
+
+def equal(left: int, right: int, what: str) -> None:
+    """An error if two sizes differ."""
+    if left != right:
+        raise ValueError(f"{what} must be equal, got {left} and {right}")
+
+
+def at_most(left: int, right: int, what: str) -> None:
+    """An error if a size is more than another."""
+    if left > right:
+        raise ValueError(what.format(left=left, right=right))
+
+
+def quotient(a: int, b: int) -> int:
+    """The quotient of sizes, rounded down; 0 for a division by 0."""
+    return a // b if b else 0
+
+
+def remainder(a: int, b: int) -> int:
+    """What is left of a division of sizes; 0 for a division by 0."""
+    return a % b if b else 0
+
+
+def root(a: int) -> int:
+    """The square root of a size, rounded up."""
+    return math.isqrt(a - 1) + 1 if a > 0 else 0
+
+
+def window(x: np.ndarray, start: Any, length: Any, step: Any) -> np.ndarray:
+    """`length` entries of each axis from `start`, `step` apart; an error if they leave the array."""
+    for axis, (first, count, apart) in enumerate(zip(start, length, step)):  # noqa: B905
+        last = first + apart * (count - 1)
+        size = x.shape[axis]
+        if count < 0 or (count and not (0 <= first < size and 0 <= last < size)):
+            raise IndexError(f"{count} entries from {first}, {apart} apart, leave axis {axis} with size {size}")
+        x = np.take(x, first + apart * np.arange(count), axis)
+    return x
+
+
+def set_window(x: np.ndarray, value: np.ndarray, start: Any, step: Any) -> np.ndarray:
+    """A copy of `x` with the entries from `start`, `step` apart, replaced."""
+    x, value = np.array(x), np.asarray(value)
+    for axis, (first, count, apart) in enumerate(zip(start, value.shape, step)):  # noqa: B905
+        last = first + apart * (count - 1)
+        size = x.shape[axis]
+        if count and not (0 <= first < size and 0 <= last < size):
+            raise IndexError(f"{count} entries from {first}, {apart} apart, leave axis {axis} with size {size}")
+    x[np.ix_(*(a + s * np.arange(n) for a, s, n in zip(start, step, value.shape)))] = value  # noqa: B905
+    return x
+
+
+def indices(x: np.ndarray, index: Any, axis: int) -> Any:
+    """What to index `x` with, for integer arrays that index its axes from `axis` on; an error if they leave it."""
+    for k, one in enumerate(map(np.asarray, index)):
+        size = x.shape[axis + k]
+        if one.size and (one.min() < 0 or one.max() >= size):
+            bad = one[(one < 0) | (one >= size)].flat[0]
+            raise IndexError(f"index {bad} is out of bounds for axis {axis + k} with size {size}")
+    return (slice(None),) * axis + tuple(index)
+
+
+def gather(x: np.ndarray, index: Any, axis: int) -> np.ndarray:
+    """The entries of `x` at integer arrays that index its axes from `axis` on."""
+    return x[indices(x, index, axis)]
+
+
+def scatter(x: np.ndarray, value: np.ndarray, index: Any, axis: int, add: bool) -> np.ndarray:
+    """A copy of `x` with a value added to (or put in place of) entries: see `gather`."""
+    place = indices(x, index, axis)
+    x = np.array(x)
+    if add:
+        np.add.at(x, place, value)
+    else:
+        x[place] = value
+    return x
+
+
+def make_sure(x: np.ndarray, condition: np.ndarray, message: str) -> np.ndarray:
+    """`x`, if a condition holds everywhere."""
+    if not np.all(condition):
+        raise AssertionError(message or "an assertion does not hold")
+    return x
+
+
+def printed(x: np.ndarray, message: str) -> np.ndarray:
+    """`x`, which is printed."""
+    print(message, x)
+    return x

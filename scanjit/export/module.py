@@ -1,0 +1,194 @@
+"""The text of a Python module that computes what a function does, with NumPy alone; and its arrays."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.export.body import Body, names_of_sizes
+from scanjit.export.expressions import dtype_text
+from scanjit.export.harvest import Harvest
+from scanjit.ir import Graph, Node
+from scanjit.loops.structure import Tree
+from scanjit.runtime import sizes
+from scanjit.runtime.function import CompiledFunction
+from scanjit.runtime.shared import SharedVariable
+from scanjit.types import Atom
+
+_RESERVED = {"np", "variables", "Path", "math", *dir(builtins)}
+
+
+class Module:
+    """A module that holds one function, the steps of its loops, and copies of what these use."""
+
+    def __init__(self, function: CompiledFunction, name: str) -> None:
+        self.called, self.name = function, name
+        self.harvest = Harvest()
+        self.arrays: dict[str, np.ndarray] = {}
+        self._keys: dict[int, str] = {}
+        self._kept: list[Any] = []
+        self._functions: dict[tuple[Graph, tuple[Node, ...]], tuple[str, list[Atom]]] = {}
+        self._texts: list[str] = []
+        self._taken = {*_RESERVED, name}
+        self.source = self._module()
+
+    # ---- what bodies ask for ---------------------------------------------------------------------------------------
+
+    def helper(self, name: str) -> str:
+        """A function that is copied into the module."""
+        return self.harvest.add("scanjit.export.helpers", name)
+
+    def unused(self, base: str, taken: set[str]) -> str:
+        """A name that nothing has in one function, nor in the module; it is taken then."""
+        base = re.sub(r"\W", "_", base)
+        base = f"_{base}" if base[:1].isdigit() or not base else base
+        number, name = 1, base
+        while name in taken or name in self._taken or name in self.harvest.names or keyword.iskeyword(name):
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        return name
+
+    def variable(self, variable: SharedVariable) -> str:
+        """The text of the value of a shared variable."""
+        return f"variables[{self._key(variable, variable.name or 'unnamed', variable.get_value)!r}]"
+
+    def constant(self, array: np.ndarray) -> str:
+        """The text of a constant that is too large to be written out."""
+        return f"variables[{self._key(array, 'constant', lambda: array)!r}]"
+
+    def _key(self, thing: Any, base: str, value: Any) -> str:
+        key = self._keys.get(id(thing))
+        if key is None:
+            key, number = base, 1
+            while key in self.arrays:
+                number += 1
+                key = f"{base} {number}"
+            self._keys[id(thing)] = key
+            self._kept.append(thing)  # so that its id stays its own
+            self.arrays[key] = np.array(value())
+        return key
+
+    def function(
+        self, graph: Graph, outputs: Sequence[Node], base: str, arguments: Sequence[str]
+    ) -> tuple[str, list[Atom]]:
+        """The name of the function of a graph, and the sizes that it takes behind its inputs."""
+        key = graph, tuple(outputs)
+        if key not in self._functions:
+            name = self.unused(base, self._taken)
+            names: set[str] = set()
+            labels = [*arguments, *["value"] * (len(graph.inputs) - len(arguments))]
+            given = {node: self.unused(label, names) for node, label in zip(graph.inputs, labels, strict=True)}
+            body = Body(self, given)
+            results = body.compute(list(outputs))
+            text = [f"def {name}({', '.join([*given.values(), *body.wanted.values()])}):"]
+            text += [f"    {line}" for line in body.lines]
+            text.append(f"    return {', '.join(results)}{',' * (len(results) == 1)}")
+            self._texts.append("\n".join(text))
+            self._functions[key] = name, list(body.wanted)
+        return self._functions[key]
+
+    # ---- the module ------------------------------------------------------------------------------------------------
+
+    def _module(self) -> str:
+        main = self._main()
+        parts = [self._head()]
+        helpers = self.harvest.text()
+        parts += [helpers] if helpers else []
+        return "\n\n\n".join([*parts, *self._texts, main]) + "\n"
+
+    def _head(self) -> str:
+        imports = sorted({"import numpy as np", *self.harvest.imports} - {"import numpy as np"})
+        lines = [f'"""`{self.name}`, exported by scanjit: it takes NumPy alone."""', ""]
+        lines += [*imports, *(["from pathlib import Path"] if self.arrays else []), "", "import numpy as np", ""]
+        lines += [f"__all__ = [{self.name!r}]"]
+        if self.arrays:
+            lines += [
+                "",
+                'with np.load(Path(__file__).with_name("weights.npz"), allow_pickle=False) as _file:',
+                "    variables = {key: _file[key] for key in _file.files}",
+            ]
+        return "\n".join(lines).replace("\n\n\n", "\n\n")
+
+    def _main(self) -> str:
+        graph = self.called.graph
+        names: set[str] = set()
+        given = {node: self.unused(node.name or "x", names) for node in graph.inputs}
+        body = Body(self, given)
+        for node, name in given.items():
+            known = tuple(dim if isinstance(dim, int) else None for dim in node.type.shape)
+            checked = f"{self.helper('argument')}({name}, {dtype_text(node.dtype)}, {known}, {name!r})"
+            body.lines.append(f"{name} = {checked}")
+        shared = [(node, self.variable(node.params["variable"])) for node in graph.shared]
+        rest = names_of_sizes(body, [*given.items(), *shared])
+        self._check_sizes(body, rest)
+        body.pending = [check for check in sizes.conditions(graph.roots) if check.body is None]
+        body.flush()
+        results = body.compute(graph.roots)
+        if body.wanted:
+            raise errors.NotSupportedError("a size is in the type of no value that is given", got=list(body.wanted))
+        lines = self._returning(body, results)
+        signature = f"def {self.name}({', '.join(given.values())}):"
+        text = [signature, f'    """{self._summary(list(given.items()))}"""']
+        return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
+
+    def _check_sizes(self, body: Body, rest: list[tuple[str, Any]]) -> None:
+        """Sizes that occur twice, or in the type of an argument only as part of another."""
+        for text, dim in rest:
+            unknown = {atom for atom in types.atoms(dim) if atom not in body.sizes}
+            if len(unknown) == 1:
+                (atom,) = unknown
+                zero = types.substitute(dim, {atom: 0})
+                factor = types.substitute(dim, {atom: 1}) - zero
+                if isinstance(factor, int) and factor:
+                    body.sizes[atom] = body.assign("n", f"({text} - ({body.dim(zero)})) // {factor}")
+                    unknown = set()
+            if not unknown:
+                body.lines.append(f"{self.helper('equal')}({text}, {body.dim(dim)}, {'the sizes of ' + text!r})")
+
+    def _returning(self, body: Body, results: list[str]) -> list[str]:
+        """The statements of a body, the new values of variables, and what is returned."""
+        graph = self.called.graph
+        count = len(graph.outputs)
+        new = [f"np.array({text})" for text in results[:count]]
+        lines = list(body.lines)
+        if graph.updates:
+            updated = [self.variable(variable) for variable, _ in graph.updates]
+            values = [body.name("new") for _ in updated]
+            lines += [f"{name} = np.array({text})" for name, text in zip(values, results[count:], strict=True)]
+            result = body.name("result")
+            lines.append(f"{result} = {_nested(graph.tree, new)}")
+            lines += [f"{place} = {name}" for place, name in zip(updated, values, strict=True)]
+            return [*lines, f"return {result}"]
+        return [*lines, f"return {_nested(graph.tree, new)}"]
+
+    def _summary(self, given: list[tuple[Node, str]]) -> str:
+        """What the function takes and gives."""
+        takes = ", ".join(f"{name}: {node.type}" for node, name in given) or "nothing"
+        gives = ", ".join(str(node.type) for node in self.called.graph.outputs) or "nothing"
+        return f"From {takes}; to {gives}."
+
+
+def _nested(tree: Tree | None, leaves: list[str]) -> str:
+    """The results in their structure, as Python writes it; named tuples are tuples, and dataclasses dicts."""
+    if tree is None:
+        return "None"
+    rest = iter(leaves)
+
+    def build(tree: Tree) -> str:
+        if tree.kind is None:
+            return next(rest)
+        children = [build(child) for child in tree.children]
+        if tree.kind is list:
+            return f"[{', '.join(children)}]"
+        if issubclass(tree.kind, tuple):
+            return f"({', '.join(children)}{',' * (len(children) == 1)})"
+        return "{" + ", ".join(f"{name!r}: {child}" for name, child in zip(tree.names, children, strict=True)) + "}"
+
+    return build(tree)

@@ -1,0 +1,108 @@
+"""`export_numpy`: a function as a package that can be installed, and that needs NumPy alone."""
+
+from __future__ import annotations
+
+import keyword
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.runtime.function import CompiledFunction
+
+_PROJECT = """\
+[build-system]
+requires = ["setuptools>=64"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "{version}"
+description = "A function exported by scanjit"
+requires-python = ">=3.9"
+dependencies = ["numpy>=2.0"]
+
+[tool.setuptools]
+packages = ["{name}"]
+
+[tool.setuptools.package-data]
+{name} = ["weights.npz"]
+"""
+
+
+def export_numpy(
+    f: CompiledFunction,
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    version: str = "1.0.0",
+    overwrite: bool = False,
+) -> Path:
+    """Write a function as a small package that needs NumPy alone, and computes the same numbers.
+
+    The package has `pyproject.toml` (`pip install path`) and one module, `name/__init__.py`: readable NumPy code, with
+    loops as Python loops, that offers one function, `name`. The values of shared variables are in `weights.npz`; those
+    that the function updates are kept in the module's dict `variables`.
+
+    Parameters
+    ----------
+    f : CompiledFunction
+        Of any mode. The graph is exported as it was written, not what was made of it for speed; so its results differ
+        from compiled ones by rounding.
+    path : path
+        A folder, which is made.
+    name : str, optional
+        Of the package, the module and the function: an identifier. That of the function if not given.
+    version : str
+        Of the package.
+    overwrite : bool
+        Whether to write over files of a package that is there.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder.
+
+    Raises
+    ------
+    ArgumentError
+        If this is no compiled function, the name is no identifier, or there is a package already.
+    NotSupportedError
+        If there is an op that NumPy cannot do.
+
+    Examples
+    --------
+    >>> import sys, tempfile
+    >>> import numpy as np, scanjit as sj
+    >>> x, w = sj.vector("x"), sj.shared(0.5, "w")
+    >>> f = sj.function([x], sj.scan(lambda row, h: w * h + row, x, sj.constant(0.0)), mode="reference")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = sj.export_numpy(f, folder, "smooth")
+    ...     sys.path.insert(0, folder)
+    ...     from smooth import smooth
+    >>> sys.path.pop(0) == folder and smooth([1.0, 0.0, 2.0])
+    array([1.  , 0.5 , 2.25])
+    """
+    if not isinstance(f, CompiledFunction):
+        raise errors.ArgumentError(
+            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
+        )
+    name = f.name if name is None else name
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise errors.ArgumentError(
+            "the name of an exported package is that of a module and a function", got=repr(name), fix="give name="
+        )
+    folder = Path(path)
+    if (folder / "pyproject.toml").exists() and not overwrite:
+        raise errors.ArgumentError("there is a package already", got=str(folder), fix="pass overwrite=True")
+    from scanjit.export.module import Module  # imports ast, which most programs need not wait for
+
+    module = Module(f, name)  # before anything is written
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(_PROJECT.format(name=name, version=version), encoding="utf-8")
+    (folder / name / "__init__.py").write_text(module.source, encoding="utf-8")
+    arrays: dict[str, Any] = module.arrays
+    with open(folder / name / "weights.npz", "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    return folder
