@@ -324,6 +324,16 @@ def as_atom(dim: Dimension) -> Atom | None:
     return None
 
 
+def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
+    """A dimension without those of its terms that are certainly multiples of a divisor."""
+    parts = [monomial(atoms, factor) for atoms, factor in _terms(dim)]
+    rest: Dimension = 0
+    for part in parts:
+        if part // divisor * divisor != part:
+            rest = part + rest
+    return rest
+
+
 def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
     """The dimension with atoms replaced."""
     if isinstance(dim, int) or not mapping or not any(atom in mapping for atom in atoms(dim)):

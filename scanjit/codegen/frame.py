@@ -152,10 +152,11 @@ class Frame:
     def bounds(self, loop: Loop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
         """The range of a loop that this thread runs, of `start` to `stop`."""
         stop = self.size(loop.size) if stop is None else stop
-        if loop is not self.tile.split:
+        if loop is not self.tile.split and loop is not self.tile.own:
             return start, stop
-        first = "begin" if start == "0" else f"max(begin, {start})"
-        return first, "end" if stop == self.size(loop.size) else f"min(end, {stop})"
+        low, high = ("begin", "end") if loop is self.tile.split else ("low", "high")
+        first = low if start == "0" else f"max({low}, {start})"
+        return first, high if stop == self.size(loop.size) else f"min({high}, {stop})"
 
     # ---- names and numbers ------------------------------------------------------------------------------------------
 

@@ -9,17 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC, SYNC_WORDS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
-from scanjit.schedule.program import Beside, Blocks, Buffer, Call, Leaf, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.program import (
+    Beside,
+    Blocks,
+    Buffer,
+    Call,
+    Leaf,
+    Nest,
+    Program,
+    Rows,
+    Statement,
+    Tile,
+    TimeLoop,
+)
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    ["", "begin", "block", "end", "first", "n", "ran", "row", "rows", "runs", "step", "stopped", "tick"]
+    ["", "begin", "block", "column", "columns", "end", "first", "high", "low", "n", "ran", "row", "rows", "runs"]
+    + ["shares", "step", "stopped", "tick"]
 )
 """What the variables begin with that a main function has of its own."""
 
@@ -59,6 +73,17 @@ def generate(
     return Generated([*functions.values(), main], [entry for _, entry in table], timed)
 
 
+class _Kept(NamedTuple):
+    """Variables for how threads share a step: the number of a thread among those that share the columns of its rows,
+    and how many these are; its own rows (all, where none are kept); and 0 where threads keep rows, else 1."""
+
+    thread: str
+    threads: str
+    low: str
+    high: str
+    shares: str
+
+
 class _MainWriter:
     """Writes a function that runs statements; several share a table, the functions that they call, and counters."""
 
@@ -75,8 +100,11 @@ class _MainWriter:
         self.kept: Collection[Statement] = ()
         self.lines: list[str] = []
         self.shares: list[str] = []
-        self._shared: dict[tuple[Dimension, int], tuple[str, str]] = {}
-        self._ranges = 0
+        self._shared: dict[tuple[Dimension, int, Rows | None, bool], tuple[str, str]] = {}
+        self._kept: dict[Rows, _Kept] = {}
+        self._counts: dict[str, int] = {}
+        self.rows: Rows | None = None
+        """In a step whose threads may keep their rows."""
         self.calls: dict[str, None] = {}
         self.stepping = False
         self.team: tuple[str, ...] = ()
@@ -166,36 +194,73 @@ class _MainWriter:
         self.calls[source.name] = None
         arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
         arguments += [self.number(dim) for dim in source.numbers]
-        if source.split is None:
-            self.add(depth, "if thread == 0:")
-            self.add(depth + 1, f"{source.name}({', '.join(arguments)})")
+        tile, kept = source.tile, self._keeping()
+        if tile.split is None:
+            self.add(depth, f"if {kept.thread} == 0:")
+            depth += 1
         else:
-            arguments += self._share(*source.split, depth)
-            self.add(depth, f"{source.name}({', '.join(arguments)})")
-        self._meet(depth)
+            arguments += self._share(tile, depth)
+        if tile.own is not None and tile.own is not tile.split:
+            arguments += [_times(kept.low, self.number(tile.each)), _times(kept.high, self.number(tile.each))]
+        self.add(depth, f"{source.name}({', '.join(arguments)})")
+        self._meet(depth - (tile.split is None))
 
-    def _meet(self, depth: int) -> None:
-        """All threads (of a team) wait here for each other."""
-        self.add(depth, f"barrier({'sync' if self.team else self._address(SYNC, 0)}, threads)")
+    def _meet(self, depth: int, everybody: bool = False) -> None:
+        """All threads (of a team) wait here for each other; in a step, those that share its rows."""
+        threads = "threads" if everybody else self._keeping().threads
+        self.add(depth, f"barrier({'sync' if self.team else self._address(SYNC, 0)}, {threads})")
 
-    def _share(self, size: Dimension, unit: int, depth: int) -> tuple[str, str]:
-        """Variables for the range of a size that this thread computes."""
+    def _share(self, tile: Tile, depth: int) -> tuple[str, str]:
+        """Variables for the range of a nest's `split` that this thread computes."""
+        assert tile.split is not None
+        size, unit, kept = tile.split.size, tile.unit, self._keeping()
         moves = any(atom in self.counters for atom in types.atoms(size))
-        found = None if moves else self._shared.get((size, unit))
-        if found is not None:
-            return found
-        begin, end = f"begin{self._ranges}", f"end{self._ranges}"
-        self._ranges += 1
-        pieces, times = self.number((size + (unit - 1)) // unit), f"*{unit}" if unit > 1 else ""
-        lines = [f"{begin} = {pieces}*thread//threads{times}"]
-        lines.append(f"{end} = min({pieces}*(thread + 1)//threads{times}, {self.number(size)})")
+        key = size, unit, self.rows, tile.split is tile.own
+        if not moves and key in self._shared:
+            return self._shared[key]
+        begin, end = self._fresh("begin"), self._fresh("end")
+        pieces, scale = self.number((size + (unit - 1)) // unit), f"*{unit}" if unit > 1 else ""
+        first = f"{pieces}*{kept.thread}//{kept.threads}{scale}"
+        last = f"min({pieces}*({kept.thread} + 1)//{kept.threads}{scale}, {self.number(size)})"
+        if tile.split is tile.own:  # its own rows, or a share of those that all go over together
+            each = self.number(tile.each)
+            first = f"{_times(kept.low, each)} + {kept.shares}*({pieces}*thread//threads{scale})"
+            last = f"min({pieces}*(thread + 1)//threads{scale}, {self.number(size)})"
+            last = f"{_times(kept.high, each)} + {kept.shares}*({last} - {_times(kept.high, each)})"
+        lines = [f"{begin} = {first}", f"{end} = {last}"]
         if moves:
             for line in lines:
                 self.add(depth, line)
         else:
             self.shares += lines
-            self._shared[size, unit] = begin, end
+            self._shared[key] = begin, end
         return begin, end
+
+    def _keeping(self) -> _Kept:
+        """How the threads share the nests of this place."""
+        rows = self.rows
+        if rows is None:
+            return _Kept("thread", "threads", "0", "0", "1")
+        if rows not in self._kept:
+            flag, size = self.number(rows.kept), self.number(rows.size)
+            made = _Kept(*(self._fresh(name) for name in ("column", "columns", "low", "high", "shares")))
+            pieces, scale = self.number((rows.size + (rows.unit - 1)) // rows.unit), f"*{rows.unit}"
+            scale = scale if rows.unit > 1 else ""
+            last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"
+            self.shares += [
+                f"{made.shares} = 1 - {flag}",
+                f"{made.thread} = thread*{made.shares}",
+                f"{made.threads} = threads - {flag}*(threads - 1)",
+                f"{made.low} = {flag}*({pieces}*thread//threads{scale})",
+                f"{made.high} = {size} + {flag}*({last} - {size})",
+            ]
+            self._kept[rows] = made
+        return self._kept[rows]
+
+    def _fresh(self, name: str) -> str:
+        """A new variable."""
+        self._counts[name] = self._counts.get(name, -1) + 1
+        return f"{name}{self._counts[name]}"
 
     # ---- loops ------------------------------------------------------------------------------------------------------
 
@@ -237,6 +302,8 @@ class _MainWriter:
             bounds = f"{self.number(loop.start)}, " if loop.start != 0 else ""
             self.add(depth, f"for {step} in range({bounds}{self.number(loop.start + loop.length)}):")
             self._step(loop, step, depth + 1)
+        if loop.rows is not None:
+            self._meet(depth, everybody=True)
         if loop.count is not None:
             self.add(depth, f"{self._counter(loop.ran, 'ran')} = load_i64({self._address(loop.count.buffer, 0)})")
 
@@ -313,9 +380,10 @@ class _MainWriter:
     def _step(self, loop: TimeLoop, step: str, depth: int) -> None:
         row = self._counter(loop.row, "row")
         self.add(depth, f"{row} = {self.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        outer, self.stepping = self.stepping, True
+        outer = self.stepping, self.rows
+        self.stepping, self.rows = True, loop.rows
         self.statements(loop.body, depth)
-        self.stepping = outer
+        self.stepping, self.rows = outer
         if loop.count is not None and loop.stop is not None:
             stopped = step.replace("step", "stopped")
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")
@@ -364,6 +432,10 @@ class _MainWriter:
             return self.counters[atom]
         left, right = (self.number(arg) for arg in atom.args)
         return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+def _times(name: str, factor: str) -> str:
+    return name if factor == "1" else f"{name}*{factor}"
 
 
 def _counted(body: Sequence[Statement]) -> set[Atom]:

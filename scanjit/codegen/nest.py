@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.names import imports, suffix
-from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, walk_values
+from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, Tile, walk_values
 from scanjit.types import Dimension
 
 SPILLED = -1
@@ -18,8 +18,8 @@ SPILLED = -1
 @dataclass(frozen=True)
 class Source:
     """The source of a function, and what it has to be called with: `addresses`, then `numbers` (for the functions that
-    run statements: a table, threads, counters); and the functions that it calls. With `split`, the last two arguments
-    are the range of that size that this thread computes, in multiples of the number beside it."""
+    run statements: a table, threads, counters); and the functions that it calls. The last arguments are the ranges that
+    this thread computes: of the tile's `split`, and of its `own` rows, if that is another loop."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class Source:
     addresses: tuple[tuple[Buffer, Dimension], ...]
     numbers: tuple[Dimension, ...]
     calls: tuple[str, ...] = ()
-    split: tuple[Dimension, int] | None = None
+    tile: Tile = field(default_factory=Tile)
 
 
 def nest_source(nest: Nest) -> Source:
@@ -35,12 +35,11 @@ def nest_source(nest: Nest) -> Source:
     writer = NestWriter(nest)
     writer.write_loops()
     names = [*writer.addresses.values(), *writer.numbers.values()]
-    split = None
-    if writer.tile.split is not None:
-        names += ["begin", "end"]
-        split = writer.tile.split.size, writer.tile.unit
+    tile = writer.tile
+    names += ["begin", "end"] if tile.split is not None else []
+    names += ["low", "high"] if tile.own is not None and tile.own is not tile.split else []
     body = writer.function.text(1)
-    return replace(finished(nest.label, body, names, tuple(writer.addresses), tuple(writer.numbers)), split=split)
+    return replace(finished(nest.label, body, names, tuple(writer.addresses), tuple(writer.numbers)), tile=tile)
 
 
 def finished(
@@ -92,6 +91,9 @@ class NestWriter(LinearWriter):
         if self.tile.singles:
             self._tiles_and_singles(lane)
             return
+        if lane is self.tile.own and width > 1:
+            self._own_lanes(lane, width)
+            return
         if width == 1 or (known and size % width == 0):
             self._lane_loop(lane, "0", self.size(size), False)
         elif known and size < width and lane is not self.tile.split:
@@ -102,6 +104,18 @@ class NestWriter(LinearWriter):
             full = self.size(size // width * width)
             self._lane_loop(lane, "0", full, False)
             self._lane_loop(lane, full, self.size(size), True)
+
+    def _own_lanes(self, lane: Loop, width: int) -> None:
+        """Lanes along the rows of this thread, which may end anywhere: full vectors, then a masked one; or masked
+        throughout."""
+        start, stop = self.bounds(lane)
+        if any(isinstance(v, Reduce) for v in walk_values(self.nest.roots)):
+            self._lane_range(lane, start, stop, True)
+            return
+        full = self.fresh("full")
+        self.scope.add(f"{full} = {start} + ({stop} - {start})//{width}*{width}")
+        self._lane_range(lane, start, full, False)
+        self._lane_range(lane, full, stop, True)
 
     def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
         if start is None:
@@ -143,7 +157,7 @@ class NestWriter(LinearWriter):
     def _head(self, lane: Loop, vector: int) -> str:
         """The mask of the lanes of a vector that are left."""
         mask, lanes = self.fresh("mask"), self.tile.lanes
-        left = self.size(lane.size)
+        left = self.bounds(lane)[1] if lane is self.tile.own else self.size(lane.size)
         left += f" - {self.index[lane, 0]}" if self.index[lane, 0] != "0" else ""
         left += f" - {vector * lanes}" if vector else ""
         self.scope.add(f"{mask} = head_x{lanes}({left})")
@@ -158,12 +172,14 @@ class NestWriter(LinearWriter):
         size, name = loop.size, self.fresh("i")
         start, stop = self.bounds(loop)
         self.push(f"for {name} in range({start}, {stop}, {block}):", loop, name)
+        whole = isinstance(size, int) and size % block == 0 and loop is not self.tile.own
+        last = f"{stop} - 1" if loop is self.tile.own else self.size(size - 1)
         for r in range(1, block):
-            if isinstance(size, int) and size % block == 0:
+            if whole:
                 self.index[loop, r] = f"({name} + {r})"
             else:
                 self.index[loop, r] = self.fresh("row")
-                self.scope.add(f"{self.index[loop, r]} = min({name} + {r}, {self.size(size - 1)})")
+                self.scope.add(f"{self.index[loop, r]} = min({name} + {r}, {last})")
 
     def points(self) -> list[Point]:
         """The copies of the body: the rows and vectors of the register tile."""
@@ -201,8 +217,9 @@ class NestWriter(LinearWriter):
                 self.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
                 nbytes += point.width * max(reduction.dtype.itemsize, 1)
         first, block, size = self.index[rows, 0], self.tile.row_block, rows.size
-        whole = isinstance(size, int) and size % block == 0
-        last = f"{first} + {block}" if whole else f"min({first} + {block}, {self.size(size)})"
+        whole = isinstance(size, int) and size % block == 0 and rows is not self.tile.own
+        stop = self.bounds(rows)[1] if rows is self.tile.own else self.size(size)
+        last = f"{first} + {block}" if whole else f"min({first} + {block}, {stop})"
         if self.order is not None:
             first, last = self.order.first, f"min({self.order.first} + {block}, {self.order.count})"
         name = self.fresh("i")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.program import Buffer, Pack
+from scanjit.schedule.program import Buffer, Loop, Pack, Tile
 from scanjit.types import Dimension
 
 DEEP = 16
@@ -20,7 +20,7 @@ def pack_source(pack: Pack, lanes: int) -> Source:
     body = writer.body()
     names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end"]
     packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
-    return replace(packed, split=(pack.sources[0].shape[1], pack.width))
+    return replace(packed, tile=Tile(split=Loop(pack.sources[0].shape[1]), unit=pack.width))
 
 
 class _PackWriter:

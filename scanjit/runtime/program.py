@@ -24,9 +24,10 @@ from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.beside import arrange
 from scanjit.schedule.beside import name as name_of
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
-from scanjit.schedule.parallel import Choice, choice, chosen, worth
+from scanjit.schedule.parallel import Choice, choice, chosen, keeping, numbers, worth
 from scanjit.schedule.prepared import prepared
-from scanjit.schedule.program import Beside, Buffer, Call, Ref, leaves_of
+from scanjit.schedule.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
+from scanjit.schedule.rows import find_rows
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim
 
@@ -95,7 +96,7 @@ class Executable:
         """What was done to make it fast, and what was not: rewrites, loops, nests, memory."""
         notes = [str(note) for note in self.notes]
         for part in self.parts:
-            notes += [*part.program.notes, *part.beside_notes(), part.memory()]
+            notes += [*part.program.notes, *part.beside_notes(), *part.rows_notes(), part.memory()]
             kept = ", ".join(statement.label for statement in part.prepared)
             notes += [f"{kept}: once for each value of the shared variables, not in every call"] if kept else []
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
@@ -119,8 +120,8 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 class Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
     workspace and how large it is, the part of the workspace that is kept between calls, the shapes of the buffers for
-    results, where the results lie in them, what the threads do with loops side by side, how many threads that was
-    decided for, and whether the work is enough for several threads."""
+    results, where the results lie in them, what the threads do with loops side by side, and in which loops they keep
+    their rows, how many threads that was decided for, and whether the work is enough for several threads."""
 
     table: array[int]
     workspace: int
@@ -130,6 +131,7 @@ class Layout(NamedTuple):
     shapes: list[tuple[int, ...]]
     results: list[tuple[int, int, int, tuple[int, ...]]]
     choices: dict[Beside, Choice]
+    rows: dict[TimeLoop, bool]
     threads: int
     large: bool
 
@@ -147,6 +149,17 @@ def _beside_note(beside: Beside, layout: Layout | None) -> str:
         return f"{text}; all {layout.threads} threads share the steps of each ({costs})"
     numbers = [f"{t.first}" if t.many == 1 else f"{t.first}-{t.first + t.many - 1}" for t in teams]
     return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
+
+
+def _rows_note(loop: TimeLoop, layout: Layout | None) -> str:
+    text = f"{loop.label}: its rows never meet"
+    if layout is None:
+        return f"{text}; whether each thread keeps its rows through all steps depends on sizes"
+    if not layout.large or layout.threads < 2:
+        return f"{text}; {'one thread' if layout.threads < 2 else 'too little work for several threads'}"
+    return (
+        f"{text}; {'each thread keeps its rows through all steps' if layout.rows[loop] else 'threads share each step'}"
+    )
 
 
 class _Workspace:
@@ -175,6 +188,7 @@ class Part:
         pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
         self.prepared, self.kept = prepared(self.program, [buffer for leaf, buffer in pairs if leaf.op is SHARED])
         self.beside = arrange(self.program, self.prepared)
+        self.rows = find_rows(self.program)
         self.shared = [i for i, (leaf, _) in enumerate(pairs) if leaf.op is SHARED]
         self.code = self._generate(name)
         self.lives = lifetimes(self.program)
@@ -208,8 +222,9 @@ class Part:
         dims = [entry for entry in self.code.table if isinstance(entry, Dim)]
         dims += [d for b in (*self.out_buffers, *(life.buffer for life in self.lives)) for d in b.shape]
         dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
-        numbers = [d for beside in self.beside for d in (beside.apart, *beside.first, *beside.many)]
-        ours = {atom for dim in numbers for atom in types.atoms(dim)}
+        decided = [d for beside in self.beside for d in (beside.apart, *beside.first, *beside.many)]
+        decided += [loop.rows.kept for loop in self.rows if loop.rows is not None]
+        ours = {atom for dim in decided for atom in types.atoms(dim)}
         self.atoms = [a for a in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if a not in ours]
 
     def _load(self) -> None:
@@ -234,6 +249,11 @@ class Part:
         notes = Counter(_beside_note(beside, layout) for beside in self.beside)
         return [note if times == 1 else f"{note} (so {times} times)" for note, times in notes.items()]
 
+    def rows_notes(self) -> list[str]:
+        """In which loops threads may keep their rows, and what was decided for the last new sizes."""
+        layout = next(reversed(self._layouts.values()), None)
+        return [_rows_note(loop, layout) for loop in self.rows]
+
     def memory(self) -> str:
         """The planned memory in words."""
         listed = ", ".join(f"{life.buffer.name} {tuple(life.buffer.shape)}" for life in self.lives) or "none"
@@ -244,7 +264,7 @@ class Part:
         return text
 
     def _layout(self, sizes: dict[Atom, int]) -> Layout:
-        count = threads.count() if self.beside else 0
+        count = threads.count() if self.beside or self.rows else 0
         key = (count, *[sizes[atom] for atom in self.atoms])
         found = self._layouts.get(key)
         if found is None:
@@ -255,7 +275,10 @@ class Part:
 
     def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
         choices = {beside: choice(beside, sizes, max(count, 1)) for beside in self.beside}
+        kept_rows = keeping(self.program, sizes, choices, max(count, 1))
+        large = worth(self.program, sizes, choices, kept_rows)
         sizes = sizes | {k: v for beside, made in choices.items() for k, v in chosen(beside, made).items()}
+        sizes |= numbers((loop.rows.kept for loop in kept_rows if loop.rows is not None), map(int, kept_rows.values()))
         table = array("q", bytes(8 * (len(self.code.table) + self.tail)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
@@ -268,8 +291,7 @@ class Part:
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
         temporaries = list(zip(self.temporary, offsets, strict=True))
         kept = list(zip(offsets, nbytes, strict=True))[: len(self.kept)]
-        large = worth(self.program, sizes, choices)
-        return Layout(table, total, temporaries, nbytes, kept, shapes, results, choices, count, large)
+        return Layout(table, total, temporaries, nbytes, kept, shapes, results, choices, kept_rows, count, large)
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)

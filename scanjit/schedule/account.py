@@ -28,13 +28,16 @@ from scanjit.types import Atom, Dimension
 
 class Cost(NamedTuple):
     """All runs of a statement: how many, the operations of each, the bytes that each touches, and into how many pieces
-    it can be divided among threads."""
+    it can be divided among threads. In a step whose threads may keep their rows also the loop, and how many of the
+    bytes are the same for all rows."""
 
     statement: Leaf
     runs: int
     operations: float
     nbytes: float
     pieces: int
+    loop: TimeLoop | None = None
+    fixed: float = 0.0
 
 
 def costs(body: Sequence[Statement], sizes: Mapping[Atom, int]) -> list[Cost]:
@@ -48,7 +51,13 @@ def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iter
         if isinstance(statement, TimeLoop):
             counters = _at(statement.step, 0) | _at(statement.row, 0) | _at(statement.ran, 0)
             times = types.evaluate(statement.length, sizes)
-            yield from _costs(statement.body, sizes | counters, runs * times)
+            found = _costs(statement.body, sizes | counters, runs * times)
+            if statement.rows is None:
+                yield from found
+            else:
+                for cost in found:
+                    fixed = touched(cost.statement, sizes | counters, fixed=True) or 0.0
+                    yield cost._replace(loop=statement, fixed=fixed)
         elif isinstance(statement, Blocks):
             total, size = types.evaluate(statement.total, sizes), types.evaluate(statement.size, sizes)
             inner = sizes | _at(statement.first, 0) | _at(statement.rows, min(total, size))
@@ -108,8 +117,9 @@ def _cost(value: Apply) -> int:
     return value.op.cost if isinstance(value.op, Elementwise) else 1
 
 
-def touched(statement: Leaf, sizes: Mapping[Atom, int]) -> float | None:
-    """How many different bytes a run reads and writes; None where that depends on sizes that are not given."""
+def touched(statement: Leaf, sizes: Mapping[Atom, int], fixed: bool = False) -> float | None:
+    """How many different bytes a run reads and writes; None where that depends on sizes that are not given. With
+    `fixed`, only those that are not of one row."""
     try:
         if isinstance(statement, Pack):
             return 2.0 * types.evaluate(statement.target.nbytes, sizes)
@@ -117,7 +127,10 @@ def touched(statement: Leaf, sizes: Mapping[Atom, int]) -> float | None:
             sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in statement.refs]
             return float(sum(types.evaluate(nbytes, sizes) for nbytes in sized))
         areas: dict[tuple[Buffer, Dimension], float] = {}
+        own = statement.tile.own if statement.tile is not None else None
         for access, _ in statement.accesses():
+            if fixed and access.strides.get(own, 0) != 0:  # type: ignore[arg-type]
+                continue
             key = access.buffer, access.offset
             areas[key] = max(areas.get(key, 0.0), _area(access, sizes))
         totals: dict[Buffer, float] = {}

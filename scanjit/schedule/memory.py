@@ -54,7 +54,10 @@ def lifetimes(program: Program) -> list[Lifetime]:
                 known = set(first)
                 visit(statement.body)
                 through = {b for b in first if b in known and last[b] >= begin}
-                through |= _kept(statement) if isinstance(statement, TimeLoop) else set()
+                if isinstance(statement, TimeLoop):
+                    through |= _kept(statement)
+                    if statement.rows is not None:  # threads need not be at the same step
+                        through |= {buffer for other in statement.body for buffer, _, _ in statement_refs(other)}
                 for buffer in through:
                     touch(buffer, begin, moment)
                 loops.append((begin, moment))

@@ -7,13 +7,13 @@ which then meet only each other. Nothing is ever added up across threads, so res
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.account import Cost, costs, operations
-from scanjit.schedule.program import Beside, Loop, Nest, Program, Tile
-from scanjit.types import Atom
+from scanjit.schedule.program import Beside, Loop, Nest, Program, Statement, Tile, TimeLoop, inner
+from scanjit.types import Atom, Dimension
 
 MOST_THREADS = 64
 SMALLEST_NEST = 16384
@@ -69,13 +69,20 @@ class Choice(NamedTuple):
 
 def choice(beside: Beside, sizes: Mapping[Atom, int], threads: int) -> Choice:
     """What so many threads do with loops side by side."""
-    parts = [costs([branch], sizes) for branch in beside.branches]
+    parts = [Part(costs([branch], sizes), sizes) for branch in beside.branches]
     teams, apart = _teams(parts, threads)
     together = sum(_time(part, threads) for part in parts)
     return Choice(teams if apart < together else None, apart, together)
 
 
-def _teams(parts: Sequence[list[Cost]], threads: int) -> tuple[list[Team], float]:
+class Part(NamedTuple):
+    """The costs of some statements, and the sizes that they are for."""
+
+    costs: list[Cost]
+    sizes: Mapping[Atom, int]
+
+
+def _teams(parts: Sequence[Part], threads: int) -> tuple[list[Team], float]:
     """Teams for branches, and the time of the slowest, and of the meeting of all. The longest branches come first: each
     gets the thread that has least to do; or, where there are more threads, the slowest one gets one more."""
     order = sorted(range(len(parts)), key=lambda i: -_time(parts[i], 1))
@@ -97,27 +104,77 @@ def _teams(parts: Sequence[list[Cost]], threads: int) -> tuple[list[Team], float
     return teams, max(map(_time, parts, many)) + MEETING
 
 
-def _time(part: Sequence[Cost], threads: int) -> float:
-    """About how long threads take to run statements together: the largest share of each, and the meeting after it."""
+def _time(part: Part, threads: int) -> float:
+    """About how long threads take to run statements together."""
+    loops = dict.fromkeys(cost.loop for cost in part.costs)
+    return sum(min(_times(loop, part, threads)) for loop in loops)
+
+
+def _times(loop: TimeLoop | None, part: Part, threads: int) -> tuple[float, float]:
+    """About how long threads take for the steps of a loop (or for what is in none whose rows they may keep): where they
+    share each nest, and meet after it; and where each keeps its rows."""
+    found = [cost for cost in part.costs if cost.loop is loop]
     meeting = MEETING if threads > 1 else 0.0
-    total = 0.0
-    for cost in part:
+    together = 0.0
+    for cost in found:
         share = -(-cost.pieces // threads) / cost.pieces
-        nbytes = cost.nbytes * share
-        moved = nbytes * (NEAR_BYTE if nbytes <= CORE_BYTES else FAR_BYTE)
-        total += cost.runs * (max(cost.operations * share, moved) + meeting)
-    return total
+        together += cost.runs * (_work(cost.operations * share, cost.nbytes * share) + meeting)
+    if loop is None or loop.rows is None or threads == 1:
+        return together, float("inf")
+    size, unit = types.evaluate(loop.rows.size, part.sizes), loop.rows.unit
+    pieces = -(-size // unit)
+    share = min(1.0, -(-pieces // threads) * unit / max(size, 1))
+    apart = meeting
+    for cost in found:
+        nbytes = cost.fixed + (cost.nbytes - cost.fixed) * share
+        apart += cost.runs * _work(cost.operations * share, nbytes)
+    return together, apart
+
+
+def _work(operations: float, nbytes: float) -> float:
+    """About how long a thread takes."""
+    return max(operations, nbytes * (NEAR_BYTE if nbytes <= CORE_BYTES else FAR_BYTE))
+
+
+def keeping(
+    program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, Choice], threads: int
+) -> dict[TimeLoop, bool]:
+    """Of the loops whose rows threads may keep: whether they do."""
+    many: dict[TimeLoop, int] = {}
+    for beside, made in choices.items():
+        for branch, team in zip(beside.branches, made.teams or (), strict=False):
+            many |= dict.fromkeys(_loops(branch), team.many)
+    part = Part(costs(program.body, sizes), sizes)
+    found: dict[TimeLoop, bool] = {}
+    for loop in dict.fromkeys(cost.loop for cost in part.costs):
+        if loop is not None:
+            together, apart = _times(loop, part, many.get(loop, threads))
+            found[loop] = apart < together
+    return found
+
+
+def _loops(statement: Statement) -> Iterator[TimeLoop]:
+    if isinstance(statement, TimeLoop):
+        yield statement
+    for other in inner(statement):
+        yield from _loops(other)
 
 
 def chosen(beside: Beside, choice: Choice) -> dict[Atom, int]:
     """The numbers of a group that stands side by side."""
     teams = choice.teams or [Team(0, 0)] * len(beside.branches)
     dims = [beside.apart, *beside.first, *beside.many]
-    values = [int(choice.teams is not None), *(team.first for team in teams), *(team.many for team in teams)]
+    return numbers(dims, [int(choice.teams is not None), *(t.first for t in teams), *(t.many for t in teams)])
+
+
+def numbers(dims: Iterable[Dimension], values: Iterable[int]) -> dict[Atom, int]:
+    """Values of dimensions that are decided for a call."""
     return {atom: value for dim, value in zip(dims, values, strict=True) if (atom := types.as_atom(dim)) is not None}
 
 
-def worth(program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, Choice]) -> bool:
+def worth(
+    program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, Choice], kept: Mapping[TimeLoop, bool]
+) -> bool:
     """Whether a program is large enough for several threads, with these sizes."""
     work = meetings = 0.0
     for statement in program.body:
@@ -126,11 +183,12 @@ def worth(program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, 
         work += sum(cost.runs * cost.operations for cost in found)
         if isinstance(statement, Beside) and teams is not None:
             shared = [branch for branch, team in zip(statement.branches, teams, strict=True) if team.many > 1]
-            meetings += 1 + max((_runs(costs([branch], sizes)) for branch in shared), default=0)
+            meetings += 1 + max((_runs(costs([branch], sizes), kept) for branch in shared), default=0)
         else:
-            meetings += _runs(found)
+            meetings += _runs(found, kept)
     return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings
 
 
-def _runs(part: Sequence[Cost]) -> int:
-    return sum(cost.runs for cost in part)
+def _runs(part: Sequence[Cost], kept: Mapping[TimeLoop, bool]) -> int:
+    """How often threads meet in statements; the ends of loops whose rows they keep are not counted."""
+    return sum(cost.runs for cost in part if cost.loop is None or not kept[cost.loop])

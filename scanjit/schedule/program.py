@@ -241,7 +241,8 @@ class Tile:
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
     `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
     loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
-    time; threads may then share them more evenly. Threads share the loop `split`, in pieces of `unit` iterations.
+    time; threads may then share them more evenly. Threads share the loop `split`, in pieces of `unit` iterations; or
+    each keeps its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`).
     """
 
     lanes: int = 1
@@ -252,6 +253,8 @@ class Tile:
     singles: bool = False
     split: Loop | None = None
     unit: int = 1
+    own: Loop | None = None
+    each: Dimension = 1
 
 
 @dataclass(frozen=True)
@@ -308,6 +311,16 @@ class Pack:
     label: str = "pack"
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of which each thread may keep some through all steps of a loop: how many there are, of which pieces of
+    `unit` stay together, and a number that is 1 where the threads do, else 0."""
+
+    size: Dimension
+    unit: int
+    kept: Dimension
+
+
 @dataclass(eq=False)
 class Call:
     """A routine of LAPACK, for each matrix of a batch. `written` says which of the places in `refs` it writes, where it
@@ -351,6 +364,7 @@ class TimeLoop:
     ran: Dimension = 0
     unroll: int = 1
     label: str = ""
+    rows: Rows | None = None
     persistent: list[Buffer] = field(default_factory=list)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import threading
 import time
 from collections import deque
@@ -70,6 +71,8 @@ class Config:
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:
                 patch.setattr(parallel, "SMALLEST_NEST", 0)
+                if not self.shared:  # so that there are loops whose rows threads do not keep, too
+                    patch.setattr(parallel, "MEETING", 0.0)
                 _in_turns(patch, self.threads)
             guard = Guard()
             patch.setattr(backend, "np", guard)
@@ -112,7 +115,7 @@ def _planned(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequenc
 
 
 class _Turns:
-    """Threads that run one at a time, each up to its next nest, or to where it meets others; the last one first."""
+    """Threads that run one at a time, each for a few nests, or to where it meets others; the last one first."""
 
     def __init__(self, count: int) -> None:
         self.go = [threading.Semaphore(0) for _ in range(count)]
@@ -120,6 +123,7 @@ class _Turns:
         self.ready = deque(reversed(range(count)))
         self.waiting: dict[int, list[int]] = {}
         self.errors: list[BaseException] = []
+        self.chance = random.Random(count)
 
     def run(self, work: Callable[[int], None]) -> None:
         """Call `work` in every thread."""
@@ -143,9 +147,10 @@ class _Turns:
             raise Mismatch("some threads ended while others wait for them")
 
     def rest(self) -> None:
-        """Let the other threads go on for a while."""
-        self.ready.append(self._number())
-        self._pause()
+        """Let the other threads go on for a while, perhaps."""
+        if self.chance.random() < 0.5:
+            self.ready.append(self._number())
+            self._pause()
 
     def meet(self, address: int, threads: int) -> None:
         """A barrier."""

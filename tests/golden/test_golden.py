@@ -12,6 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit import codegen, schedule
 from scanjit.rewrite import run as rewrite
+from scanjit.schedule.rows import find_rows
 from tests.golden.programs import PROGRAMS
 
 HERE = pathlib.Path(__file__).parent
@@ -24,6 +25,7 @@ def generated(name: str, machine: str) -> str:
     leaves, outputs = PROGRAMS[name]()
     rewritten = rewrite(outputs)
     program = schedule.schedule(leaves, rewritten.outputs, MACHINES[machine])
+    find_rows(program)
     code = codegen.generate(program, MACHINES[machine].vector_bytes, name)
     notes = [str(note).split(" (")[0].split(" at /")[0] for note in rewritten.notes]
     head = "\n".join(f"# {note}" for note in notes)
@@ -48,6 +50,11 @@ def test_names_of_inputs_never_meet_variables_of_the_generator():
     names = [
         "begin",
         "end",
+        "low",
+        "high",
+        "column",
+        "columns",
+        "shares",
         "stopped",
         "row",
         "rows",

@@ -1,0 +1,148 @@
+"""Loops whose rows never meet: which these are, and that the numbers stay the same where threads keep their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.config import config
+from scanjit.schedule import parallel
+from tests.fuzz.check import Config
+
+H = 5
+Step = Callable[..., Any]
+
+
+def loop(
+    step: Step, batch: Any = "B", columns: Any = H, mode: str = "emulate", gradient: bool = True
+) -> sj.CompiledFunction:
+    """A loop over `step(x, h, w)`, with its gradient."""
+    x, w = sj.tensor(("T", batch, columns), "float32", "x"), sj.tensor((columns, columns), "float32", "w")
+    h = sj.scan(lambda x, h: step(x, h, w), x, x[0] * 0.5)
+    return sj.function([x, w], [h, *(sj.grad((h * h).sum(), [x, w]) if gradient else [])], mode=mode)
+
+
+def network(x: Any, h: Any, w: Any) -> Any:
+    return np.tanh(x + h @ w)
+
+
+def deep(x: Any, h: Any, w: Any) -> Any:
+    """Several products a step, of different widths: temporaries whose memory could be shared."""
+    a = np.tanh(h @ w)
+    b = np.tanh(a @ w[:, :2])
+    c = np.tanh(b @ w[:2, 1:4])
+    return c @ w[1:4, :] + x
+
+
+def kept(f: sj.CompiledFunction) -> int:
+    """How many loops there are whose rows threads may keep."""
+    return sum(len(part.rows) for part in f._executable.parts)
+
+
+def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:
+    rng = np.random.default_rng(T * B)
+    return [(rng.standard_normal(shape) * 0.5).astype("float32") for shape in ((T, B, H), (H, H))]
+
+
+@pytest.fixture(params=[0.0, 1e9], ids=["shared", "kept"])
+def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
+    """What a meeting of threads is said to cost: rows are kept, or not."""
+    before = config.threads
+    for name, value in (("MEETING", request.param), ("SMALLEST_PROGRAM", 0.0), ("SMALLEST_STRETCH", 0.0)):
+        monkeypatch.setattr(parallel, name, value)
+    monkeypatch.setattr(parallel, "SMALLEST_NEST", 0)
+    yield request.param
+    config.threads = before
+
+
+# ---- which loops ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [network, deep])
+def test_rows_that_never_meet(step: Step) -> None:
+    f = loop(step)
+    assert kept(f) == f.explain().count("its rows never meet; whether each thread keeps its rows") == 2
+
+
+def test_sizes_may_be_known_or_not() -> None:
+    assert kept(loop(network)) == kept(loop(network, batch=8)) == kept(loop(network, columns="H")) == 2
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x, h, w: np.tanh(x + (h - h.mean(0)) @ w),
+        lambda x, h, w: np.tanh(x + h[::-1] @ w),
+        lambda x, h, w: np.tanh(x + sj.concatenate([h[1:], h[:1]]) @ w),
+        lambda x, h, w: np.tanh(x + h @ (h.T @ h) @ w),
+    ],
+)
+def test_rows_that_meet(step: Step) -> None:
+    assert kept(loop(step)) == 0
+
+
+def test_loops_that_end_early_are_left() -> None:
+    x = sj.tensor(("T", "B", H))
+    y = sj.scan(lambda x, h: (np.tanh(x + h @ np.eye(H)), sj.until((x > 9).any())), x, x[0])
+    assert kept(sj.function([x], y, mode="emulate")) == 0
+
+
+# ---- the same numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step, gradient", [(network, True), (deep, True), (deep, False)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_in_turns(step: Step, gradient: bool, shared: bool, meeting: float) -> None:
+    """With threads at different steps, and temporaries in the memory that is planned for them. Rows are in tiles of 4,
+    8 and 12, and what each thread has is no multiple of all."""
+    x, w = arguments(3, 29)
+    expected = loop(step, gradient=gradient)(x, w)
+    with Config(width=16, threads=3, shared=shared).active():
+        parallel.MEETING = meeting
+        f = loop(step, gradient=gradient)
+        got = f(x, w)
+    decided = [layout.rows for part in f._executable.parts for layout in part._layouts.values()]
+    assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
+    for a, b in zip(_list(got), _list(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 9])
+def test_compiled(batch: int, meeting: float) -> None:
+    f, found = loop(network, mode="numba"), []
+    for threads in (1, 2, 5):
+        config.threads = threads
+        found.append(f(*arguments(6, batch)))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def _list(results: Any) -> list[np.ndarray]:
+    return results if isinstance(results, list) else [results]
+
+
+# ---- what is decided -----------------------------------------------------------------------------------------------
+
+
+def test_rows_that_threads_could_not_share_evenly() -> None:
+    """Where a row tile more makes one thread much slower, threads share the columns of every row."""
+    x, w = sj.tensor(("T", "B", 640), "float32"), sj.tensor((640, 640), "float32")
+    f = sj.function([x, w], sj.scan(lambda x, h: np.tanh(x + h @ w), x, x[0]), mode="emulate")
+    (part,) = f._executable.parts
+    atoms = {atom.name: atom for atom in part.atoms if types.is_named(atom)}
+    for batch, wanted in ((64, True), (20, False)):
+        sizes = {atoms["T"]: 50, atoms["B"]: batch}
+        assert list(parallel.keeping(part.program, sizes, {}, 2).values()) == [wanted]
+
+
+def test_remainder() -> None:
+    B, T = types.size("B"), types.size("T")
+    assert types.remainder(3 * B * T + 8 * B + 5, 4 * B) == 3 * B * T + 5
+    assert types.remainder(8 * B * T, 4 * B) == 0
+    assert types.remainder(12, 4) == 0 and types.remainder(13, 4) == 13
