@@ -1,0 +1,1 @@
+"""From expressions to ONNX graphs."""

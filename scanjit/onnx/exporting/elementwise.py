@@ -1,0 +1,153 @@
+"""How elementwise ops are written that ONNX has not, or has for other dtypes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.onnx.exporting.writer import Rule, Writer
+
+
+def plain(kind: str, of_bools: str | None = None) -> Rule:
+    """An op that ONNX has, perhaps by another name for bools."""
+
+    def rule(w: Writer, node: Node, *operands: str) -> str:
+        return w.op(of_bools if of_bools and node.operands[0].dtype.kind == "b" else kind, *operands)
+
+    return rule
+
+
+def bitwise(kind: str) -> Rule:
+    """Logic of bools, or of the bits of integers."""
+
+    def rule(w: Writer, node: Node, *operands: str) -> str:
+        return w.op(kind if node.dtype.kind == "b" else "Bitwise" + kind, *operands)
+
+    return rule
+
+
+def compared(kind: str) -> Rule:
+    """A comparison; of bools as numbers."""
+
+    def rule(w: Writer, node: Node, *operands: str) -> str:
+        if node.operands[0].dtype.kind == "b":
+            operands = tuple(w.cast(operand, np.int32) for operand in operands)
+        return w.op(kind, *operands)
+
+    return rule
+
+
+def same(w: Writer, node: Node, first: str, *others: str) -> str:
+    """What is the first operand itself, as far as values go."""
+    return first
+
+
+def rounding(kind: str) -> Rule:
+    """Of floats; integers stay."""
+    return lambda w, node, x: x if node.dtype.kind in "iu" else w.op(kind, x)
+
+
+def number(w: Writer, node: Node, value: Any) -> str:
+    """A number in the dtype of a node's first operand."""
+    return w.constant(value, node.operands[0].dtype)
+
+
+def formula(build: Callable[..., str]) -> Rule:
+    """A function that is built of several nodes: `build(w, k, x, ...)`, where `k` makes numbers of the right dtype."""
+
+    def rule(w: Writer, node: Node, *operands: str) -> str:
+        return build(w, lambda value: number(w, node, value), *operands)
+
+    return rule
+
+
+Numbers = Callable[[float], str]
+
+
+def not_equal(w: Writer, node: Node, a: str, b: str) -> str:
+    """Where two differ."""
+    return w.op("Not", w.op("Equal", a, b))
+
+
+def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
+    """A quotient rounded down."""
+    if node.dtype.kind == "f":
+        return w.op("Floor", w.op("Div", a, b))
+    return w.quotient(a, b, safe=False, dtype=node.dtype)
+
+
+def mod(w: Writer, node: Node, a: str, b: str) -> str:
+    """What such a division leaves, with the sign of the divisor."""
+    if node.dtype.kind != "f":
+        return w.rest(a, b, safe=False, dtype=node.dtype)
+    zero = number(w, node, 0)
+    left = w.op("Mod", a, b, fmod=1)
+    other = w.op("Xor", w.op("Less", left, zero), w.op("Less", b, zero))
+    some = w.op("Not", w.op("Equal", left, zero))
+    return w.op("Where", w.op("And", some, other), w.op("Add", left, b), left)
+
+
+def cast(w: Writer, node: Node, x: str) -> str:
+    """Another dtype."""
+    return w.cast(x, node.dtype)
+
+
+def clip(w: Writer, k: Numbers, x: str, low: str, high: str) -> str:
+    """Between two bounds."""
+    return w.op("Min", w.op("Max", x, low), high)
+
+
+def cbrt(w: Writer, k: Numbers, x: str) -> str:
+    """The cubic root, which is odd."""
+    return w.op("Mul", w.op("Sign", x), w.op("Pow", w.op("Abs", x), k(1 / 3)))
+
+
+def trunc(w: Writer, node: Node, x: str) -> str:
+    """Towards zero."""
+    return x if node.dtype.kind in "iu" else w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x)))
+
+
+def expm1(w: Writer, k: Numbers, x: str) -> str:
+    """`exp(x) - 1`: near 0 by `(u - 1) * x / log(u)` with `u = exp(x)`, whose errors cancel (Kahan)."""
+    u = w.op("Exp", x)
+    less = w.op("Sub", u, k(1))
+    near = w.op("Less", w.op("Abs", x), k(1))
+    log = w.op("Log", w.op("Where", near, u, k(2)))
+    flat = w.op("Equal", log, k(0))
+    fine = w.op("Div", w.op("Mul", less, x), w.op("Where", flat, k(1), log))
+    return w.op("Where", near, w.op("Where", flat, x, fine), less)
+
+
+def log1p(w: Writer, k: Numbers, x: str) -> str:
+    """`log(1 + x)`: near 0 by `log(u) * x / (u - 1)` with `u = 1 + x`, whose errors cancel (Kahan)."""
+    u = w.op("Add", x, k(1))
+    log = w.op("Log", u)
+    less = w.op("Sub", u, k(1))
+    near = w.op("Less", w.op("Abs", x), k(1))
+    flat = w.op("Equal", less, k(0))
+    fine = w.op("Div", w.op("Mul", log, x), w.op("Where", flat, k(1), less))
+    return w.op("Where", near, w.op("Where", flat, x, fine), log)
+
+
+def scaled_log(base: float) -> Rule:
+    """A logarithm to another base."""
+    return formula(lambda w, k, x: w.op("Mul", w.op("Log", x), k(1 / math.log(base))))
+
+
+def log_sigmoid(w: Writer, k: Numbers, x: str) -> str:
+    """`-softplus(-x)`."""
+    return w.op("Neg", w.op("Softplus", w.op("Neg", x)))
+
+
+def inverted(w: Writer, node: Node, x: str) -> str:
+    """The inverse of every bit."""
+    return w.op("Not" if node.dtype.kind == "b" else "BitwiseNot", x)
+
+
+def relu(w: Writer, node: Node, x: str) -> str:
+    """x where it is positive, else 0."""
+    return w.op("Relu", x) if node.dtype.kind == "f" else w.op("Max", x, number(w, node, 0))

@@ -1,0 +1,113 @@
+"""How scans and branches are written: as Scan, Loop and If."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.onnx.exporting.writer import Writer
+from scanjit.ops.scan import Layout
+
+
+def scan(w: Writer, node: Node, *operands: str) -> list[str]:
+    """A scan with sequences is a Scan; one without, or that a condition ends, is a Loop."""
+    layout = Layout.of(node)
+    write = _loop if layout.until or not layout.sequences else _scan
+    return write(w, node, layout, operands)
+
+
+def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:
+    body = node.params["body"]
+    inits, xs, consts = layout.split(operands)
+    before, rows, fixed = layout.split(body.inputs)
+    inner = w.inner()
+    infos = []
+    for i, bound in enumerate((*before, *rows)):
+        name = w.names.new("state" if i < layout.carries else "row")
+        inner.define(bound, name)
+        infos.append(inner.info(name, bound.dtype))
+    for bound, name in zip(fixed, consts, strict=True):
+        inner.define(bound, name)
+    results = inner.write(body.outputs)
+    graph = inner.graph(_label(node), infos, _typed(results, body.outputs))
+    turned = int(node.params["reverse"])
+    return w.several(
+        "Scan",
+        [*inits, *xs],
+        len(body.outputs),
+        body=graph,
+        num_scan_inputs=len(xs),
+        scan_input_directions=[turned] * len(xs),
+        scan_output_directions=[turned] * layout.ys or None,
+    )
+
+
+def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, np.dtype]]:
+    return [(name, node.dtype) for name, node in zip(names, nodes, strict=True)]
+
+
+def _label(node: Node) -> str:
+    return node.params["name"] or "step"
+
+
+def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:
+    """Rows of sequences are gathered at the number of the step; with a condition, one more state counts the steps."""
+    body, length, turned = node.params["body"], node.params["length"], node.params["reverse"]
+    if turned and layout.until:
+        raise w.refuse(node, "a loop that a condition ends, over rows from the last to the first")
+    inits, xs, consts = layout.split(operands)
+    before, rows, fixed = layout.split(body.inputs)
+    last = w.op("Sub", w.dim(length), w.constant(1, np.int64)) if turned and xs else ""
+    number, going = w.names.new("number"), w.names.new("going")
+    inner = w.inner()
+    infos = [inner.info(number, np.dtype("int64"), ()), inner.info(going, np.dtype("bool"), ())]
+    for bound in before:
+        name = w.names.new("state")
+        inner.define(bound, name)
+        infos.append(inner.info(name, bound.dtype))
+    counter = w.names.new("count")
+    infos += [inner.info(counter, np.dtype("int64"), ())] if layout.until else []
+    at = inner.op("Sub", last, number) if last else number
+    for bound, name in zip(rows, xs, strict=True):
+        inner.define(bound, inner.op("Gather", name, at, axis=0))
+    for bound, name in zip(fixed, consts, strict=True):
+        inner.define(bound, name)
+    results = _typed(inner.write(body.outputs), body.outputs)
+    after, ys, stop = layout.split_results(results)
+    count: list[tuple[str, np.dtype]] = []
+    ends = going
+    if stop is not None:
+        ends = inner.op("Not", stop[0])
+        count = [(inner.op("Add", number, inner.constant(1, np.int64)), np.dtype("int64"))]
+    graph = inner.graph(_label(node), infos, [(ends, np.dtype("bool")), *after, *count, *ys])
+    started = [w.constant(0, np.int64)] if layout.until else []
+    found = w.several(
+        "Loop",
+        [w.dim(length), w.constant(True), *inits, *started],
+        layout.carries + len(count) + layout.ys,
+        body=graph,
+    )
+    states, rest = found[: layout.carries], found[layout.carries :]
+    if layout.until:
+        return [*states, *rest[1:], rest[0]]
+    return [*states, *(_flipped(w, y) if turned else y for y in rest)]
+
+
+def _flipped(w: Writer, y: str) -> str:
+    """Rows in the other order."""
+    return w.op("Slice", y, w.ints(-1), w.ints(-(2**62)), w.ints(0), w.ints(-1))
+
+
+def ifelse(w: Writer, node: Node, condition: str, *operands: str) -> list[str]:
+    """One of two graphs, which use the values around them."""
+    body = node.params["body"]
+    half = len(body.outputs) // 2
+    graphs = []
+    for outputs, label in ((body.outputs[:half], "then"), (body.outputs[half:], "other")):
+        inner = w.inner()
+        for bound, name in zip(body.inputs, operands, strict=True):
+            inner.define(bound, name)
+        graphs.append(inner.graph(label, [], _typed(inner.write(outputs), outputs)))
+    return w.several("If", [condition], half, then_branch=graphs[0], else_branch=graphs[1])

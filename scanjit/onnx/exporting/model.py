@@ -1,0 +1,210 @@
+"""`export` and `save`: a function as an ONNX model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import __version__, errors, ir, types
+from scanjit.ir import INPUT, SHARED, Node
+from scanjit.onnx.exporting.table import TABLE
+from scanjit.onnx.exporting.writer import Writer
+from scanjit.onnx.extra import package
+from scanjit.runtime.function import CompiledFunction, check_complete, function
+from scanjit.types import Atom, Dim
+
+OLDEST, NEWEST = 13, 25
+"""The op sets that models can be written for."""
+_LARGEST = 2**31 - 2**20
+"""Protocol buffers hold less than 2 GB."""
+
+
+def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
+    """A function as an ONNX model.
+
+    Scans become `Scan` (or `Loop`, if a condition ends them or they have no sequences), branches `If`. Shared variables
+    become initializers with the values that they have now. Sizes with a name keep it; computed sizes are computed from
+    the shapes of the inputs.
+
+    Parameters
+    ----------
+    source : CompiledFunction, or a pair (inputs, outputs)
+        As for `scanjit.function`: a list of symbols, and an expression or a list or dict of them. A dict's keys are
+        the names of the outputs.
+    opset : int
+        The version of the op set, 13 to 25.
+    name : str, optional
+        By default the function's.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Raises
+    ------
+    NotSupportedError
+        For ops without an equivalent (random numbers, factorizations), named with the line that made them; for
+        functions that update shared variables, as models have no state; or if the package `onnx` is not installed.
+
+    Notes
+    -----
+    What `print_` and `assert_` look at is passed on unseen.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> import scanjit.onnx
+    >>> x = sj.tensor(("T", 3), "float32", "x")
+    >>> h = sj.scan(lambda row, before: 0.5 * before + row, x, sj.zeros(3, "float32"))
+    >>> model = scanjit.onnx.export(([x], {"h": h}))
+    >>> [node.op_type for node in model.graph.node][-2:], model.graph.output[0].name
+    (['Scan', 'Identity'], 'h')
+    """
+    onnx = package()
+    if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
+        raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
+    inputs, outputs, label = _read(source)
+    graph = _Exported(inputs, outputs, opset).graph(name or label)
+    model = onnx.helper.make_model(
+        graph,
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+        producer_name="scanjit",
+        producer_version=__version__,
+    )
+    model.ir_version = onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    return model
+
+
+def save(source: Any, path: str | os.PathLike[str], opset: int = 18, name: str | None = None) -> None:
+    """Write a function to a file as an ONNX model. See `export` for the arguments.
+
+    Examples
+    --------
+    >>> import os, tempfile, scanjit as sj
+    >>> import scanjit.onnx
+    >>> x = sj.tensor(("n",), name="x")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "double.onnx")
+    ...     scanjit.onnx.save(([x], 2 * x), path)
+    ...     scanjit.onnx.load(path).inputs
+    (<x: float64(n)>,)
+    """
+    model = export(source, opset, name)
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    if size > _LARGEST:
+        raise errors.NotSupportedError("a model with more than 2 GB of weights is not written", got=f"{size} bytes")
+    data = model.SerializeToString()
+    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+# ---- what the user gave ----------------------------------------------------------------------------------------------
+
+
+def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
+    """Inputs, outputs by name, and a name for the whole."""
+    if isinstance(source, CompiledFunction):
+        graph, label = source.graph, source.name
+    elif isinstance(source, tuple | list) and len(source) == 2:
+        made = function(source[0], source[1], mode="reference")
+        graph, label = made.graph, "model"
+    else:
+        raise errors.ArgumentError(
+            "what is exported is a compiled function, or a pair of inputs and outputs", got=f"{type(source).__name__}"
+        )
+    if graph.updates:
+        variables = ", ".join(variable.label for variable, _ in graph.updates)
+        raise errors.NotSupportedError(
+            "an ONNX model has no state, and this function updates shared variables",
+            got=variables,
+            fix="export (inputs, outputs), with the new values among the outputs",
+        )
+    if graph.tree is None:
+        raise errors.ArgumentError("a function without outputs is no model")
+    check_complete(graph, label)
+    names = [_plain(path) for path in graph.tree.paths()]
+    unique: dict[str, Node] = {}
+    for i, (key, node) in enumerate(zip(names, graph.outputs, strict=True)):
+        key = key or ("output" if len(names) == 1 else f"output_{i}")
+        unique[key if key not in unique else f"{key}_{i}"] = node
+    return list(graph.inputs), unique, label
+
+
+def _plain(path: str) -> str:
+    """How a leaf is reached, as a name: "['h'][0]" is h_0."""
+    found = re.sub(r"[^\w]+", "_", path, flags=re.ASCII).strip("_")
+    return "" if found.isdigit() else found
+
+
+# ---- the graph -------------------------------------------------------------------------------------------------------
+
+
+class _Exported:
+    """The graph of a model, being written."""
+
+    def __init__(self, inputs: Sequence[Node], outputs: Mapping[str, Node], opset: int) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.writer = Writer(TABLE, opset)
+        self.parameters: dict[Atom, str] = {}
+        for name in outputs:
+            self.writer.names.new(name)
+
+    def graph(self, name: str) -> Any:
+        """The graph."""
+        onnx, w = package(), self.writer
+        infos = [self._input(i, node) for i, node in enumerate(self.inputs)]
+        shared = [node for node in _leaves(self.outputs.values()) if node.op is SHARED]
+        initializers = [self._initializer(i, node) for i, node in enumerate(shared)]
+        results = w.write(list(self.outputs.values()))
+        made = []
+        for (key, node), value in zip(self.outputs.items(), results, strict=True):
+            w.protos.append(onnx.helper.make_node("Identity", [value], [key], name=key))
+            made.append(w.info(key, node.dtype, self._shape(node)))
+        return onnx.helper.make_graph(w.protos, name, infos, made, initializer=initializers)
+
+    def _input(self, i: int, node: Node) -> Any:
+        name = self.writer.names.new(node.name or f"input_{i}")
+        self.writer.define(node, name)
+        self._sizes(node, name)
+        return self.writer.info(name, node.dtype, self._shape(node))
+
+    def _initializer(self, i: int, node: Node) -> Any:
+        name = self.writer.names.new(node.name or f"shared_{i}")
+        self.writer.define(node, name)
+        self._sizes(node, name)
+        return package().numpy_helper.from_array(np.ascontiguousarray(node.params["variable"].get_value()), name)
+
+    def _sizes(self, node: Node, name: str) -> None:
+        for axis, dim in enumerate(node.type.shape):
+            atom = types.as_atom(dim)
+            if atom is not None and atom.kind == "size":
+                self.writer.sizes.setdefault(atom, (name, axis))
+
+    def _shape(self, node: Node) -> list[Any]:
+        return [self._parameter(dim) if isinstance(dim, Dim) else dim for dim in node.type.shape]
+
+    def _parameter(self, dim: Dim) -> str | None:
+        """The name of a size; none for what is computed."""
+        atom = types.as_atom(dim)
+        if atom is None or atom.kind != "size":
+            return None
+        if atom not in self.parameters:
+            name = atom.name if types.is_named(atom) else f"n{len(self.parameters)}"
+            while name in self.parameters.values() or (not types.is_named(atom) and name in types._named):
+                name += "_"
+            self.parameters[atom] = name
+        return self.parameters[atom]
+
+
+def _leaves(outputs: Any) -> list[Node]:
+    return [node for node in ir.walk(outputs) if node.op in (INPUT, SHARED)]

@@ -1,0 +1,38 @@
+"""How products are written: as MatMul where that is what they are, else as Einsum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.onnx.exporting.writer import Writer
+
+
+def contract(w: Writer, node: Node, a: str, b: str) -> str:
+    """A sum of products over shared labels."""
+    dtype = node.dtype
+    if dtype.kind == "b":
+        found = _product(w, node, w.cast(a, np.int32), w.cast(b, np.int32))
+        return w.op("Greater", found, w.constant(0, np.int32))
+    if dtype.kind in "iu" and dtype.itemsize < 4:
+        return w.cast(_product(w, node, w.cast(a, np.int32), w.cast(b, np.int32)), dtype)
+    return _product(w, node, a, b)
+
+
+def _product(w: Writer, node: Node, a: str, b: str) -> str:
+    left, right, out = (list(node.params[key]) for key in ("left", "right", "out"))
+    both = [label for label in left if label in right]
+    summed, batch = [x for x in both if x not in out], [x for x in both if x in out]
+    rows, columns = [x for x in left if x not in right], [x for x in right if x not in left]
+    several_rows = len(rows) > 1 and bool(batch)
+    if len(summed) != 1 or len(columns) > 1 or several_rows or (batch and not (rows and columns)):
+        return _einsum(w, left, right, out, a, b)
+    a = w.transpose(a, [left.index(x) for x in (*batch, *rows, *summed)])
+    b = w.transpose(b, [right.index(x) for x in (*batch, *summed, *columns)])
+    made = [*batch, *rows, *columns]
+    return w.transpose(w.op("MatMul", a, b), [made.index(x) for x in out])
+
+
+def _einsum(w: Writer, left: list[int], right: list[int], out: list[int], a: str, b: str) -> str:
+    one, two, result = ("".join(chr(97 + label) for label in labels) for labels in (left, right, out))
+    return w.op("Einsum", a, b, equation=f"{one},{two}->{result}")

@@ -1,0 +1,219 @@
+"""How shapes, slices, indices, reductions and windows are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.onnx.exporting.writer import Rule, Writer
+from scanjit.types import Dimension, not_negative
+
+_FAR = -(2**62)
+"""An end before all entries."""
+
+
+def dimshuffle(w: Writer, node: Node, x: str) -> str:
+    """Axes dropped, put in order, and made."""
+    order, ndim = node.params["order"], node.operands[0].ndim
+    kept = [axis for axis in range(ndim) if axis in order]
+    if len(kept) < ndim:
+        x = w.op("Squeeze", x, w.ints(*(axis for axis in range(ndim) if axis not in order)))
+    x = w.transpose(x, [kept.index(axis) for axis in order if axis is not None])
+    return w.unsqueeze(x, *(i for i, axis in enumerate(order) if axis is None))
+
+
+def broadcast_to(w: Writer, node: Node, x: str) -> str:
+    """A tensor stretched to a shape."""
+    return w.op("Expand", x, w.vector(node.type.shape))
+
+
+def reshape(w: Writer, node: Node, x: str) -> str:
+    """Another shape, in which 0 is 0."""
+    empty = any(not not_negative(dim - 1) for dim in node.type.shape)
+    return w.op("Reshape", x, w.vector(node.type.shape), allowzero=1 if empty and w.opset >= 14 else None)
+
+
+def concatenate(w: Writer, node: Node, *xs: str) -> str:
+    """Tensors one after the other."""
+    return w.op("Concat", *xs, axis=node.params["axis"])
+
+
+def iota(w: Writer, node: Node) -> str:
+    """0, 1..."""
+    return w.op("Range", w.constant(0, np.int64), w.dim(node.params["length"]), w.constant(1, np.int64))
+
+
+def size(w: Writer, node: Node) -> str:
+    """The value of a dimension."""
+    return w.dim(node.params["dim"])
+
+
+# ---- slices ----------------------------------------------------------------------------------------------------------
+
+
+def slice_(w: Writer, node: Node, x: str) -> str:
+    """A window of every axis; whole axes are left out."""
+    whole = node.operands[0].type.shape
+    each = zip(node.params["start"], node.params["length"], node.params["step"], strict=True)
+    windows = [(axis, *cut) for axis, cut in enumerate(each) if cut != (0, whole[axis], 1)]
+    return window(w, x, windows) if windows else x
+
+
+def window(w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension, Dimension]]) -> str:
+    """Windows of axes: (axis, start, length, step)."""
+    starts = w.op("Concat", *(w.as_vector(start) for _, start, _, _ in windows), axis=0)
+    ends = w.op("Concat", *(_end(w, start, length, step) for _, start, length, step in windows), axis=0)
+    axes, steps = (w.vector([each[i] for each in windows]) for i in (0, 3))
+    return w.op("Slice", x, starts, ends, axes, steps)
+
+
+def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str:
+    """Where a window ends. A negative number would count from the end of the axis."""
+    end = start + step * length
+    some = not_negative(length - 1)
+    if some and not_negative(end):
+        return w.as_vector(end)
+    if some and isinstance(end, int):
+        return w.ints(_FAR)
+    zero = w.constant(0, np.int64)
+    name = w.op("Where", w.op("Less", w.dim(end), zero), w.constant(_FAR, np.int64), w.dim(end))
+    if not some:  # an empty window may start anywhere, and must end there
+        name = w.op("Where", w.op("Equal", w.dim(length), zero), w.dim(start), name)
+    return w.unsqueeze(name, 0)
+
+
+def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
+    """A tensor with a window replaced: for one axis after the other, `v` between (or among) what stays of `x`."""
+    whole, part = (operand.type.shape for operand in node.operands)
+    windows = list(zip(range(len(whole)), node.params["start"], part, node.params["step"], strict=True))
+    cut = [each for each in windows if each[1:] != (0, whole[each[0]], 1)]
+    for done in range(len(cut), 0, -1):
+        around = window(w, x, cut[: done - 1]) if done > 1 else x  # what the windows of the axes before leave
+        v = _placed(w, around, v, whole, cut[done - 1])
+    return v
+
+
+def _placed(
+    w: Writer, x: str, v: str, whole: Sequence[Dimension], place: tuple[int, Dimension, Dimension, Dimension]
+) -> str:
+    """A tensor with a window of one axis replaced."""
+    axis, start, length, step = place
+    size = whole[axis]
+    if step == 1:
+        end = start + length
+        before = window(w, x, [(axis, 0, start, 1)])
+        after = window(w, x, [(axis, end, size - end, 1)])
+        return w.op("Concat", before, v, after, axis=axis)
+    places = w.op("Range", w.constant(0, np.int64), w.dim(size), w.constant(1, np.int64))
+    ahead, stride = w.op("Sub", places, w.dim(start)), w.dim(step)
+    number = w.op("Div", ahead, stride)  # exact where it matters
+    exact = w.op("Equal", w.op("Mul", number, stride), ahead)
+    inside = w.op("And", w.op("GreaterOrEqual", number, w.constant(0, np.int64)), w.op("Less", number, w.dim(length)))
+    met = w.op("And", exact, inside)
+    padded = w.op(
+        "Concat", v, window(w, x, [(axis, 0, 1, 1)]), axis=axis
+    )  # so that there is an entry for those outside
+    spread = w.op("Gather", padded, w.op("Where", met, number, w.dim(length)), axis=axis)
+    met = w.unsqueeze(met, *range(1, len(whole) - axis))
+    return w.op("Where", met, spread, x)
+
+
+# ---- indices ---------------------------------------------------------------------------------------------------------
+
+
+def gather(w: Writer, node: Node, x: str, *indices: str) -> str:
+    """Entries at indices of consecutive axes."""
+    axis, ndim, count = node.params["axis"], node.operands[0].ndim, len(indices)
+    if count == 1:
+        return w.op("Gather", x, indices[0], axis=axis)
+    indexed, rest = range(axis, axis + count), [a for a in range(ndim) if not axis <= a < axis + count]
+    places, width = _places(w, node, node.type.shape, indices)
+    y = w.op("GatherND", w.transpose(x, [*indexed, *rest]), places)
+    return w.transpose(y, _back(axis, width, node.ndim))
+
+
+def _back(axis: int, width: int, ndim: int) -> list[int]:
+    """The order that brings the first `width` axes to where `axis` is."""
+    return [*range(width, width + axis), *range(width), *range(width + axis, ndim)]
+
+
+def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence[str]) -> tuple[str, int]:
+    """Coordinates along a new last axis, and how many axes each index has. `shape` is that of what is gathered."""
+    axis, nodes = node.params["axis"], node.operands[-len(indices) :]
+    width = max(index.ndim for index in nodes)
+    whole = w.vector(shape[axis : axis + width])
+    parts = [
+        w.unsqueeze(
+            name if index.type.shape == tuple(shape[axis : axis + width]) else w.op("Expand", name, whole), width
+        )
+        for name, index in zip(indices, nodes, strict=True)
+    ]
+    return (w.op("Concat", *parts, axis=width) if len(parts) > 1 else parts[0]), width
+
+
+def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:
+    """A tensor with entries at indices replaced, or added to."""
+    axis, ndim, count = node.params["axis"], node.ndim, len(indices)
+    value = node.operands[1]
+    indexed, rest = range(axis, axis + count), [a for a in range(ndim) if not axis <= a < axis + count]
+    places, width = _places(w, node, value.type.shape, indices)
+    order = [*range(axis, axis + width), *(a for a in range(value.ndim) if not axis <= a < axis + width)]
+    if node.params["add"] and w.opset < 16:
+        raise w.refuse(node, "adding at indices needs op set 16 or newer")
+    reduction = "add" if node.params["add"] else None
+    y = w.op("ScatterND", w.transpose(x, [*indexed, *rest]), places, w.transpose(v, order), reduction=reduction)
+    return w.transpose(y, _back(axis, count, ndim))
+
+
+def windows(w: Writer, node: Node, x: str) -> str:
+    """Windows along axes, whose entries come along new last axes: gathered at places plus offsets."""
+    ndim = node.operands[0].ndim
+    place = list(range(ndim))  # where each axis of the operand is
+    for axis, count, step, dilation in zip(
+        *(node.params[k] for k in ("axes", "size", "step", "dilation")), strict=True
+    ):
+        there = node.type.shape[axis]
+        rows, offsets = _spaced(w, there, step), _spaced(w, count, dilation)
+        x = w.op("Gather", x, w.op("Add", w.unsqueeze(rows, 1), w.unsqueeze(offsets, 0)), axis=place[axis])
+        total = ndim + 1
+        at = place[axis] + 1
+        x = w.transpose(x, [*(a for a in range(total) if a != at), at])
+        ndim = total
+    return x
+
+
+def _spaced(w: Writer, count: Dimension, step: int) -> str:
+    """0, step, 2 * step..."""
+    each = w.op("Range", w.constant(0, np.int64), w.dim(count), w.constant(1, np.int64))
+    return each if step == 1 else w.op("Mul", each, w.constant(step, np.int64))
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+_AXES_ARE_INPUTS = {"ReduceSum": 13}
+"""Since which version; for others, since 18."""
+
+
+def reduction(kind: str) -> Rule:
+    """A reduction over axes, which are dropped."""
+
+    def rule(w: Writer, node: Node, x: str) -> str:
+        axes, dtype = node.params["axes"], node.dtype
+        if not axes:
+            return x
+        narrow = dtype.kind in "biu" and dtype.itemsize < 4
+        x = w.cast(x, np.int32) if narrow else x
+        if w.opset >= _AXES_ARE_INPUTS.get(kind, 18):
+            y = w.op(kind, x, w.ints(*axes), keepdims=0)
+        else:
+            y = w.op(kind, x, axes=list(axes), keepdims=0)
+        return w.cast(y, dtype) if narrow else y
+
+    return rule
+
+
+def position(kind: str) -> Rule:
+    """The place of an extreme element."""
+    return lambda w, node, x: w.op(kind, x, axis=node.params["axis"], keepdims=0)

@@ -1,0 +1,109 @@
+"""The ops that can be written, each with the function that does it.
+
+A function gets the writer, the node and the names of its operands, and returns the name of its result, or of several.
+What is not here has no equivalent in ONNX: random numbers, factorizations, gamma functions.
+"""
+
+from __future__ import annotations
+
+from scanjit.onnx.exporting import elementwise as e
+from scanjit.onnx.exporting import loops, products
+from scanjit.onnx.exporting import shapes as s
+from scanjit.onnx.exporting.writer import Rule
+
+TABLE: dict[str, Rule] = {
+    # arithmetic
+    "abs": lambda w, node, x: x if node.dtype.kind in "bu" else w.op("Abs", x),
+    "add": e.plain("Add", "Or"),
+    "cbrt": e.formula(e.cbrt),
+    "ceil": e.rounding("Ceil"),
+    "clip": e.formula(e.clip),
+    "div": e.plain("Div"),
+    "floor": e.rounding("Floor"),
+    "floordiv": e.floordiv,
+    "maximum": e.plain("Max", "Or"),
+    "minimum": e.plain("Min", "And"),
+    "mod": e.mod,
+    "mul": e.plain("Mul", "And"),
+    "neg": e.plain("Neg"),
+    "pow": e.plain("Pow"),
+    "round": e.rounding("Round"),
+    "sign": e.plain("Sign"),
+    "sqrt": e.plain("Sqrt"),
+    "sub": e.plain("Sub"),
+    "trunc": e.trunc,
+    # functions
+    "arccos": e.plain("Acos"),
+    "arcsin": e.plain("Asin"),
+    "arctan": e.plain("Atan"),
+    "cos": e.plain("Cos"),
+    "cosh": e.plain("Cosh"),
+    "erf": e.plain("Erf"),
+    "erfc": e.formula(lambda w, k, x: w.op("Sub", k(1), w.op("Erf", x))),
+    "exp": e.plain("Exp"),
+    "exp2": e.formula(lambda w, k, x: w.op("Pow", k(2), x)),
+    "expm1": e.formula(e.expm1),
+    "log": e.plain("Log"),
+    "log10": e.scaled_log(10),
+    "log1p": e.formula(e.log1p),
+    "log2": e.scaled_log(2),
+    "log_sigmoid": e.formula(e.log_sigmoid),
+    "relu": e.relu,
+    "sigmoid": e.plain("Sigmoid"),
+    "sin": e.plain("Sin"),
+    "sinh": e.plain("Sinh"),
+    "softplus": e.plain("Softplus"),
+    "tan": e.plain("Tan"),
+    "tanh": e.plain("Tanh"),
+    # comparisons and logic
+    "and": e.bitwise("And"),
+    "equal": e.plain("Equal"),
+    "greater": e.compared("Greater"),
+    "greater_equal": e.compared("GreaterOrEqual"),
+    "invert": e.inverted,
+    "isinf": e.plain("IsInf"),
+    "isnan": e.plain("IsNaN"),
+    "less": e.compared("Less"),
+    "less_equal": e.compared("LessOrEqual"),
+    "not_equal": e.not_equal,
+    "or": e.bitwise("Or"),
+    "where": e.plain("Where", "Where"),
+    "xor": e.bitwise("Xor"),
+    # dtypes, and what is only said of values
+    "assert_": e.same,
+    "cast": e.cast,
+    "clip_gradient": e.same,
+    "constant": lambda w, node: w.constant(node.params["data"].array),
+    "custom": lambda w, node, *operands: operands[: node.params["results"]],
+    "expect": e.same,
+    "print_": e.same,
+    "specify_shape": e.same,
+    "stop_gradient": e.same,
+    "via": e.same,
+    # shapes and indices
+    "broadcast_to": s.broadcast_to,
+    "concatenate": s.concatenate,
+    "dimshuffle": s.dimshuffle,
+    "gather": s.gather,
+    "iota": s.iota,
+    "reshape": s.reshape,
+    "scatter": s.scatter,
+    "set_slice": s.set_slice,
+    "size": s.size,
+    "slice": s.slice_,
+    "windows": s.windows,
+    # reductions and products
+    "all": s.reduction("ReduceMin"),
+    "any": s.reduction("ReduceMax"),
+    "argmax": s.position("ArgMax"),
+    "argmin": s.position("ArgMin"),
+    "contract": products.contract,
+    "det": e.plain("Det"),
+    "max": s.reduction("ReduceMax"),
+    "min": s.reduction("ReduceMin"),
+    "prod": s.reduction("ReduceProd"),
+    "sum": s.reduction("ReduceSum"),
+    # loops and branches
+    "ifelse": loops.ifelse,
+    "scan": loops.scan,
+}

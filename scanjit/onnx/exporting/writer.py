@@ -1,0 +1,234 @@
+"""An ONNX graph that is being written: its nodes, the names of values, and sizes as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import Node
+from scanjit.onnx import tensors
+from scanjit.onnx.extra import package
+from scanjit.types import Atom, Dim, Dimension
+
+Rule = Callable[..., "str | Sequence[str]"]
+"""From a writer, a node and the names of its operands to the name of its result, or the names of several."""
+
+
+class Names:
+    """Names that are used once in a model."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
+
+    def new(self, wanted: str) -> str:
+        """The name, or the name with a number."""
+        name = wanted
+        while not name or name in self._taken:
+            count = self._counts.get(wanted, 0)
+            self._counts[wanted] = count + 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+
+class Writer:
+    """A graph, or one inside a node of another.
+
+    Parameters
+    ----------
+    table : how each op is written.
+    opset : the version of the op set.
+    outer : the writer of the graph around it, whose values it may use.
+    """
+
+    def __init__(self, table: dict[str, Rule], opset: int, outer: Writer | None = None) -> None:
+        self.table, self.opset, self.outer = table, opset, outer
+        self.names: Names = Names() if outer is None else outer.names
+        self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
+        """Where sizes are found: the name of a tensor, and an axis."""
+        self.protos: list[Any] = []
+        self._values: dict[Node, str | tuple[str, ...]] = {}
+        self._dims: dict[Dimension, str] = {}
+        self._constants: dict[Any, str] = {}
+
+    # ---- nodes -------------------------------------------------------------------------------------------------------
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A new node with one output."""
+        return self.several(kind, inputs, 1, **attributes)[0]
+
+    def several(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """A new node with so many outputs."""
+        names = [self.names.new(kind.lower()) for _ in range(outputs)]
+        kept = {key: value for key, value in attributes.items() if value is not None}
+        self.protos.append(
+            package().helper.make_node(kind, list(inputs), names, name=names[0] if names else "", **kept)
+        )
+        return names
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """A node that holds an array."""
+        array = np.asarray(value, dtype)
+        key = (str(array.dtype), array.shape, array.tobytes())
+        found = self._known("_constants", key)
+        if found is None:
+            tensor = package().numpy_helper.from_array(np.array(array, order="C"))
+            found = self._constants[key] = self.op("Constant", value=tensor)
+        return found
+
+    def ints(self, *values: int) -> str:
+        """A vector of int64."""
+        return self.constant(values, np.int64)
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """Another dtype."""
+        return self.op("Cast", name, to=tensors.NUMBERS[np.dtype(dtype)])
+
+    def unsqueeze(self, name: str, *axes: int) -> str:
+        """New axes of size 1."""
+        return self.op("Unsqueeze", name, self.ints(*axes)) if axes else name
+
+    def transpose(self, name: str, order: Sequence[int]) -> str:
+        """Axes in another order."""
+        return name if list(order) == sorted(order) else self.op("Transpose", name, perm=list(order))
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def define(self, node: Node, name: str | Sequence[str]) -> None:
+        """The name of the value of a node; of several results, the names."""
+        self._values[node] = name if isinstance(name, str) else tuple(name)
+
+    def _known(self, what: str, key: Any) -> Any:
+        writer: Writer | None = self
+        while writer is not None:
+            found = getattr(writer, what).get(key)
+            if found is not None:
+                return found
+            writer = writer.outer
+        return None
+
+    def value(self, node: Node) -> str:
+        """The name of the value of a node that was written."""
+        found = self._known("_values", node)
+        if found is None or not isinstance(found, str):
+            raise errors.InternalError("a node was not written before it is used", got=repr(node))
+        return found
+
+    def write(self, roots: Sequence[Node]) -> list[str]:
+        """Write all that nodes depend on; their names."""
+        for node in ir.walk(roots, _Seen(self)):
+            if self._known("_values", node) is None:
+                self._write(node)
+        return [self.value(root) for root in roots]
+
+    def _write(self, node: Node) -> None:
+        if node.op is ir.PART:
+            self.define(node, self._known("_values", node.args[0])[node.params["index"]])
+            return
+        rule = self.table.get(node.op.name)
+        if rule is None:
+            raise errors.NotSupportedError(
+                f"{node.op.name} has no equivalent in ONNX", got=repr(node), where=node.where
+            )
+        with errors.located(node.where):
+            self.define(node, rule(self, node, *(self.value(arg) for arg in node.operands)))
+
+    # ---- sizes -------------------------------------------------------------------------------------------------------
+
+    def vector(self, dims: Sequence[Dimension]) -> str:
+        """Sizes as a vector of int64."""
+        if not any(isinstance(dim, Dim) for dim in dims):
+            return self.ints(*dims)
+        return self.op("Concat", *(self.as_vector(dim) for dim in dims), axis=0)
+
+    def as_vector(self, dim: Dimension) -> str:
+        """A size as a vector of one."""
+        return self.ints(dim) if isinstance(dim, int) else self.unsqueeze(self.dim(dim), 0)
+
+    def dim(self, dim: Dimension) -> str:
+        """A size as a number of int64."""
+        if isinstance(dim, int):
+            return self.constant(dim, np.int64)
+        found = self._known("_dims", dim)
+        if found is None:
+            found = self._dims[dim] = self._polynomial(dim)
+        return found
+
+    def _polynomial(self, dim: Dim) -> str:
+        total = ""
+        for monomial, factor in sorted(dim.terms, key=lambda term: not term[0]):
+            term = "" if factor == 1 and monomial else self.constant(factor, np.int64)
+            for atom in monomial:
+                term = self.op("Mul", term, self._atom(atom)) if term else self._atom(atom)
+            total = self.op("Add", total, term) if total else term
+        return total
+
+    def _atom(self, atom: Atom) -> str:
+        if atom.kind == "size":
+            if atom not in self.sizes:
+                raise errors.NotSupportedError(f"the size {atom.name} is no size of an input, as it is")
+            name, axis = self.sizes[atom]
+            return self.op("Gather", self.op("Shape", name), self.constant(axis, np.int64), axis=0)
+        if atom.kind == "value":
+            node = atom.args[0]()
+            name = self.value(node)
+            return name if node.dtype == np.int64 else self.cast(name, np.int64)
+        left, right = map(self.dim, atom.args)
+        if atom.kind in ("min", "max"):
+            return self.op("Min" if atom.kind == "min" else "Max", left, right)
+        if atom.kind == "root":
+            return self.cast(self.op("Ceil", self.op("Sqrt", self.cast(left, np.float64))), np.int64)
+        positive = types.not_negative(atom.args[1] - 1)
+        return self.quotient(left, right, safe=positive) if atom.kind == "//" else self.rest(left, right, safe=positive)
+
+    def quotient(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
+        """Integers divided and rounded down; by 0 they give 0, unless it is known (`safe`) that no divisor is 0."""
+        divisor = b if safe else self._not_zero(b, dtype)
+        found = self.op("Div", self.op("Sub", a, self.op("Mod", a, divisor)), divisor)
+        return found if safe else self._unless_zero(b, found, dtype)
+
+    def rest(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
+        """What such a division leaves."""
+        found = self.op("Mod", a, b if safe else self._not_zero(b, dtype))
+        return found if safe else self._unless_zero(b, found, dtype)
+
+    def _not_zero(self, b: str, dtype: Any) -> str:
+        return self.op("Where", self.op("Equal", b, self.constant(0, dtype)), self.constant(1, dtype), b)
+
+    def _unless_zero(self, b: str, found: str, dtype: Any) -> str:
+        zero = self.constant(0, dtype)
+        return self.op("Where", self.op("Equal", b, zero), zero, found)
+
+    def refuse(self, node: Node, what: str, **more: Any) -> errors.NotSupportedError:
+        """The error for a node that cannot be written."""
+        return errors.NotSupportedError(f"{node.op.name}: {what}", where=node.where, **more)
+
+    # ---- graphs inside nodes -----------------------------------------------------------------------------------------
+
+    def inner(self) -> Writer:
+        """A writer of a graph inside a node of this one."""
+        return Writer(self.table, self.opset, self)
+
+    def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, np.dtype]]) -> Any:
+        """The graph that was written; its outputs, with their dtypes, get names of their own."""
+        named = [(self.op("Identity", value), dtype) for value, dtype in outputs]
+        infos = [self.info(value, dtype) for value, dtype in named]
+        return package().helper.make_graph(self.protos, name, list(inputs), infos)
+
+    def info(self, name: str, dtype: np.dtype, shape: Sequence[Any] | None = None) -> Any:
+        """The declaration of an input or an output."""
+        return package().helper.make_tensor_value_info(name, tensors.NUMBERS[np.dtype(dtype)], shape)
+
+
+class _Seen:
+    """The nodes that a writer or those around it know: a walk stops at them."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __contains__(self, node: Node) -> bool:
+        return self._writer._known("_values", node) is not None

@@ -1,0 +1,1 @@
+"""From ONNX graphs to expressions."""

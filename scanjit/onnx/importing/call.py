@@ -1,0 +1,191 @@
+"""One node of an ONNX graph, as the functions of the table see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.onnx.importing import known
+from scanjit.types import Dimension
+
+if TYPE_CHECKING:
+    from scanjit.onnx.importing.graph import Reader, Scope
+
+_REQUIRED: Any = object()
+_UNSET: Any = object()
+
+
+class Call:
+    """A node: its inputs as expressions, its attributes, and what its subgraphs need.
+
+    Parameters
+    ----------
+    op : the type of the op.
+    version : of the op set that the model asks for.
+    inputs : one an input; None where an optional one is left out.
+    outputs : how many outputs the node names, up to the last one that has a name.
+    attributes : Python values; graphs as they are.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        version: int,
+        inputs: Sequence[Node | None],
+        outputs: int,
+        attributes: dict[str, Any],
+        reader: Reader,
+        scope: Scope,
+    ) -> None:
+        self.op, self.version, self.inputs, self.outputs = op, version, inputs, outputs
+        self.attributes, self.reader, self.scope = attributes, reader, scope
+        self._read: set[str] = set()
+
+    def unread(self) -> list[str]:
+        """The attributes that nobody asked for."""
+        return sorted(set(self.attributes) - self._read)
+
+    # ---- inputs ------------------------------------------------------------------------------------------------------
+
+    def optional(self, i: int) -> Node | None:
+        """An input, or None if it is left out."""
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def input(self, i: int) -> Node:
+        """An input that must be there."""
+        node = self.optional(i)
+        if node is None:
+            raise errors.FormatError(f"{self.op} lacks its input {i}", got=f"{len(self.inputs)} inputs")
+        return node
+
+    def all(self) -> list[Node]:
+        """All inputs of a node that takes any number, of one dtype."""
+        nodes = [self.input(i) for i in range(max(len(self.inputs), 1))]
+        return self.alike(*nodes)
+
+    def alike(self, *nodes: Node) -> list[Node]:
+        """Nodes that must have one dtype."""
+        if len({node.dtype for node in nodes}) > 1:
+            raise errors.DtypeError(
+                f"the inputs of {self.op} must have one dtype", got=", ".join(str(node.dtype) for node in nodes)
+            )
+        return list(nodes)
+
+    def pair(self) -> list[Node]:
+        """The two inputs of a node that takes two of one dtype."""
+        return self.alike(self.input(0), self.input(1))
+
+    # ---- attributes --------------------------------------------------------------------------------------------------
+
+    def attribute(self, name: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
+        """The value of an attribute, of a kind."""
+        self._read.add(name)
+        if name not in self.attributes:
+            if default is _REQUIRED:
+                raise errors.FormatError(f"{self.op} lacks its attribute {name!r}")
+            return default
+        value = self.attributes[name]
+        if not isinstance(value, kind):
+            raise errors.FormatError(f"the attribute {name!r} of {self.op} is of another kind", got=repr(value)[:80])
+        return value
+
+    def ignore(self, *names: str) -> None:
+        """Attributes that make no difference here."""
+        self._read.update(names)
+
+    def number(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is a float."""
+        value = self.attribute(name, (float, int), default)
+        return value if value is None else float(value)
+
+    def integer(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is an integer."""
+        return self.attribute(name, int, default)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute that is 0 or 1."""
+        return bool(self.integer(name, int(default)))
+
+    def text(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is a text."""
+        return self.attribute(name, str, default)
+
+    def integers(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is a list of integers."""
+        return self._several(name, int, default)
+
+    def numbers(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is a list of floats."""
+        return self._several(name, (float, int), default)
+
+    def texts(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute that is a list of texts."""
+        return self._several(name, str, default)
+
+    def _several(self, name: str, kind: Any, default: Any) -> Any:
+        values = self.attribute(name, list, default)
+        if name in self.attributes and not all(isinstance(value, kind) for value in values):
+            raise errors.FormatError(f"the attribute {name!r} of {self.op} is of another kind", got=repr(values)[:80])
+        return values
+
+    # ---- what was an attribute, and is an input since some version ---------------------------------------------------
+
+    def ints(self, name: str, i: int, default: Any = _REQUIRED) -> Any:
+        """Integers that must be known: of an attribute, or of an input."""
+        return self._either(name, i, default, known.ints)
+
+    def dims(self, name: str, i: int, default: Any = _REQUIRED) -> Any:
+        """Integers that may be sizes: of an attribute, or of an input."""
+        return self._either(name, i, default, known.dims)
+
+    def _either(self, name: str, i: int, default: Any, read: Callable[[Node, str], tuple[Dimension, ...]]) -> Any:
+        values = self.integers(name, None)
+        if values is not None:
+            return tuple(values)
+        node = self.optional(i)
+        if node is not None:
+            return read(node, f"the input {name!r} of {self.op}")
+        if default is _REQUIRED:
+            raise errors.FormatError(f"{self.op} lacks {name!r}")
+        return default
+
+    def scalar_input(self, i: int, default: Any = _REQUIRED) -> Any:
+        """The value of an input that is a number and must be known."""
+        node = self.optional(i)
+        if node is None and default is not _REQUIRED:
+            return default
+        return known.scalar(self.input(i), f"the input {i} of {self.op}")
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+
+    def graph(self, name: str) -> Any:
+        """An attribute that is a graph."""
+        self._read.add(name)
+        value = self.attributes.get(name)
+        if not hasattr(value, "node"):
+            raise errors.FormatError(f"{self.op} lacks its graph {name!r}")
+        return value
+
+    def run(self, graph: Any, inputs: Sequence[Node]) -> list[Node]:
+        """The outputs of a subgraph for these inputs."""
+        return self.reader.subgraph(graph, inputs, self.scope)
+
+    def refuse(self, what: str, **more: Any) -> errors.NotSupportedError:
+        """The error for a valid node that there is nothing for here."""
+        return errors.NotSupportedError(f"{self.op}: {what}", **more)
+
+
+def scalar(node: Node) -> Node:
+    """A number that may come as a vector of one."""
+    if node.ndim == 0:
+        return node
+    return ir.OPS["reshape"](node, shape=())
+
+
+def like(value: Any, node: Node) -> Node:
+    """A number in the dtype of a node."""
+    return ir.constant(np.asarray(value), node.dtype)

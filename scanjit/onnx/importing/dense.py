@@ -1,0 +1,310 @@
+"""Products, reductions, normalizations and convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.onnx import functions as tensor
+from scanjit.onnx.importing.call import Call, like
+from scanjit.ops import reduce as ops
+from scanjit.ops.elementwise import cast
+from scanjit.tensor.variables import axes_of, axis_of
+from scanjit.types import Dimension
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def matmul(call: Call) -> Node:
+    """A product of matrices, as NumPy's."""
+    return tensor.matmul(*call.pair())
+
+
+def gemm(call: Call) -> Node:
+    """`alpha * a @ b + beta * c`."""
+    a, b = call.pair()
+    if a.ndim != 2 or b.ndim != 2:
+        raise errors.ShapeError("Gemm takes matrices", got=f"{a.type} and {b.type}")
+    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+    a, b = (x.T if call.flag(name) else x for x, name in ((a, "transA"), (b, "transB")))
+    call.ignore("broadcast")
+    y, c = tensor.dot(a, b), call.optional(2)
+    y = y if alpha == 1 else y * like(alpha, y)
+    if c is None:
+        return y
+    return y + (c if beta == 1 else c * like(beta, c))
+
+
+def einsum(call: Call) -> Node:
+    """Sums of products."""
+    return tensor.einsum(call.text("equation").replace(" ", ""), *call.all())
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+
+def reduction(
+    op: ops.Reduction,
+    before: Callable[[Node], Node] = lambda x: x,
+    after: Callable[[Node], Node] = lambda x: x,
+) -> Callable[[Call], Node]:
+    """A reduction of a function of the elements."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axes, keep = _axes(call, x)
+        if axes is None:
+            return x
+        return after(reduced(op, before(x), axes, keep))
+
+    return rule
+
+
+def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
+    """The axes to reduce (None: nothing is done) and whether they stay."""
+    keep, nothing = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
+    given = call.ints("axes", 1, ())
+    if not given and nothing:
+        return None, keep
+    return axes_of(given or None, x.ndim), keep
+
+
+def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) -> Node:
+    """A reduction in the dtype of the operand."""
+    if x.dtype.kind == "b" and op in (ops.MAX, ops.MIN):
+        op = ops.ANY if op is ops.MAX else ops.ALL
+    if not axes:
+        return x
+    y = op(x, axes=axes)
+    return ops.expand(y, axes) if keep else y
+
+
+def reduce_mean(call: Call) -> Node:
+    """The mean over axes; of integers, towards zero."""
+    x = call.input(0)
+    axes, keep = _axes(call, x)
+    return x if axes is None else cast(tensor.mean(x, axes, keepdims=keep), x.dtype)
+
+
+def reduce_logsumexp(call: Call) -> Node:
+    """The logarithm of the sum of exponentials."""
+    x = call.input(0)
+    axes, keep = _axes(call, x)
+    return x if axes is None else tensor.logsumexp(x, axes, keepdims=keep)
+
+
+def position(op: ops.ArgReduction) -> Callable[[Call], Node]:
+    """The place of the first, or the last, of the extreme elements."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axis = axis_of(call.integer("axis", 0), x.ndim)
+        keep, last = call.flag("keepdims", True), call.flag("select_last_index")
+        found = op(tensor.flip(x, axis) if last else x, axis=axis)
+        if last:
+            found = ir.dim_node(x.type.shape[axis]) - 1 - found
+        return tensor.expand_dims(found, axis) if keep else found
+
+    return rule
+
+
+def softmax(function: Callable[..., Node]) -> Callable[[Call], Node]:
+    """Softmax or its logarithm: along an axis; before version 13, over that and all that follow."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axis = axis_of(call.integer("axis", 1 if call.version < 13 else -1), x.ndim)
+        return function(x, axis if call.version >= 13 else tuple(range(axis, x.ndim)))
+
+    return rule
+
+
+def hardmax(call: Call) -> Node:
+    """1 at the first of the largest elements of an axis, else 0."""
+    x = call.input(0)
+    axis = axis_of(call.integer("axis", 1 if call.version < 13 else -1), x.ndim)
+    if call.version < 13 and axis != x.ndim - 1:
+        raise call.refuse("several axes at once, as before version 13")
+    places = tensor.expand_dims(ops.ARGMAX(x, axis=axis), axis)
+    order = tuple(0 if a == axis else None for a in range(x.ndim))
+    return cast(places == ir.OPS["dimshuffle"](tensor.arange(ir.dim_node(x.type.shape[axis])), order=order), x.dtype)
+
+
+def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], Node]:
+    """Running sums or products along an axis."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axis = axis_of(int(call.scalar_input(1)), x.ndim)
+        reverse, exclusive = call.flag("reverse"), call.flag("exclusive")
+        x = tensor.flip(x, axis) if reverse else x
+        if exclusive:
+            n = x.type.shape[axis]
+            first = tensor.full((*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :]), start, x.dtype)
+            before = (slice(None),) * axis
+            x = tensor.concatenate([first, x], axis)[(*before, slice(0, n))]
+        y = cast(function(x, axis, dtype=x.dtype), x.dtype)
+        return tensor.flip(y, axis) if reverse else y
+
+    return rule
+
+
+# ---- normalizations --------------------------------------------------------------------------------------------------
+
+
+def layer_norm(call: Call) -> list[Node]:
+    """Normalized over an axis and all that follow."""
+    x, scale = call.input(0), call.input(1)
+    call.ignore("stash_type")
+    axes = tuple(range(axis_of(call.integer("axis", -1), x.ndim), x.ndim))
+    mean = tensor.mean(x, axes, keepdims=True)
+    centred = x - mean
+    inverse = 1.0 / tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
+    y, bias = centred * inverse * scale, call.optional(2)
+    return [y if bias is None else y + bias, mean, inverse]
+
+
+def rms_norm(call: Call) -> Node:
+    """Divided by the root of the mean square over an axis and all that follow."""
+    x, scale = call.input(0), call.input(1)
+    call.ignore("stash_type")
+    axes = tuple(range(axis_of(call.integer("axis", -1), x.ndim), x.ndim))
+    return x / tensor.sqrt(tensor.mean(x * x, axes, keepdims=True) + call.number("epsilon", 1e-5)) * scale
+
+
+def _channels(x: Node, ndim: int) -> Node:
+    """A vector with an element a channel, along axis 1 of `ndim`."""
+    return ir.OPS["dimshuffle"](x, order=(None, 0, *[None] * (ndim - 2)))
+
+
+def instance_norm(call: Call) -> Node:
+    """Normalized over all axes after the channels."""
+    x, scale, bias = (call.input(i) for i in range(3))
+    axes = tuple(range(2, x.ndim))
+    centred = x - tensor.mean(x, axes, keepdims=True)
+    scaled = centred / tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
+    return scaled * _channels(scale, x.ndim) + _channels(bias, x.ndim)
+
+
+def batch_norm(call: Call) -> Node:
+    """Normalized by statistics that are given."""
+    if call.flag("training_mode"):
+        raise call.refuse("statistics that are updated")
+    call.ignore("momentum", "spatial")
+    x, scale, bias, mean, var = (call.input(i) for i in range(5))
+    scale, bias, mean, var = (_channels(node, max(x.ndim, 2)) for node in (scale, bias, mean, var))
+    return (x - mean) / tensor.sqrt(var + call.number("epsilon", 1e-5)) * scale + bias
+
+
+# ---- convolutions and pools ------------------------------------------------------------------------------------------
+
+
+def conv(call: Call) -> Node:
+    """A correlation over one or two axes."""
+    x, w = call.pair()
+    if x.ndim not in (3, 4):
+        raise call.refuse("over other than one or two axes", got=x.type)
+    ndim = x.ndim - 2
+    sizes = call.integers("kernel_shape", None)
+    if sizes is not None:
+        w = tensor.specify_shape(w, (None, None, *sizes), "the filters of Conv")
+    steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
+    zeros = _padding(call, x.type.shape[2:], w.type.shape[2:], steps, dilations)
+    function: Any = tensor.conv1d if ndim == 1 else tensor.conv2d
+    y = function(
+        x,
+        w,
+        border_mode=zeros[0] if ndim == 1 else tuple(zeros),
+        subsample=steps[0] if ndim == 1 else steps,
+        filter_dilation=dilations[0] if ndim == 1 else dilations,
+        filter_flip=False,
+        num_groups=call.integer("group", 1),
+    )
+    bias = call.optional(2)
+    return y if bias is None else y + _channels(bias, y.ndim)
+
+
+def _padding(
+    call: Call, sizes: Sequence[Dimension], filters: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int]
+) -> list[tuple[int, int]]:
+    """How many entries come before and after each axis."""
+    ndim, kind = len(sizes), call.text("auto_pad", "NOTSET")
+    if len(steps) != ndim or len(dilations) != ndim:
+        raise errors.FormatError(f"{call.op} has a stride and a dilation an axis", got=f"{steps} and {dilations}")
+    pads = call.integers("pads", [0] * (2 * ndim))
+    if len(pads) != 2 * ndim:
+        raise errors.FormatError(f"{call.op} has two pads an axis", got=pads)
+    if kind == "NOTSET":
+        return list(zip(pads[:ndim], pads[ndim:], strict=True))
+    if kind == "VALID":
+        return [(0, 0)] * ndim
+    if kind not in ("SAME_UPPER", "SAME_LOWER"):
+        raise errors.FormatError("there is no such auto_pad", got=kind)
+    found = []
+    for n, k, step, dilation in zip(sizes, filters, steps, dilations, strict=True):
+        reach = (k - 1) * dilation + 1
+        total = reach - 1 if step == 1 else None
+        if step != 1 and isinstance(n, int):
+            total = max((math.ceil(n / step) - 1) * step + reach - n, 0)
+        if not isinstance(total, int):
+            raise call.refuse(f"auto_pad={kind} with strides and a size that is not known", got=f"size {n}")
+        small = total // 2
+        found.append((small, total - small) if kind == "SAME_UPPER" else (total - small, small))
+    return found
+
+
+def pool(largest: bool) -> Callable[[Call], list[Node]]:
+    """The largest, or the mean, of windows over axes after the channels."""
+
+    def rule(call: Call) -> list[Node]:
+        x = call.input(0)
+        sizes = tuple(call.integers("kernel_shape"))
+        ndim = len(sizes)
+        if x.ndim != ndim + 2 or call.flag("ceil_mode") or call.integer("storage_order", 0):
+            raise call.refuse("with ceil_mode, storage_order, or another rank than its windows", got=x.type)
+        steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
+        zeros = _padding(call, x.type.shape[2:], sizes, steps, dilations)
+        counted = call.flag("count_include_pad")
+        windows = lambda x, fill: ir.OPS["windows"](
+            tensor.pad(x, [(0, 0), (0, 0), *zeros], constant_values=fill) if any(map(any, zeros)) else x,
+            axes=tuple(range(2, x.ndim)),
+            size=sizes,
+            step=steps,
+            dilation=dilations,
+        )
+        axes = tuple(range(x.ndim, x.ndim + ndim))
+        if largest:
+            lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+            return [ops.MAX(windows(x, lowest), axes=axes)]
+        total = ops.SUM(windows(x, 0), axes=axes)
+        if counted or not any(map(any, zeros)):
+            return [total / like(math.prod(sizes), x)]
+        return [total / ops.SUM(windows(tensor.ones_like(x), 0), axes=axes)]
+
+    return rule
+
+
+def global_pool(op: str) -> Callable[[Call], Node]:
+    """The largest, or the mean, of all after the channels."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axes = tuple(range(2, x.ndim))
+        return tensor.mean(x, axes, keepdims=True) if op == "mean" else reduced(ops.MAX, x, axes)
+
+    return rule
+
+
+def dropout(call: Call) -> list[Node]:
+    """Nothing is dropped when a model is used."""
+    call.ignore("ratio", "seed", "is_test")
+    training = call.optional(2)
+    if training is not None and call.scalar_input(2):
+        raise call.refuse("in training mode")
+    x = call.input(0)
+    return [x, tensor.ones_like(x, "bool")]

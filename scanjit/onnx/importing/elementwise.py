@@ -1,0 +1,239 @@
+"""Functions of numbers that ONNX has and NumPy has not, or has differently."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.onnx import functions as tensor
+from scanjit.onnx import tensors
+from scanjit.onnx.importing.call import Call, like, scalar
+from scanjit.ops import elementwise as ops
+from scanjit.ops.elementwise import cast, where
+
+Function = Callable[[Call], Node]
+
+
+def unary(name: str) -> Function:
+    """An op of one input that is an op here."""
+    return lambda call: ir.apply(name, call.input(0))
+
+
+def binary(name: str) -> Function:
+    """An op of two inputs of one dtype that is an op here."""
+    return lambda call: ir.apply(name, *call.pair())
+
+
+def joined(name: str) -> Function:
+    """An op of any number of inputs, joined by an op of two."""
+    return lambda call: functools.reduce(lambda a, b: ir.apply(name, a, b), call.all())
+
+
+def mean(call: Call) -> Node:
+    """The mean of any number of tensors."""
+    nodes = call.all()
+    return functools.reduce(lambda a, b: a + b, nodes) / like(len(nodes), nodes[0])
+
+
+def divide(call: Call) -> Node:
+    """A quotient; of integers, towards zero."""
+    a, b = call.pair()
+    if a.dtype.kind == "f":
+        return a / b
+    if a.dtype.kind == "u" or _never_negative(a, b):
+        return a // b
+    return ir.apply("abs", a) // ir.apply("abs", b) * ir.apply("sign", a) * ir.apply("sign", b)
+
+
+def _never_negative(*nodes: Node) -> bool:
+    """Whether all are known not to be: sizes are not."""
+    from scanjit.onnx.importing import known
+    from scanjit.types import not_negative
+
+    for node in nodes:
+        elements = known._elements(node, {})
+        if elements is None or not all(e is not None and not_negative(e) for e in elements):
+            return False
+    return True
+
+
+def modulo(call: Call) -> Node:
+    """What a division leaves, with the sign of the divisor; or with `fmod`, that of the dividend."""
+    a, b = call.pair()
+    if not call.flag("fmod"):
+        return ir.apply("mod", a, b)
+    if a.dtype.kind == "u":
+        return ir.apply("mod", a, b)
+    rest = ir.apply("mod", ir.apply("abs", a), ir.apply("abs", b))
+    return where(a < 0, -rest, rest)
+
+
+def power(call: Call) -> Node:
+    """A power, in the dtype of the base."""
+    x, exponent = call.input(0), call.input(1)
+    if exponent.dtype == x.dtype or x.dtype.kind == "f":
+        return ops.power(x, cast(exponent, x.dtype))
+    if exponent.dtype.kind in "iu":
+        return ops.power(x, cast(exponent, x.dtype))
+    return cast(ops.power(cast(x, "float64"), cast(exponent, "float64")), x.dtype)
+
+
+def clip(call: Call) -> Node:
+    """Numbers between two bounds, each of which may be left out."""
+    x = call.input(0)
+    low, high = call.number("min", None), call.number("max", None)
+    bounds = [
+        like(value, x) if value is not None else (scalar(node) if (node := call.optional(i)) is not None else None)
+        for i, value in ((1, low), (2, high))
+    ]
+    if bounds[0] is not None:
+        x = ir.apply("maximum", *call.alike(x, bounds[0]))
+    if bounds[1] is not None:
+        x = ir.apply("minimum", *call.alike(x, bounds[1]))
+    return x
+
+
+def convert(call: Call) -> Node:
+    """Another dtype."""
+    call.ignore("saturate", "round_mode")
+    return cast(call.input(0), tensors.dtype_of(call.integer("to"), "the result of a cast"))
+
+
+def convert_like(call: Call) -> Node:
+    """The dtype of another tensor."""
+    call.ignore("saturate", "round_mode")
+    return cast(call.input(0), call.input(1).dtype)
+
+
+def infinite(call: Call) -> Node:
+    """Where infinities of the wanted signs are."""
+    x = call.input(0)
+    positive, negative = call.flag("detect_positive", True), call.flag("detect_negative", True)
+    found = ir.apply("isinf", x)
+    if not positive:
+        found = found & (x < 0)
+    return found if negative else found & (x > 0)
+
+
+def round_(call: Call) -> Node:
+    """The nearest whole number, ties to the even one."""
+    return ir.apply("round", call.input(0))
+
+
+def logical_not(call: Call) -> Node:
+    """Where a condition does not hold."""
+    return ir.apply("invert", ops.truth(call.input(0)))
+
+
+def choose(call: Call) -> Node:
+    """The second input where the first holds, else the third."""
+    return where(call.input(0), *call.alike(call.input(1), call.input(2)))
+
+
+def shift(call: Call) -> Node:
+    """Bits moved left or right."""
+    x, count = call.pair()
+    if x.dtype.kind != "u":
+        raise call.refuse("of numbers with a sign", got=x.dtype)
+    factor = ops.power(like(2, x), count)
+    return x * factor if call.text("direction") == "LEFT" else x // factor
+
+
+# ---- activations -----------------------------------------------------------------------------------------------------
+
+
+def affine(x: Node, alpha: float, beta: float) -> Node:
+    """`alpha * x + beta`."""
+    return x * alpha + beta
+
+
+def leaky_relu(x: Node, alpha: float) -> Node:
+    """x, or `alpha * x` where it is negative."""
+    return where(x < 0, x * alpha, x)
+
+
+def thresholded_relu(x: Node, alpha: float) -> Node:
+    """x where it is larger than `alpha`, else 0."""
+    return where(x > alpha, x, 0)
+
+
+def scaled_tanh(x: Node, alpha: float, beta: float) -> Node:
+    """`alpha * tanh(beta * x)`."""
+    return tensor.tanh(x * beta) * alpha
+
+
+def hard_sigmoid(x: Node, alpha: float, beta: float) -> Node:
+    """`alpha * x + beta` between 0 and 1."""
+    return tensor.clip(x * alpha + beta, 0.0, 1.0)
+
+
+def celu(x: Node, alpha: float) -> Node:
+    """x, or `alpha * (exp(x / alpha) - 1)` where it is negative."""
+    return ir.apply("maximum", x, 0.0) + alpha * tensor.expm1(ir.apply("minimum", x, 0.0) / alpha)
+
+
+def selu(x: Node, alpha: float, gamma: float) -> Node:
+    """`gamma` times x, or times `alpha * (exp(x) - 1)` where it is negative."""
+    return where(x > 0, x, tensor.expm1(ir.apply("minimum", x, 0.0)) * alpha) * gamma
+
+
+def shrink(x: Node, bias: float, lambd: float) -> Node:
+    """x moved towards 0 by `bias`; 0 between `-lambd` and `lambd`."""
+    return where(x < -lambd, x + bias, where(x > lambd, x - bias, 0))
+
+
+def with_numbers(function: Callable[..., Node], **defaults: float) -> Function:
+    """A function of one input and of attributes that are floats."""
+
+    def rule(call: Call) -> Node:
+        return function(call.input(0), *(call.number(name, default) for name, default in defaults.items()))
+
+    return rule
+
+
+def gelu(call: Call) -> Node:
+    """Gelu, exact or by tanh."""
+    kind = call.text("approximate", "none")
+    if kind not in ("none", "tanh"):
+        raise errors.FormatError("there is no such approximation of Gelu", got=kind)
+    return tensor.gelu(call.input(0), approximate=kind == "tanh")
+
+
+def prelu(call: Call) -> Node:
+    """x, or x times a slope where it is negative."""
+    x, slope = call.pair()
+    return where(x < 0, x * slope, x)
+
+
+def of(function: Callable[[Node], Any]) -> Function:
+    """A function of one input."""
+    return lambda call: function(call.input(0))
+
+
+def arcsinh(x: Node) -> Node:
+    """The inverse of sinh; odd, without cancellation."""
+    size = ir.apply("abs", x)
+    return ir.apply("sign", x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
+
+
+def arccosh(x: Node) -> Node:
+    """The inverse of cosh."""
+    return tensor.log(x + tensor.sqrt(x * x - 1.0))
+
+
+def arctanh(x: Node) -> Node:
+    """The inverse of tanh."""
+    return 0.5 * (tensor.log1p(x) - tensor.log1p(-x))
+
+
+def reciprocal(x: Node) -> Node:
+    """`1 / x`."""
+    return 1.0 / x
+
+
+SELU_ALPHA = 1.67326319217681884765625
+SELU_GAMMA = 1.05070102214813232421875
+HARD_SWISH = 1 / 6

@@ -1,0 +1,204 @@
+"""What is known of tensors while a graph is built.
+
+ONNX passes shapes, axes and bounds as tensors, which models compute with ordinary ops: a shape may be made of sizes
+that were gathered from another shape. Here such tensors are read as dimensions, so that a size that was passed on is
+still the size that it came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import LEAVES, Node
+from scanjit.types import Dim, Dimension
+
+_MOST = 1 << 16
+"""What has more elements than this is not computed while a graph is built."""
+_LONGEST = 256
+"""Vectors with more elements than this are no shapes."""
+
+
+_held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held", default=None)
+
+
+@contextlib.contextmanager
+def holding() -> Iterator[None]:
+    """Keep the nodes whose values are sizes, which nothing else may hold until there is a node with such a size."""
+    token = _held.set([])
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+def size(node: Node) -> Dimension:
+    """The dimension that an integer scalar stands for."""
+    found = ir.as_dim(node)
+    held = _held.get()
+    if held is not None and isinstance(found, Dim):
+        held.append(node)
+    return found
+
+
+def array(node: Node) -> np.ndarray | None:
+    """The value of a node that is made of constants alone, if it is small; else None."""
+    known = ir.constant_value(node)
+    if known is not None and known.shape == node.type.shape:
+        return known
+    order = ir.walk([node])
+    if any(n.op in LEAVES or n.op is ir.SIZE or "body" in n.params or _is_large(n) for n in order):
+        return None
+    values: dict[Node, Any] = {}
+    try:
+        with np.errstate(all="ignore"):
+            for n in order:
+                values[n] = n.op.reference(*(values[arg] for arg in n.operands), **n.params)
+    except errors.ScanjitError:  # as an index out of bounds: an error of the run
+        return None
+    return np.asarray(values[node])
+
+
+def _is_large(node: Node) -> bool:
+    if isinstance(node.type, tuple) or any(isinstance(dim, Dim) for dim in node.type.shape):
+        return True
+    return next(ir._atoms_of(node), None) is not None or types.product(node.type.shape) > _MOST
+
+
+def dims(node: Node, what: str) -> tuple[Dimension, ...]:
+    """The elements of a vector (or the only one of a scalar) of integers as dimensions."""
+    if node.dtype.kind not in "iu" or node.ndim > 1:
+        raise errors.ArgumentError(f"{what} must be a vector of integers", got=node.type)
+    count = node.type.shape[0] if node.ndim else 1
+    if not isinstance(count, int) or count > _LONGEST:
+        raise errors.NotSupportedError(f"{what} has a length that is not known", got=node.type)
+    found = _elements(node, {})
+    if found is None:
+        return tuple(size(_item(node, i)) for i in range(count))
+    return tuple(size(_item(node, i)) if dim is None else dim for i, dim in enumerate(found))
+
+
+def _item(node: Node, i: int) -> Node:
+    return node[i] if node.ndim else node
+
+
+Elements = list[Any]
+"""Dimensions or bools, None for what is not known."""
+
+
+def _elements(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
+    """The elements of a tensor of no more than one axis, as far as they are dimensions; None if nothing is known."""
+    if node not in done:
+        done[node] = None
+        if not isinstance(node.type, tuple) and node.ndim <= 1 and node.dtype.kind in "iub":
+            done[node] = _read(node, done)
+    return done[node]
+
+
+def _read(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
+    count = node.type.shape[0] if node.ndim else 1
+    if not isinstance(count, int) or count > _LONGEST:
+        return None
+    value = array(node)
+    if value is not None:
+        return [bool(v) if value.dtype.kind == "b" else int(v) for v in value.reshape(-1)]
+    if node.op is ir.SIZE:
+        return [node.params["dim"]]
+    rule = _RULES.get(node.op.name)
+    operands = [_elements(arg, done) for arg in node.operands] if rule is not None else [None]
+    if rule is not None and not any(o is None for o in operands):
+        return rule(count, *operands, **node.params)
+    return [size(node)] if not node.ndim and node.dtype.kind in "iu" else None
+
+
+def _each(function: Callable[..., Any]) -> Callable[..., Elements]:
+    """A rule for an elementwise op."""
+
+    def rule(count: int, *operands: Elements, **_: Any) -> Elements:
+        rows = (o * count if len(o) == 1 else o for o in operands)
+        return [None if any(v is None for v in row) else function(*row) for row in zip(*rows, strict=True)]
+
+    return rule
+
+
+def _slice(count: int, x: Elements, *, start: Any, length: Any, step: Any) -> Elements | None:
+    if not start:
+        return x
+    if not isinstance(start[0], int):
+        return None
+    return [x[start[0] + i * step[0]] for i in range(count)]
+
+
+def _gather(count: int, x: Elements, *indices: Elements, axis: int) -> Elements | None:
+    if len(indices) != 1 or not all(isinstance(i, int) and 0 <= i < len(x) for i in indices[0]):
+        return None
+    return [x[i] for i in indices[0]]
+
+
+def _equal(a: Any, b: Any) -> bool | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    apart = types.not_negative(a - b - 1) or types.not_negative(b - a - 1)
+    return True if a is b else False if apart else None
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
+
+
+_same = lambda count, x, **_: x * count if len(x) == 1 else x
+_RULES: dict[str, Callable[..., Elements | None]] = {
+    "concatenate": lambda count, *xs, axis: [v for x in xs for v in x],
+    "slice": _slice,
+    "gather": _gather,
+    "dimshuffle": _same,
+    "reshape": _same,
+    "broadcast_to": _same,
+    "cast": lambda count, x, *, dtype: x if dtype.kind in "iu" else None,
+    "add": _each(lambda a, b: a + b),
+    "sub": _each(lambda a, b: a - b),
+    "mul": _each(lambda a, b: a * b),
+    "neg": _each(lambda a: 0 - a),
+    "floordiv": _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a // b),
+    "mod": _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a % b),
+    "minimum": _each(types.minimum),
+    "maximum": _each(types.maximum),
+    "equal": _each(_equal),
+    "where": _each(_chosen),
+    "sum": lambda count, x, *, axes: [sum(x)] if axes and None not in x else x,
+    "prod": lambda count, x, *, axes: [types.product(x)] if axes and None not in x else x,
+}
+
+
+def ints(node: Node, what: str) -> tuple[int, ...]:
+    """The elements of a vector of integers that must be known."""
+    value = array(node)
+    if value is not None and value.ndim <= 1 and value.dtype.kind in "iu":
+        return tuple(int(v) for v in value.reshape(-1))
+    found = dims(node, what)
+    if not all(isinstance(dim, int) for dim in found):
+        raise errors.NotSupportedError(
+            f"{what} must be known when the model is loaded", got=f"({', '.join(map(str, found))})"
+        )
+    return found
+
+
+def scalar(node: Node, what: str) -> Any:
+    """The value of a number that must be known."""
+    value = array(node)
+    if value is None or value.size != 1:
+        raise errors.NotSupportedError(f"{what} must be known when the model is loaded", got=node)
+    return value.reshape(())[()]
+
+
+def vector(found: tuple[Dimension, ...]) -> Node:
+    """Dimensions as a vector of int64."""
+    if all(isinstance(dim, int) for dim in found):
+        return ir.constant(np.array(found, np.int64))
+    parts = [ir.OPS["dimshuffle"](ir.dim_node(dim), order=(None,)) for dim in found]
+    return ir.OPS["concatenate"](*parts, axis=0) if len(parts) > 1 else parts[0]

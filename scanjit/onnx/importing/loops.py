@@ -1,0 +1,163 @@
+"""Scan, Loop and If."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.loops import entries
+from scanjit.loops.ifelse import ifelse
+from scanjit.loops.scan import Loop, build
+from scanjit.loops.step import until
+from scanjit.onnx import functions as tensor
+from scanjit.onnx.importing import known
+from scanjit.onnx.importing.call import Call, scalar
+from scanjit.ops.elementwise import cast, truth, where
+from scanjit.ops.shape import IOTA
+from scanjit.tensor.variables import axis_of
+from scanjit.types import Dimension
+
+_NO_LIMIT = 2**62
+_MOST_ROWS = 1 << 20
+"""A loop whose condition ends it stacks its results at once if it has at most so many steps, and else counts first."""
+
+
+def scan(call: Call) -> list[Node]:
+    """A loop over rows of sequences."""
+    if call.version < 9:
+        raise call.refuse("of version 8, which has an axis for the batch", fix="convert the model to op set 9 or newer")
+    body, count = call.graph("body"), call.integer("num_scan_inputs")
+    states = len(call.inputs) - count
+    if states < 0 or count < 1 or len(body.output) < states:
+        raise errors.FormatError("Scan has fewer inputs or outputs than its attributes say", got=f"{count} sequences")
+    outputs = len(body.output) - states
+    sequences = _sequences(call, [call.input(states + i) for i in range(count)])
+    initial = [call.input(i) for i in range(states)]
+
+    def step(*args: Node) -> list[Node]:
+        rows, before = args[:count], args[count:]
+        return call.run(body, [*before, *rows])
+
+    infos = entries.outputs([*initial, *[None] * outputs])
+    loop = build(step, entries.sequences(sequences), infos, [], name=_name(body))
+    return [*loop.last()[:states], *_placed(call, loop.stacked()[states:])]
+
+
+def _name(graph: Any) -> str | None:
+    return graph.name if graph.name.isidentifier() else None
+
+
+def _sequences(call: Call, given: Sequence[Node]) -> list[Node]:
+    """The sequences with time first, in the order in which they are read."""
+    axes, backwards = _per(call, "scan_input_axes", len(given)), _per(call, "scan_input_directions", len(given))
+    result = []
+    for x, axis, turned in zip(given, axes, backwards, strict=True):
+        x = tensor.moveaxis(x, axis_of(axis, x.ndim), 0)
+        result.append(tensor.flip(x, 0) if turned else x)
+    return result
+
+
+def _placed(call: Call, stacked: Sequence[Node]) -> list[Node]:
+    """The stacked results, in the wanted order and along the wanted axes."""
+    axes, backwards = _per(call, "scan_output_axes", len(stacked)), _per(call, "scan_output_directions", len(stacked))
+    result = []
+    for y, axis, turned in zip(stacked, axes, backwards, strict=True):
+        y = tensor.flip(y, 0) if turned else y
+        result.append(tensor.moveaxis(y, 0, axis_of(axis, y.ndim)))
+    return result
+
+
+def _per(call: Call, name: str, count: int) -> list[int]:
+    """An attribute with a number for each of several things; zeros by default."""
+    values = call.integers(name, None)
+    if values is None:
+        return [0] * count
+    if len(values) != count:
+        raise errors.FormatError(f"the attribute {name!r} of Scan has another length", got=values, expected=count)
+    return values
+
+
+# ---- Loop ------------------------------------------------------------------------------------------------------------
+
+
+def loop(call: Call) -> list[Node]:
+    """A loop with a number of steps, a condition, or both."""
+    body = call.graph("body")
+    initial = [call.input(i) for i in range(2, len(call.inputs))]
+    states = len(initial)
+    if len(body.output) < states + 1:
+        raise errors.FormatError("the body of Loop returns a condition and all states", got=len(body.output))
+    outputs = len(body.output) - 1 - states
+    limit, condition = call.optional(0), call.optional(1)
+    most = _NO_LIMIT if limit is None else known.size(cast(scalar(limit), "int64"))
+    if isinstance(most, int):
+        most = max(min(most, _NO_LIMIT), 0)
+    length = most if condition is None else _allowed(truth(scalar(condition)), most)
+    made = _built(call, body, initial, outputs, length, stack=outputs > 0)
+    if made.count is None or not outputs or (isinstance(most, int) and most <= _MOST_ROWS) or not _endless(most):
+        return _results(made, states, outputs)
+    counted = _built(call, body, initial, outputs, length, stack=False)
+    if counted.count is None:
+        raise errors.InternalError("a loop with a condition counts its steps")
+    again = _built(call, body, initial, outputs, known.size(counted.count), stack=True)
+    return _results(again, states, outputs)
+
+
+def _endless(most: Dimension) -> bool:
+    return isinstance(most, int) and most > _MOST_ROWS
+
+
+def _allowed(condition: Node, most: Dimension) -> Dimension:
+    """The number of steps if the condition holds before the first one, else 0."""
+    value = known.array(condition)
+    if value is not None:
+        return most if value else 0
+    return known.size(where(condition, ir.dim_node(most), 0))
+
+
+def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, stack: bool) -> Loop:
+    """The scan. Its first state is the number of the step if there may be too many to list them."""
+    counting = not isinstance(length, int) or length > _MOST_ROWS
+
+    def step(number: Node, *before: Node) -> Any:
+        going, *after = call.run(body, [number, ir.constant(True), *before])
+        going = truth(scalar(going))
+        results = [*([number + 1] if counting else []), *after]
+        value = known.array(going)
+        if value is not None and value:
+            return results
+        return results, until(ir.apply("invert", going))
+
+    states = [*([ir.constant(np.int64(0))] if counting else []), *initial]
+    infos = entries.outputs([*states, *[None] * outputs])
+    sequences = [] if counting else [IOTA(length=length)]
+    return build(step, entries.sequences(sequences), infos, [], ir.dim_node(length), name=_name(body), stack=stack)
+
+
+def _results(made: Loop, states: int, outputs: int) -> list[Node]:
+    skipped = len(made.trees) - states - outputs
+    parts = ir.parts(made.node)
+    last = [parts[place] for finals in made.finals[skipped : skipped + states] for place in finals]
+    stacked = made.stacked()[skipped + states :] if outputs else []
+    return [*last, *stacked]
+
+
+# ---- If --------------------------------------------------------------------------------------------------------------
+
+
+def if_(call: Call) -> list[Node]:
+    """One of two graphs."""
+    then, other = call.graph("then_branch"), call.graph("else_branch")
+    condition = truth(scalar(call.input(0)))
+    value = known.array(condition)
+    if value is None:
+        elements = known._elements(condition, {})
+        value = None if elements is None or elements[0] is None else np.asarray(elements[0])
+    if value is not None:
+        return call.run(then if value else other, [])
+    found = ifelse(condition, lambda: tuple(call.run(then, [])), lambda: tuple(call.run(other, [])))
+    return list(found)

@@ -1,0 +1,238 @@
+"""RNN, LSTM and GRU, each direction as a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scanjit import errors
+from scanjit.ir import Node
+from scanjit.loops import entries
+from scanjit.loops.scan import build
+from scanjit.onnx import functions as tensor
+from scanjit.onnx.importing import activations
+from scanjit.onnx.importing.activations import Activation
+from scanjit.onnx.importing.call import Call
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.shape import DIMSHUFFLE, IOTA
+from scanjit.types import Dimension
+
+Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
+"""From the product of a row with the input weights, bias included, and the states, to the states: h first."""
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What one direction has: weights of inputs and of states as columns of gates, biases, and peepholes."""
+
+    of_input: Node
+    of_state: Node
+    input_bias: Node | None
+    state_bias: Node | None
+    peepholes: Node | None
+    size: Dimension
+
+
+Cell = Callable[[Call, Weights, tuple[Activation, ...]], Step]
+
+
+def recurrent(gates: int, states: int, defaults: Sequence[str], cell: Cell) -> Callable[[Call], list[Node]]:
+    """The rule of an op with so many gates and states.
+
+    Its results are the outputs of all steps (time, direction, batch, unit), then the last of each state.
+    """
+
+    def rule(call: Call) -> list[Node]:
+        directions = _DIRECTIONS.get(call.text("direction", "forward"))
+        if directions is None:
+            raise errors.FormatError(f"{call.op} has a direction that there is not", got=call.text("direction"))
+        count = len(directions)
+        functions = activations.of(call, defaults, count)
+        batch_first = call.flag("layout")
+        x = call.input(0)
+        if x.ndim != 3:
+            raise errors.ShapeError(f"the input of {call.op} has three axes", got=x.type)
+        x = tensor.swapaxes(x, 0, 1) if batch_first else x
+        weights = _weights(call, x, gates, count)
+        initial = _initial(call, x, weights[0].size, states, count, batch_first)
+        mask = _mask(call, x)
+        call.ignore("output_sequence")
+        found = [
+            _direction(x, mask, initial[d], cell(call, weights[d], functions[d]), weights[d], backwards, call.op)
+            for d, backwards in enumerate(directions)
+        ]
+        outputs = [tensor.stack([rows for rows, _ in found], axis=2 if batch_first else 1)]
+        if batch_first:  # (time, batch, direction, unit) so far
+            outputs = [tensor.swapaxes(outputs[0], 0, 1)]
+        last = [tensor.stack([state[i] for _, state in found], axis=1 if batch_first else 0) for i in range(states)]
+        return [*outputs, *last]
+
+    return rule
+
+
+def _weights(call: Call, x: Node, gates: int, count: int) -> list[Weights]:
+    """The weights of each direction, whose shapes must agree with each other."""
+    w, r, b = call.input(1), call.input(2), call.optional(3)
+    call.alike(x, w, r)
+    if w.ndim != 3 or r.ndim != 3:
+        raise errors.ShapeError(f"the weights W and R of {call.op} have three axes", got=f"{w.type} and {r.type}")
+    size = call.integer("hidden_size", r.type.shape[2])
+    w = tensor.specify_shape(w, (count, gates * size, x.type.shape[2]), f"W of {call.op}")
+    r = tensor.specify_shape(r, (count, gates * size, size), f"R of {call.op}")
+    b = None if b is None else tensor.specify_shape(b, (count, 2 * gates * size), f"B of {call.op}")
+    p = call.optional(7)
+    p = None if p is None else tensor.specify_shape(p, (count, 3 * size), f"P of {call.op}")
+    return [
+        Weights(
+            w[d].T,
+            r[d].T,
+            None if b is None else b[d, : gates * size],
+            None if b is None else b[d, gates * size :],
+            None if p is None else p[d],
+            size,
+        )
+        for d in range(count)
+    ]
+
+
+def _initial(call: Call, x: Node, size: Dimension, states: int, count: int, batch_first: bool) -> list[list[Node]]:
+    """The initial states of each direction; zeros where none are given."""
+    batch = x.type.shape[1]
+    shape = (batch, count, size) if batch_first else (count, batch, size)
+    result: list[list[Node]] = [[] for _ in range(count)]
+    for i in range(states):
+        given = call.optional(5 + i)
+        if given is not None:
+            given = tensor.specify_shape(given, shape, f"the initial state {'hc'[i]} of {call.op}")
+        for d in range(count):
+            if given is None:
+                result[d].append(tensor.zeros((batch, size), x.dtype))
+            else:
+                result[d].append(given[:, d] if batch_first else given[d])
+    return result
+
+
+def _mask(call: Call, x: Node) -> Node | None:
+    """Which steps belong to the sequences (time, batch, 1), if their lengths are given."""
+    lengths = call.optional(4)
+    if lengths is None:
+        return None
+    steps, batch = x.type.shape[:2]
+    lengths = tensor.specify_shape(lengths, (batch,), f"sequence_lens of {call.op}")
+    ends = DIMSHUFFLE(cast(lengths, "int64"), order=(None, 0, None))
+    return DIMSHUFFLE(IOTA(length=steps), order=(0, None, None)) < ends
+
+
+def _direction(
+    x: Node, mask: Node | None, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
+) -> tuple[Node, list[Node]]:
+    """The outputs of all steps in the order of time, and the last states.
+
+    Backwards, a sequence that is shorter keeps its initial state until its own last row comes.
+    """
+
+    def run(*args: Node) -> Any:
+        row, rest = args[0], args[1:]
+        kept, before = (None, rest) if mask is None else (rest[0], rest[1:])
+        projected = tensor.dot(row, weights.of_input)
+        if weights.input_bias is not None:
+            projected = projected + weights.input_bias
+        after = list(step(projected, before))
+        if kept is None:
+            return after
+        after = [where(kept, new, old) for new, old in zip(after, before, strict=True)]
+        return [*after, where(kept, after[0], 0)]
+
+    infos = [*initial, *([] if mask is None else [None])]
+    loop = build(
+        run,
+        entries.sequences([x] if mask is None else [x, mask]),
+        entries.outputs(infos),
+        [],
+        go_backwards=backwards,
+        name=name.lower(),
+    )
+    stacked = loop.stacked()
+    rows = stacked[0] if mask is None else stacked[-1]
+    return (tensor.flip(rows, 0) if backwards else rows), loop.last()[: len(initial)]
+
+
+def _clipped(call: Call) -> Activation:
+    """What comes before each activation."""
+    limit = call.number("clip", None)
+    if limit is None:
+        return lambda x: x
+    if not limit >= 0:
+        raise errors.FormatError(f"the clip of {call.op} is not negative", got=limit)
+    return lambda x: tensor.clip(x, -limit, limit)
+
+
+def _split(z: Node, size: Dimension, count: int) -> list[Node]:
+    """The gates, side by side."""
+    return [z[:, i * size : (i + 1) * size] for i in range(count)]
+
+
+def _plus(x: Node, bias: Node | None) -> Node:
+    return x if bias is None else x + bias
+
+
+# ---- cells -----------------------------------------------------------------------------------------------------------
+
+
+def rnn(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step:
+    """`h = f(x W + h_ R + b)`."""
+    clip = _clipped(call)
+
+    def step(z: Node, states: Sequence[Node]) -> list[Node]:
+        (h,) = states
+        return [functions[0](clip(z + _plus(tensor.dot(h, weights.of_state), weights.state_bias)))]
+
+    return step
+
+
+def lstm(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step:
+    """Gates i, o, f, c; peepholes i, o, f, of which o sees the new cell."""
+    clip, size = _clipped(call), weights.size
+    f, g, h_of = functions
+    coupled = call.flag("input_forget")
+    p = weights.peepholes
+    peep = [None] * 3 if p is None else [p[i * size : (i + 1) * size] for i in range(3)]
+
+    def step(z: Node, states: Sequence[Node]) -> list[Node]:
+        h, c = states
+        z = z + _plus(tensor.dot(h, weights.of_state), weights.state_bias)
+        i, o, forget, new = _split(z, size, 4)
+        seen = lambda gate, k, cell: gate if peep[k] is None else gate + peep[k] * cell
+        i = f(clip(seen(i, 0, c)))
+        forget = 1.0 - i if coupled else f(clip(seen(forget, 2, c)))
+        c = forget * c + i * g(clip(new))
+        o = f(clip(seen(o, 1, c)))
+        return [o * h_of(c), c]
+
+    return step
+
+
+def gru(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step:
+    """Gates z, r, h; `h = (1 - z) * new + z * h_`. The reset gate comes before the product, or after it."""
+    clip, size = _clipped(call), weights.size
+    f, g = functions
+    after = call.flag("linear_before_reset")
+    gates, new_weights = weights.of_state[:, : 2 * size], weights.of_state[:, 2 * size :]
+    bias = weights.state_bias
+    gate_bias, new_bias = (None, None) if bias is None else (bias[: 2 * size], bias[2 * size :])
+
+    def step(projected: Node, states: Sequence[Node]) -> list[Node]:
+        (h,) = states
+        both = projected[:, : 2 * size] + _plus(tensor.dot(h, gates), gate_bias)
+        z, r = (f(clip(gate)) for gate in _split(both, size, 2))
+        if after:
+            product = r * _plus(tensor.dot(h, new_weights), new_bias)
+        else:
+            product = _plus(tensor.dot(r * h, new_weights), new_bias)
+        new = g(clip(projected[:, 2 * size :] + product))
+        return [(1.0 - z) * new + z * h]
+
+    return step

@@ -1,0 +1,357 @@
+"""Ops that rearrange tensors, index them, or make them of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import Node
+from scanjit.onnx import functions as tensor
+from scanjit.onnx.importing import known
+from scanjit.onnx.importing.call import Call, like, scalar
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, full, window
+from scanjit.tensor.indexing import _index_array
+from scanjit.tensor.variables import axes_of, axis_of
+from scanjit.types import Dimension
+
+_HUGE = 2**31 - 1
+"""A bound of a slice that is at least this is its end."""
+
+
+def reshape(call: Call) -> Node:
+    """Another shape; 0 is the size that the axis has, -1 what is left."""
+    x = call.input(0)
+    asked = list(call.dims("shape", 1))
+    literal = call.flag("allowzero")
+    for i, n in enumerate(asked):
+        if isinstance(n, int) and n == 0 and not literal:
+            if i >= x.ndim:
+                raise errors.ShapeError("Reshape copies a size that there is not", got=f"{asked} for {x.type}")
+            asked[i] = x.type.shape[i]
+    return tensor.reshape(x, asked)
+
+
+def flatten(call: Call) -> Node:
+    """A matrix: the axes before one, and the others."""
+    x = call.input(0)
+    axis = call.integer("axis", 1)
+    if not -x.ndim <= axis <= x.ndim:
+        raise errors.ShapeError("Flatten has an axis that there is not", got=axis, expected=x.type)
+    axis = axis + x.ndim if axis < 0 else axis
+    shape = types.product(x.type.shape[:axis]), types.product(x.type.shape[axis:])
+    return tensor.reshape(x, shape)
+
+
+def transpose(call: Call) -> Node:
+    """The axes in another order."""
+    order = call.integers("perm", None)
+    return tensor.transpose(call.input(0), None if order is None else tuple(order))
+
+
+def squeeze(call: Call) -> Node:
+    """Without axes of size 1."""
+    axes = call.ints("axes", 1, None)
+    return tensor.squeeze(call.input(0), axes)
+
+
+def unsqueeze(call: Call) -> Node:
+    """With new axes of size 1."""
+    return tensor.expand_dims(call.input(0), call.ints("axes", 1))
+
+
+def concat(call: Call) -> Node:
+    """Tensors one after the other."""
+    return tensor.concatenate(call.all(), call.integer("axis"))
+
+
+def split(call: Call) -> list[Node]:
+    """The parts of a tensor."""
+    x = call.input(0)
+    axis = axis_of(call.integer("axis", 0), x.ndim)
+    sizes = call.dims("split", 1, None)
+    n, count = x.type.shape[axis], call.integer("num_outputs", call.outputs)
+    if sizes is None:
+        if not 1 <= count <= call.outputs:
+            raise errors.FormatError("Split makes as many parts as it has outputs", got=count, expected=call.outputs)
+        size = (n + (count - 1)) // count if isinstance(n, int) else n // count
+        if not isinstance(n, int):
+            return tensor.split(x, count, axis)
+        sizes = [min(size, max(n - i * size, 0)) for i in range(count)]
+    total = sum(sizes)
+    x = tensor.specify_shape(x, (*x.type.shape[:axis], total, *x.type.shape[axis + 1 :]), "what is split")
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(x[(*[slice(None)] * axis, slice(at, at + size))])
+        at = at + size
+    return parts
+
+
+def slice_(call: Call) -> Node:
+    """A window of some axes."""
+    x = call.input(0)
+    starts, ends = call.dims("starts", 1), call.dims("ends", 2)
+    axes = call.ints("axes", 3, tuple(range(len(starts))))
+    steps = call.ints("steps", 4, (1,) * len(starts))
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise errors.FormatError("Slice has a start, an end, an axis and a step each", got=f"{len(starts)} starts")
+    key: list[Any] = [slice(None)] * x.ndim
+    axes_of(tuple(axes), x.ndim)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis, count = axis_of(axis, x.ndim), end - start
+        if step == 1 and isinstance(count, int) and count > 0 and _is_computed(start):
+            x = window(x, axis, start, count)
+        else:
+            key[axis] = slice(_bound(start), _bound(end, last=True, step=step), step)
+    return x[tuple(key)] if any(k != slice(None) for k in key) else x
+
+
+def _is_computed(dim: Dimension) -> bool:
+    """Whether a bound is a value: a window of known size from there on must lie inside, or a run fails.
+
+    ONNX would cut it off, and every step of a loop that reads `x[i : i + 1]` would have a size of its own."""
+    return any(atom.kind == "value" for atom in types.atoms(dim)) if isinstance(dim, types.Dim) else False
+
+
+def _bound(value: Dimension, last: bool = False, step: int = 1) -> Dimension | None:
+    """A bound, or None for one that is beyond all ends."""
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        return None if (value > 0) == (step > 0) or not last else value
+    return value
+
+
+def gather(call: Call) -> Node:
+    """Entries at indices along an axis."""
+    x = call.input(0)
+    axis = axis_of(call.integer("axis", 0), x.ndim)
+    return x[(*[slice(None)] * axis, call.input(1))]
+
+
+def gather_elements(call: Call) -> Node:
+    """Entries at indices that differ between the other axes."""
+    x, index = call.input(0), call.input(1)
+    axis = axis_of(call.integer("axis", 0), x.ndim)
+    key = tuple(slice(0, n) if a != axis else slice(None) for a, n in enumerate(index.type.shape))
+    return tensor.take_along_axis(x[key] if x.ndim else x, index, axis)
+
+
+def _coordinates(index: Node, x: Node, first: int = 0) -> list[Node]:
+    """The indices of each axis, which stand along the last axis of one tensor."""
+    count = index.type.shape[-1]
+    if not isinstance(count, int) or count > x.ndim - first:
+        raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)
+    return [_index_array(index[..., i], x.type.shape[first + i]) for i in range(count)]
+
+
+def gather_nd(call: Call) -> Node:
+    """Entries at coordinates."""
+    x, index = call.input(0), call.input(1)
+    batch = call.integer("batch_dims", 0)
+    if batch:
+        raise call.refuse("with batch_dims")
+    return GATHER(x, *_coordinates(index, x), axis=0)
+
+
+def scatter_nd(call: Call) -> Node:
+    """A tensor with entries at coordinates replaced."""
+    x, index, value = call.input(0), call.input(1), call.input(2)
+    return _scattered(call, x, value, _coordinates(index, x))
+
+
+def scatter_elements(call: Call) -> Node:
+    """A tensor with entries replaced, at indices that differ between the other axes."""
+    x, index, value = call.input(0), call.input(1), call.input(2)
+    axis = axis_of(call.integer("axis", 0), x.ndim)
+    places = []
+    for a in range(x.ndim):
+        along = IOTA(length=index.type.shape[a])
+        order = tuple(0 if k == a else None for k in range(x.ndim))
+        places.append(_index_array(index, x.type.shape[a]) if a == axis else DIMSHUFFLE(along, order=order))
+    return _scattered(call, x, value, places)
+
+
+def _scattered(call: Call, x: Node, value: Node, places: Sequence[Node]) -> Node:
+    kind = call.text("reduction", "none")
+    if kind not in ("none", "add"):
+        raise call.refuse(f"with reduction={kind!r}")
+    x, value = call.alike(x, value)
+    return SCATTER(x, value, *places, axis=0, add=kind == "add")
+
+
+def expand(call: Call) -> Node:
+    """Broadcast with a shape."""
+    x, asked = call.input(0), call.dims("shape", 1)
+    own = (1,) * (len(asked) - x.ndim) + x.type.shape
+    whole = (1,) * (x.ndim - len(asked)) + tuple(asked)
+    shape = [n if isinstance(k, int) and k == 1 else k for n, k in zip(own, whole, strict=True)]
+    return tensor.broadcast_to(x, shape)
+
+
+def tile(call: Call) -> Node:
+    """A tensor repeated."""
+    x, counts = call.input(0), call.dims("repeats", 1)
+    if len(counts) != x.ndim:
+        raise errors.ShapeError("Tile repeats each axis", got=f"{len(counts)} numbers for {x.type}")
+    return tensor.tile(x, counts) if counts else x
+
+
+def pad(call: Call) -> Node:
+    """Entries before and after; negative numbers take some away."""
+    x, kind = call.input(0), call.text("mode", "constant")
+    pads = call.dims("pads", 1)
+    axes = call.ints("axes", 3, tuple(range(x.ndim)))
+    if len(pads) != 2 * len(axes):
+        raise errors.FormatError("Pad has two numbers an axis", got=f"{len(pads)} for {len(axes)} axes")
+    value: Any = call.number("value", 0.0)
+    node = call.optional(2)
+    if node is not None:
+        value = scalar(node)
+    widths: list[tuple[Dimension, Dimension]] = [(0, 0)] * x.ndim
+    for i, axis in enumerate(axes):
+        widths[axis_of(axis, x.ndim)] = (pads[i], pads[len(axes) + i])
+    x, kept = _cropped(x, widths)
+    if all(isinstance(n, int) and n == 0 for pair in kept for n in pair):
+        return x
+    if kind == "constant":
+        return tensor.pad(x, kept, constant_values=cast(ir.as_node(value), x.dtype))
+    return tensor.pad(x, kept, kind)
+
+
+def _cropped(x: Node, widths: Sequence[tuple[Dimension, Dimension]]) -> tuple[Node, list[tuple[Dimension, Dimension]]]:
+    """A tensor without what negative widths take away, and the other widths."""
+    key, kept = [], []
+    for n, (before, after) in zip(x.type.shape, widths, strict=True):
+        start = -before if isinstance(before, int) and before < 0 else 0
+        end = n + after if isinstance(after, int) and after < 0 else n
+        key.append(slice(start, end))
+        kept.append((before if start == 0 else 0, after if end is n else 0))
+    return (x[tuple(key)] if any(k != slice(0, n) for k, n in zip(key, x.type.shape, strict=True)) else x), kept
+
+
+# ---- of sizes --------------------------------------------------------------------------------------------------------
+
+
+def shape(call: Call) -> Node:
+    """The sizes of axes, as a vector."""
+    x = call.input(0)
+    start, end = call.integer("start", 0), call.integer("end", x.ndim)
+    return known.vector(x.type.shape[slice(start, end)])
+
+
+def size(call: Call) -> Node:
+    """The number of elements."""
+    return ir.dim_node(types.product(call.input(0).type.shape))
+
+
+def constant_of_shape(call: Call) -> Node:
+    """A tensor of one value."""
+    value = call.attribute("value", np.ndarray, np.zeros(1, np.float32))
+    if value.size != 1:
+        raise errors.FormatError("the value of ConstantOfShape is one number", got=value.shape)
+    return full(ir.constant(value.reshape(())), call.dims("shape", 0))
+
+
+def constant(call: Call) -> Node:
+    """A tensor that is known."""
+    for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
+        if name in call.attributes:
+            return ir.constant(dtype(call.attribute(name, (float, int))))
+    for name, dtype in (("value_floats", np.float32), ("value_ints", np.int64)):
+        if name in call.attributes:
+            return ir.constant(np.array(call.attribute(name, list), dtype))
+    return ir.constant(call.attribute("value", np.ndarray))
+
+
+def range_(call: Call) -> Node:
+    """`start`, `start + delta`... before `limit`."""
+    start, limit, delta = call.alike(*(scalar(call.input(i)) for i in range(3)))
+    if start.dtype.kind == "f":
+        values = [known.array(x) for x in (start, limit, delta)]
+        if not any(value is None for value in values):
+            first, end, step = (float(value) for value in values if value is not None)
+            count: Dimension = max(int(np.ceil((end - first) / step)), 0)
+        else:
+            steps = cast(ir.apply("ceil", cast(limit - start, "float64") / cast(delta, "float64")), "int64")
+            count = known.size(ir.apply("maximum", steps, 0))
+    else:
+        (first,), (end,), (step,) = (known.dims(x, "the input of Range") for x in (start, limit, delta))
+        if isinstance(step, int) and step == 0:
+            raise errors.FormatError("Range has a step of 0")
+        if not isinstance(step, int):
+            raise call.refuse("with a step of integers that is not known")
+        ahead = end - first if step > 0 else first - end
+        count = types.maximum((ahead + (abs(step) - 1)) // abs(step), 0)
+    return start + cast(IOTA(length=count), start.dtype) * delta
+
+
+def eye_like(call: Call) -> Node:
+    """Ones on a diagonal of a matrix of zeros."""
+    from scanjit.onnx.tensors import dtype_of
+
+    x = call.input(0)
+    number = call.integer("dtype", None)
+    if x.ndim != 2:
+        raise errors.ShapeError("EyeLike takes a matrix", got=x.type)
+    rows, columns = x.type.shape
+    k = call.integer("k", 0)
+    row, column = DIMSHUFFLE(IOTA(length=rows), order=(0, None)), DIMSHUFFLE(IOTA(length=columns), order=(None, 0))
+    return cast(row + k == column, x.dtype if number is None else dtype_of(number, "the result of EyeLike"))
+
+
+def triangle(call: Call) -> Node:
+    """A matrix, or each of many, with zeros on one side of a diagonal."""
+    x = call.input(0)
+    k = int(call.scalar_input(1, 0))
+    rows, columns = x.type.shape[-2:]
+    row, column = DIMSHUFFLE(IOTA(length=rows), order=(0, None)), DIMSHUFFLE(IOTA(length=columns), order=(None, 0))
+    kept = column >= row + k if call.flag("upper", True) else column <= row + k
+    return where(kept, x, like(0, x))
+
+
+def one_hot(call: Call) -> Node:
+    """One of two values along a new axis."""
+    index, values = call.input(0), call.input(2)
+    (depth,) = known.dims(cast(scalar(call.input(1)), "int64"), "the depth of OneHot")
+    axis = axis_of(call.integer("axis", -1), index.ndim + 1)
+    index = cast(index, "int64")
+    n = ir.dim_node(depth)
+    inside = tensor.expand_dims(where(index < 0, index + n, index), axis)
+    order = tuple(0 if a == axis else None for a in range(index.ndim + 1))
+    return where(inside == DIMSHUFFLE(IOTA(length=depth), order=order), values[1], values[0])
+
+
+def reverse_sequence(call: Call) -> Node:
+    """The first rows of each example in the other order, as many as its length says."""
+    x, lengths = call.input(0), cast(call.input(1), "int64")
+    time, batch = call.integer("time_axis", 0), call.integer("batch_axis", 1)
+    if sorted((time, batch)) != [0, 1]:
+        raise errors.FormatError("ReverseSequence has its axes in front", got=f"time {time}, batch {batch}")
+    x = tensor.swapaxes(x, 0, 1) if time else x
+    steps, count = x.type.shape[:2]
+    t = DIMSHUFFLE(IOTA(length=steps), order=(0, None))
+    places = where(t < lengths, lengths - 1 - t, t)
+    y = GATHER(x, places, DIMSHUFFLE(IOTA(length=count), order=(None, 0)), axis=0)
+    return tensor.swapaxes(y, 0, 1) if time else y
+
+
+def depth_to_space(call: Call) -> Node:
+    """Channels moved into blocks of an image."""
+    x, k = call.input(0), call.integer("blocksize")
+    n, channels, rows, columns = x.type.shape
+    if call.text("mode", "DCR") == "DCR":
+        y = tensor.reshape(x, (n, k, k, channels // (k * k), rows, columns)).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        y = tensor.reshape(x, (n, channels // (k * k), k, k, rows, columns)).transpose(0, 1, 4, 2, 5, 3)
+    return tensor.reshape(y, (n, channels // (k * k), rows * k, columns * k))
+
+
+def space_to_depth(call: Call) -> Node:
+    """Blocks of an image moved into channels."""
+    x, k = call.input(0), call.integer("blocksize")
+    n, channels, rows, columns = x.type.shape
+    y = tensor.reshape(x, (n, channels, rows // k, k, columns // k, k)).transpose(0, 3, 5, 1, 2, 4)
+    return tensor.reshape(y, (n, channels * k * k, rows // k, columns // k))

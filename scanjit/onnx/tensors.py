@@ -1,0 +1,123 @@
+"""Tensors and dtypes of ONNX files as arrays and dtypes, and back.
+
+Files are not trusted: that there is as much data as a shape asks for is checked before anything of that size is made,
+and data that is kept beside a model is read from inside the model's folder only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.onnx.extra import package
+
+DTYPES: dict[int, np.dtype] = {
+    1: np.dtype("float32"),
+    2: np.dtype("uint8"),
+    3: np.dtype("int8"),
+    5: np.dtype("int16"),
+    6: np.dtype("int32"),
+    7: np.dtype("int64"),
+    9: np.dtype("bool"),
+    11: np.dtype("float64"),
+}
+"""The dtypes by their numbers in `TensorProto.DataType`."""
+NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+_FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data"}
+_EXTERNAL = 1
+_MOST_AXES = 64
+
+
+def dtype_of(number: int, what: str) -> np.dtype:
+    """The dtype with this number, or an error that names it."""
+    if number not in DTYPES:
+        names = {value: name for name, value in package().TensorProto.DataType.items()}
+        raise errors.DtypeError(
+            f"{what} has a dtype that is not supported",
+            got=names.get(number, f"the number {number}").lower(),
+            expected="one of " + ", ".join(map(str, DTYPES.values())),
+        )
+    return DTYPES[number]
+
+
+def array_of(tensor: Any, folder: str | None) -> np.ndarray:
+    """The array that a `TensorProto` holds. `folder` is that of the model; None if it has none."""
+    what = f"the tensor {tensor.name!r}"
+    dtype = dtype_of(tensor.data_type, what)
+    shape = tuple(tensor.dims)
+    if len(shape) > _MOST_AXES or any(n < 0 for n in shape):
+        raise errors.FormatError(f"{what} has a shape that there is not", got=shape[: _MOST_AXES + 1])
+    if tensor.HasField("segment"):
+        raise errors.NotSupportedError(f"{what} is split into segments")
+    count = math.prod(shape)
+    if tensor.data_location == _EXTERNAL:
+        flat = np.frombuffer(_external(tensor, what, count * dtype.itemsize, folder), dtype.newbyteorder("<"))
+    elif tensor.HasField("raw_data"):
+        _check_count(what, shape, count * dtype.itemsize, len(tensor.raw_data), "bytes")
+        flat = np.frombuffer(tensor.raw_data, dtype.newbyteorder("<"))
+    else:
+        values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
+        _check_count(what, shape, count, len(values), "numbers")
+        flat = np.array(values, np.dtype("int32") if tensor.data_type not in _FIELDS else dtype)
+    with np.errstate(all="ignore"):
+        return flat.astype(dtype).reshape(shape)
+
+
+def _check_count(what: str, shape: tuple[int, ...], expected: int, got: int, unit: str) -> None:
+    if expected != got:
+        raise errors.FormatError(
+            f"{what} holds another number of {unit} than its shape asks for",
+            got=got,
+            expected=f"{expected}, for the shape {shape}",
+        )
+
+
+# ---- data beside a model ---------------------------------------------------------------------------------------------
+
+
+def _external(tensor: Any, what: str, nbytes: int, folder: str | None) -> bytes:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if folder is None:
+        raise errors.FormatError(
+            f"{what} is kept in another file, and a model that is given as bytes has no folder to look in",
+            got=entries.get("location"),
+            fix="load the model by its path",
+        )
+    path = _inside(folder, entries.get("location", ""), what)
+    offset, length = (_number(entries.get(key, default), what) for key, default in (("offset", "0"), ("length", "-1")))
+    size = os.path.getsize(path)
+    length = size - offset if length < 0 else length
+    if offset < 0 or length != nbytes or offset + length > size:
+        raise errors.FormatError(
+            f"{what} is kept in a file that does not hold it",
+            got=f"bytes {offset} to {offset + length} of {size} in {path}",
+            expected=f"{nbytes} bytes",
+        )
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def _inside(folder: str, location: str, what: str) -> str:
+    """The path of a file below a folder, seen through links."""
+    root = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(root, location)) if "\0" not in location else ""
+    outside = not location or os.path.isabs(location) or not path.startswith(os.path.join(root, ""))
+    if outside or not os.path.isfile(path):
+        raise errors.FormatError(
+            f"{what} is kept in another file, which is not inside the model's folder",
+            got=repr(location),
+            expected=f"a file below {root}",
+        )
+    return path
+
+
+def _number(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.FormatError(f"{what} is kept in another file, at a place that is no number", got=text) from None
