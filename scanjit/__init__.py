@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from scanjit import random as random  # a module: sj.random.Stream
+from scanjit import torch as torch  # a module: sj.torch.as_function
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config

@@ -1,0 +1,274 @@
+"""The bridge to PyTorch: a compiled function as a function of tensors, with derivatives of every order.
+
+Tensors on the CPU and NumPy's arrays share memory, so nothing is copied on the way in or out (but what is not
+contiguous, which compiled code does not take). The gradient is a compiled function of its own, made when it is first
+asked for, of exactly those inputs that PyTorch needs it for; and as it is called through the same bridge, it has a
+gradient too. It computes again what it needs of the forward pass: autograd keeps nothing but the inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, new_input
+from scanjit.loops.structure import Tree
+from scanjit.ops.chain import is_float, pullback
+from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.tensor import tensor
+
+__all__ = ["TorchFunction", "as_function"]
+
+
+def as_function(f: Callable[..., Any], mode: str = "numba") -> TorchFunction:
+    """A function for PyTorch's tensors that PyTorch can differentiate.
+
+    Parameters
+    ----------
+    f : CompiledFunction, or a function of symbols
+        A compiled function is called as it is; its gradients are compiled in its mode. A Python function is traced when
+        it is first called, and again for other ranks and dtypes (not for other sizes); what it gives may be nested.
+        Shared variables are constants here: they have the values that they have at each call, forward and backward.
+    mode : str
+        For a function of symbols: see `scanjit.function`.
+
+    Returns
+    -------
+    TorchFunction
+        It takes tensors on the CPU, by position (or by the names of inputs of a compiled function), and gives new ones.
+
+    Raises
+    ------
+    ArgumentError
+        If the function updates shared variables: derivatives of PyTorch could not see that.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> import scanjit as sj
+    >>> from scanjit.torch import as_function  # doctest: +SKIP
+    >>> smooth = as_function(lambda x, w: sj.scan(lambda row, h: w * h + row, x, sj.zeros(())))  # doctest: +SKIP
+    >>> w = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)  # doctest: +SKIP
+    >>> smooth(torch.ones(3, dtype=torch.float64), w).sum().backward()  # doctest: +SKIP
+    >>> w.grad  # doctest: +SKIP
+    tensor(3., dtype=torch.float64)
+    """
+    return TorchFunction(f, mode)
+
+
+class TorchFunction:
+    """A function of tensors, made by `as_function`.
+
+    Parameters
+    ----------
+    f, mode : see `as_function`.
+
+    Examples
+    --------
+    >>> from scanjit.torch import TorchFunction, as_function  # doctest: +SKIP
+    >>> isinstance(as_function(lambda x: x * x), TorchFunction)  # doctest: +SKIP
+    True
+    """
+
+    def __init__(self, f: Callable[..., Any], mode: str = "numba") -> None:
+        _torch()
+        check_mode(mode)
+        if not callable(f):
+            raise errors.ArgumentError("a function for PyTorch is made of a function", got=repr(f))
+        self.f, self.mode = f, mode
+        self.__name__ = getattr(f, "__name__", "function")
+        self._programs: dict[tuple[Any, ...], tuple[_Program, Tree | None]] = {}
+        self._lock = threading.Lock()
+        if isinstance(f, CompiledFunction):
+            self.mode = f.mode
+            self._programs[()] = _of_compiled(f)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if isinstance(self.f, CompiledFunction):
+            args = self.f._by_position(args, named)
+            program, tree = self._programs[()]
+        else:
+            program, tree = self._traced(args, named)
+        outputs = program(*(_as_tensor(value, slot) for value, slot in zip(args, program.inputs, strict=True)))
+        return None if tree is None else tree.unflatten(outputs)
+
+    def _traced(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[_Program, Tree | None]:
+        """The program for tensors of these ranks and dtypes."""
+        if named:
+            raise errors.ArgumentError(
+                f"{self.__name__} is a function of symbols: it takes tensors by position", got=", ".join(named)
+            )
+        kinds = tuple(_kind(value, f"argument {i} of {self.__name__}") for i, value in enumerate(args))
+        with self._lock:
+            if kinds not in self._programs:
+                symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
+                compiled = function(symbols, self.f(*symbols), name=self.__name__, mode=self.mode)
+                self._programs[kinds] = _of_compiled(compiled)
+            return self._programs[kinds]
+
+    def __repr__(self) -> str:
+        return f"<scanjit.torch: {self.f!r}>"
+
+
+def _of_compiled(f: CompiledFunction) -> tuple[_Program, Tree | None]:
+    if f.graph.updates:
+        updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
+        raise errors.ArgumentError(
+            f"{f.name} updates shared variables, which a function for PyTorch cannot",
+            got=updated,
+            fix="return the new values as outputs, and give the old ones as inputs",
+        )
+    if f.graph.tree is None:
+        raise errors.ArgumentError(f"{f.name} gives nothing", fix="give it outputs")
+    return _Program(f.graph.inputs, f.graph.outputs, f.name, f.mode, f), f.graph.tree
+
+
+# ---- tensors and arrays ----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _torch() -> Any:
+    """PyTorch, which is imported when it is first needed."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("scanjit.torch needs PyTorch: pip install 'scanjit[torch]'") from error
+    return torch
+
+
+def _kind(value: Any, label: str) -> tuple[int, str]:
+    """The rank and the dtype of a tensor."""
+    if not isinstance(value, _torch().Tensor):
+        value = np.asarray(value)
+        return value.ndim, str(value.dtype)
+    return value.ndim, str(_as_array(value, label).dtype)
+
+
+def _as_tensor(value: Any, node: Node) -> Any:
+    """What was given for an input, as a tensor."""
+    if isinstance(value, _torch().Tensor):
+        return value
+    weak = isinstance(value, bool | int | float | list | tuple)
+    try:
+        return _torch().from_numpy(np.array(value, node.dtype if weak else None))
+    except (TypeError, ValueError) as error:
+        raise errors.ArgumentError(
+            f"the value for {node!r} is neither a tensor nor an array", got=repr(value), expected=str(error)
+        ) from None
+
+
+def _as_array(value: Any, label: str) -> np.ndarray:
+    """The array that shares the memory of a tensor."""
+    if value.device.type != "cpu" or value.layout is not _torch().strided:
+        raise errors.ArgumentError(
+            f"{label} is not a dense tensor on the CPU",
+            got=f"a {value.layout} tensor on {value.device}",
+            fix="move it with .cpu() (or .to_dense()): compiled code runs on the CPU",
+        )
+    try:
+        return value.detach().resolve_neg().resolve_conj().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise errors.DtypeError(
+            f"{label} has a dtype that NumPy has not", got=str(value.dtype), fix=f"convert it ({error})"
+        ) from None
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+class _Program:
+    """Outputs as a function of inputs, compiled when first run; and, again as programs, its pullbacks."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Node],
+        outputs: Sequence[Node],
+        name: str,
+        mode: str,
+        compiled: CompiledFunction | None = None,
+    ) -> None:
+        self.inputs, self.outputs, self.name, self.mode = list(inputs), list(outputs), name, mode
+        self._compiled = compiled
+        self._pullbacks: dict[Any, tuple[_Program, list[int]]] = {}
+        self._lock = threading.Lock()
+        self.floats = [is_float(node) for node in self.outputs]
+        self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
+
+    def __call__(self, *tensors: Any) -> tuple[Any, ...]:
+        return _call_class().apply(self, *tensors)
+
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        """New tensors from tensors, without derivatives."""
+        with self._lock:
+            if self._compiled is None:
+                self._compiled = function(self.inputs, self.outputs, name=self.name, mode=self.mode)
+        arrays = [_as_array(value, label) for value, label in zip(tensors, self.labels, strict=True)]
+        found = self._compiled(*arrays)
+        leaves = found if self._compiled.graph.tree is None else self._compiled.graph.tree.leaves_of(found)
+        return [_torch().from_numpy(np.asarray(leaf)) for leaf in leaves]
+
+    def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> tuple[_Program, list[int]]:
+        """The gradients for the inputs `needed`, as a program of the inputs and of the cotangents of the outputs
+        `given`; and for which of the inputs there is one."""
+        with self._lock:
+            if (needed, given) not in self._pullbacks:
+                self._pullbacks[needed, given] = self._differentiated(needed, given)
+            return self._pullbacks[needed, given]
+
+    def _differentiated(self, needed: Sequence[int], given: Sequence[int]) -> tuple[_Program, list[int]]:
+        outputs = [self.outputs[i] for i in given]
+        seeds = [new_input(node.type.with_shape(map(_as_size, node.type.shape))) for node in outputs]
+        wrt = [self.inputs[i] for i in needed]
+        found = pullback(outputs, seeds, wrt)
+        reached = [i for i, g in zip(needed, found, strict=True) if g is not None]
+        gradients = [g for g in found if g is not None]
+        return _Program([*self.inputs, *seeds], gradients, f"{self.name}.gradient", self.mode), reached
+
+
+def _as_size(dim: types.Dimension) -> types.Dimension:
+    """A size of an output as that of an input, which cannot be a value that is computed."""
+    computed = any(atom.kind == "value" for atom in types.atoms(dim))
+    return types.size() if computed else dim
+
+
+@functools.cache
+def _call_class() -> Any:
+    """The class of calls, for autograd: a subclass of one of PyTorch's."""
+
+    class Call(_torch().autograd.Function):  # type: ignore[misc]
+        """One call of a program."""
+
+        @staticmethod
+        def forward(ctx: Any, program: _Program, *tensors: Any) -> Any:
+            ctx.program = program
+            ctx.save_for_backward(*tensors)
+            ctx.set_materialize_grads(False)
+            outputs = program.run(tensors)
+            ctx.mark_non_differentiable(*(out for out, some in zip(outputs, program.floats, strict=True) if not some))
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            return None, *_cotangents(ctx.program, ctx.saved_tensors, ctx.needs_input_grad[1:], cotangents)
+
+    return Call
+
+
+def _cotangents(
+    program: _Program, tensors: Sequence[Any], need: Sequence[bool], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Those of the inputs that need one, from those of the outputs, as autograd wants them; None for the others."""
+    results: list[Any] = [None] * len(program.inputs)
+    needed = tuple(i for i, some in enumerate(need) if some)
+    given = tuple(i for i, g in enumerate(cotangents) if g is not None and program.floats[i])
+    if needed and given:
+        gradient, reached = program.pullback(needed, given)
+        found = gradient(*tensors, *(cotangents[i] for i in given)) if reached else ()
+        for i, g in zip(reached, found, strict=True):
+            results[i] = g
+    return results

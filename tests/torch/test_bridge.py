@@ -1,0 +1,266 @@
+"""Compiled functions as functions of PyTorch's tensors: values, memory, derivatives of two orders, errors."""
+
+import builtins
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.torch import TorchFunction, _torch
+
+try:
+    import torch
+except ImportError:
+    torch = None
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+
+MODE = "reference"  # what is compiled is tested elsewhere; here, once
+
+
+def made(f: Any, mode: str = MODE) -> Any:
+    return sj.torch.as_function(f, mode)
+
+
+def some(*shape: int, dtype: str = "float64", grad: bool = True) -> Any:
+    values = np.random.default_rng(len(shape)).normal(0, 0.7, shape).astype(dtype)
+    return torch.from_numpy(values).requires_grad_(grad)
+
+
+def rnn(x: Any, w: Any, h: Any) -> Any:
+    """A small network: its states, and the last of them."""
+    rows = sj.scan(lambda row, state, w: sj.tanh(row + state @ w), x, h, w)
+    return rows, {"last": rows[-1], "energy": (rows * rows).sum()}
+
+
+def theirs(x: Any, w: Any, h: Any) -> Any:
+    rows = []
+    for row in x:
+        h = torch.tanh(row + h @ w)
+        rows.append(h)
+    return torch.stack(rows), {"last": rows[-1], "energy": (torch.stack(rows) ** 2).sum()}
+
+
+@needs_torch
+@pytest.mark.parametrize(("mode", "dtype"), [("reference", "float64"), ("emulate", "float32"), ("numba", "float32")])
+def test_values_and_gradients_are_pytorchs(mode: str, dtype: str) -> None:
+    f = made(rnn, mode)
+    tolerance = {"rtol": 1e-10, "atol": 1e-11} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
+    given = [some(4, 2, 3, dtype=dtype), some(3, 3, dtype=dtype), some(2, 3, dtype=dtype)]
+    found, expected = f(*given), theirs(*given)
+    torch.testing.assert_close(found, expected, **tolerance)
+    for part in (lambda out: out[0].sum() + out[1]["energy"] * 2, lambda out: (out[1]["last"] ** 3).sum()):
+        gradients = [torch.autograd.grad(part(out), given, retain_graph=True) for out in (found, expected)]
+        torch.testing.assert_close(*gradients, **tolerance)
+
+
+@needs_torch
+def test_gradcheck_of_two_orders() -> None:
+    f = made(rnn)
+    given = some(3, 2, 2), some(2, 2), some(2, 2)
+    assert torch.autograd.gradcheck(lambda *args: f(*args)[0], given)
+    assert torch.autograd.gradgradcheck(lambda *args: (f(*args)[0], f(*args)[1]["energy"]), given)
+
+
+@needs_torch
+def test_only_the_gradients_that_are_needed() -> None:
+    f = made(rnn)
+    x, w, h = some(3, 2, 2, grad=False), some(2, 2), some(2, 2, grad=False)
+    rows, rest = f(x, w, h)
+    rest["last"].sum().backward()
+    assert w.grad is not None and x.grad is None and h.grad is None
+    (program, _tree), *others = f._programs.values()
+    assert not others and list(program._pullbacks) == [((1,), (1,))]
+    gradient, _ = program._pullbacks[(1,), (1,)]
+    assert len(gradient.outputs) == 1
+    with torch.no_grad():
+        assert not f(x, w, h)[0].requires_grad
+    assert not f(x, w.detach(), h)[0].requires_grad
+    torch.testing.assert_close(w.grad, torch.autograd.grad(theirs(x, w, h)[0][-1].sum(), w)[0])
+    assert rows.requires_grad
+
+
+@needs_torch
+def test_integers_have_no_gradient() -> None:
+    x, i = sj.matrix("x"), sj.lvector("i")
+    f = made(sj.function([x, i], [x[i] ** 2, i * 2, (x[i] > 0)], mode=MODE))
+    given = some(4, 2)
+    index = torch.tensor([2, 0, 2])
+    rows, doubled, positive = f(given, index)
+    assert not doubled.requires_grad and doubled.dtype == torch.int64 and positive.dtype == torch.bool
+    rows.sum().backward()
+    expected = torch.zeros(4, 2, dtype=torch.float64).index_add_(0, index, 2 * given.detach()[index])
+    torch.testing.assert_close(given.grad, expected)
+
+
+@needs_torch
+def test_what_does_not_depend_on_an_input() -> None:
+    f = made(lambda x, y: (x * 2, sj.floor(y), sj.stop_gradient(x)))
+    x, y = some(3), some(3)
+    a, b, c = f(x, y)
+    assert torch.autograd.grad(a.sum(), [x, y], allow_unused=True, retain_graph=True)[1] is None
+    for out in (b, c):
+        for g in torch.autograd.grad(out.sum(), [x, y], allow_unused=True, retain_graph=True):
+            assert g is None or not g.any()
+
+
+@needs_torch
+def test_nothing_is_copied() -> None:
+    seen: list[Any] = []
+    x = sj.matrix("x")
+    compiled = sj.function([x], x + 1, mode=MODE)
+    f = made(compiled)
+    program, _ = f._programs[()]
+    program._compiled = lambda *arrays: seen.extend(arrays) or np.zeros(3)
+    program._compiled.graph = compiled.graph
+    given = some(2, 3)
+    result = f(given)
+    assert seen[0].__array_interface__["data"][0] == given.data_ptr()
+    result.detach().numpy()[:] = 7
+    assert (result == 7).all()
+
+
+@needs_torch
+@pytest.mark.parametrize("strange", ["transposed", "stepped", "expanded", "empty", "scalar"])
+def test_tensors_of_any_layout(strange: str) -> None:
+    base = some(4, 6)
+    x = {
+        "transposed": lambda: base.T,
+        "stepped": lambda: base[::2, 1:5:3],
+        "expanded": lambda: base[:1].expand(3, 6),
+        "empty": lambda: base[:0],
+        "scalar": lambda: base[0, 0],
+    }[strange]()
+    f = made(lambda x: (x * x).sum() + x)
+    torch.testing.assert_close(f(x), (x * x).sum() + x)
+    found, expected = (torch.autograd.grad(g(x).sum(), base)[0] for g in (f, lambda x: (x * x).sum() + x))
+    torch.testing.assert_close(found, expected)
+
+
+@needs_torch
+def test_in_a_module_that_is_trained() -> None:
+    """The step between layers of PyTorch's."""
+    torch.manual_seed(0)
+    f = made(lambda x, a: sj.scan(lambda row, h, a: sj.sigmoid(a) * h + row, x, sj.zeros_like(x[0]), a))
+    before, decay, after = torch.nn.Linear(2, 3), torch.nn.Parameter(torch.zeros(3)), torch.nn.Linear(3, 1)
+    parameters = [*before.parameters(), decay, *after.parameters()]
+    optimizer = torch.optim.Adam(parameters, 0.05)
+    x = torch.randn(5, 4, 2)
+    losses = []
+    for _ in range(15):
+        optimizer.zero_grad()
+        loss = ((after(f(before(x), decay)) - x.sum(-1, keepdim=True).cumsum(0)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0] and decay.grad.abs().min() > 0
+
+
+@needs_torch
+def test_traced_once_for_all_sizes() -> None:
+    calls = []
+    f = made(lambda x: calls.append(x) or x.sum(axis=0))
+    for shape in ((3, 2), (5, 1), (0, 4)):
+        f(some(*shape))
+    f(some(3, 2, dtype="float32"))
+    f(some(3))
+    assert len(calls) == 3
+
+
+@needs_torch
+def test_shared_variables_are_constants() -> None:
+    w, x = sj.shared(2.0, "w"), sj.vector("x")
+    f = made(sj.function([x], w * x * x, mode=MODE))
+    given = some(3)
+    result = f(given)
+    w.set_value(3.0)
+    result.sum().backward()
+    torch.testing.assert_close(result, 2 * given**2)
+    torch.testing.assert_close(given.grad, 6 * given.detach())  # the value at the time of the call
+
+
+@needs_torch
+def test_sizes_that_are_values() -> None:
+    f = made(lambda x: x[: (x > 0).sum()] * x[-1])
+    x = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    f(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor([3.0, 3.0, -1.0], dtype=torch.float64))
+
+
+@needs_torch
+def test_arguments_by_name_numbers_and_arrays() -> None:
+    x, y = sj.vector("x"), sj.scalar("y")
+    f = made(sj.function([x, y], x * y, mode=MODE))
+    for found in (f(some(3), y=2), f(y=2.0, x=some(3)), f(some(3).detach().numpy(), torch.tensor(2.0).double())):
+        torch.testing.assert_close(found, 2 * some(3), check_stride=False)
+    with pytest.raises(sj.ArgumentError, match="takes 2 arguments"):
+        f(some(3))
+
+
+@needs_torch
+def test_from_other_threads() -> None:
+    """Autograd calls backward from threads of its own; two may compile at a time."""
+    import threading
+
+    f, results = made(lambda x: (x**3).sum()), []
+
+    def work() -> None:
+        x = some(4)
+        f(x).backward()
+        results.append(torch.allclose(x.grad, 3 * x.detach() ** 2))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 4
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda f: f(torch.empty(3, device="meta")), sj.ArgumentError, r"on the CPU(.|\n)*meta(.|\n)*\.cpu\(\)"),
+        (lambda f: f(torch.zeros(3).to_sparse()), sj.ArgumentError, "dense tensor"),
+        (lambda f: f(torch.zeros(3, dtype=torch.bfloat16)), sj.DtypeError, "bfloat16"),
+        (lambda f: f(torch.zeros(3, dtype=torch.float64)), sj.DtypeError, "argument 0"),
+        (lambda f: f(torch.zeros(3, 1)), sj.ShapeError, "1 dimension"),
+        (lambda f: f("text"), sj.ArgumentError, "neither a tensor nor an array|no array"),
+        (lambda f: f(), sj.ArgumentError, "takes 1 argument"),
+    ],
+)
+def test_bad_arguments(call: Any, error: Any, message: str) -> None:
+    x = sj.tensor((None,), "float32", "x")
+    with pytest.raises(error, match=message):
+        call(made(sj.function([x], x, mode=MODE)))
+
+
+@needs_torch
+def test_functions_that_cannot_be_bridged() -> None:
+    w, x = sj.shared(1.0, "w"), sj.vector("x")
+    with pytest.raises(sj.ArgumentError, match=r"updates shared variables(.|\n)*w"):
+        made(sj.function([x], x, updates={w: w + 1}, mode=MODE))
+    with pytest.raises(sj.ArgumentError, match="gives nothing"):
+        made(sj.function([x], None, mode=MODE))
+    with pytest.raises(sj.ArgumentError, match="made of a function"):
+        made(3)
+    with pytest.raises(sj.ArgumentError, match="by position"):
+        made(lambda x: x)(x=some(3))
+
+
+def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module is there; making a function says which extra is missing."""
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **named: Any) -> Any:
+        if name == "torch":
+            raise ImportError("no torch")
+        return real(name, *args, **named)
+
+    _torch.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"pip install 'scanjit\[torch\]'"):
+        TorchFunction(lambda x: x)
+    monkeypatch.undo()
+    _torch.cache_clear()
