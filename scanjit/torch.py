@@ -3,22 +3,24 @@
 Tensors on the CPU and NumPy's arrays share memory, so nothing is copied on the way in or out (but what is not
 contiguous, which compiled code does not take). The gradient is a compiled function of its own, made when it is first
 asked for, of exactly those inputs that PyTorch needs it for; and as it is called through the same bridge, it has a
-gradient too. It computes again what it needs of the forward pass: autograd keeps nothing but the inputs.
+gradient too. What loops and products gave on the way forward is kept for it.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scanjit import errors, types
+from scanjit import errors, ir, types
 from scanjit.ir import Node, new_input
 from scanjit.loops.structure import Tree
+from scanjit.ops import Elementwise
 from scanjit.ops.chain import is_float, pullback
+from scanjit.ops.shape import View
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.tensor import tensor
 
@@ -182,7 +184,14 @@ def _as_array(value: Any, label: str) -> np.ndarray:
 
 
 class _Program:
-    """Outputs as a function of inputs, compiled when first run; and, again as programs, its pullbacks."""
+    """Outputs as a function of inputs, compiled when first run; and, again as programs, its pullbacks.
+
+    Parameters
+    ----------
+    inputs, outputs, name, mode : what it computes, and how.
+    compiled : the function, if there is one already.
+    kept : positions of outputs that pullbacks read, rather than compute them again.
+    """
 
     def __init__(
         self,
@@ -191,16 +200,23 @@ class _Program:
         name: str,
         mode: str,
         compiled: CompiledFunction | None = None,
+        kept: Sequence[int] = (),
     ) -> None:
         self.inputs, self.outputs, self.name, self.mode = list(inputs), list(outputs), name, mode
+        self.kept = list(kept)
         self._compiled = compiled
-        self._pullbacks: dict[Any, tuple[_Program, list[int]]] = {}
-        self._lock = threading.Lock()
+        self._keeping: dict[tuple[int, ...], _Program] = {}
+        self._pullbacks: dict[Any, _Pullback] = {}
+        self._lock = threading.RLock()
         self.floats = [is_float(node) for node in self.outputs]
         self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
-        return _call_class().apply(self, *tensors)
+        needed: tuple[int, ...] = ()
+        if _torch().is_grad_enabled():
+            needed = tuple(i for i, value in enumerate(tensors) if value.requires_grad)
+        program = self.keeping(needed) if needed else self
+        return _call_class().apply(program, *tensors)[: len(self.outputs)]
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """New tensors from tensors, without derivatives."""
@@ -212,28 +228,85 @@ class _Program:
         leaves = found if self._compiled.graph.tree is None else self._compiled.graph.tree.leaves_of(found)
         return [_torch().from_numpy(np.asarray(leaf)) for leaf in leaves]
 
-    def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> tuple[_Program, list[int]]:
-        """The gradients for the inputs `needed`, as a program of the inputs and of the cotangents of the outputs
-        `given`; and for which of the inputs there is one."""
+    def keeping(self, needed: tuple[int, ...]) -> _Program:
+        """The program that also gives what its pullbacks for these inputs would else compute again."""
+        with self._lock:
+            if needed not in self._keeping:
+                floats = [node for node, some in zip(self.outputs, self.floats, strict=True) if some]
+                found = pullback(floats, list(map(_seed, floats)), [self.inputs[i] for i in needed])
+                kept = _worth_keeping([g for g in found if g is not None], self.inputs)
+                outputs = [*self.outputs, *(node for node in kept if node not in set(self.outputs))]
+                at = {node: i for i, node in enumerate(outputs)}
+                program = _Program(self.inputs, outputs, self.name, self.mode, None, [at[node] for node in kept])
+                self._keeping[needed] = program if kept else self
+            return self._keeping[needed]
+
+    def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> _Pullback:
+        """The gradients for the inputs `needed` from the cotangents of the outputs `given`."""
         with self._lock:
             if (needed, given) not in self._pullbacks:
                 self._pullbacks[needed, given] = self._differentiated(needed, given)
             return self._pullbacks[needed, given]
 
-    def _differentiated(self, needed: Sequence[int], given: Sequence[int]) -> tuple[_Program, list[int]]:
+    def _differentiated(self, needed: Sequence[int], given: Sequence[int]) -> _Pullback:
         outputs = [self.outputs[i] for i in given]
-        seeds = [new_input(node.type.with_shape(map(_as_size, node.type.shape))) for node in outputs]
-        wrt = [self.inputs[i] for i in needed]
-        found = pullback(outputs, seeds, wrt)
+        seeds = list(map(_seed, outputs))
+        found = pullback(outputs, seeds, [self.inputs[i] for i in needed])
         reached = [i for i, g in zip(needed, found, strict=True) if g is not None]
         gradients = [g for g in found if g is not None]
-        return _Program([*self.inputs, *seeds], gradients, f"{self.name}.gradient", self.mode), reached
+        known = {self.outputs[i]: new_input(self.outputs[i].type) for i in self.kept}
+        gradients = ir.replace(gradients, known)
+        program = _Program([*self.inputs, *known.values(), *seeds], gradients, f"{self.name}.gradient", self.mode)
+        return _Pullback(program, reached)
 
 
-def _as_size(dim: types.Dimension) -> types.Dimension:
-    """A size of an output as that of an input, which cannot be a value that is computed."""
-    computed = any(atom.kind == "value" for atom in types.atoms(dim))
-    return types.size() if computed else dim
+class _Pullback(NamedTuple):
+    """A program of inputs, of what was kept, and of cotangents; it gives the cotangents of the inputs `reached`."""
+
+    program: _Program
+    reached: list[int]
+
+
+def _seed(node: Node) -> Node:
+    """A new input for the cotangent of an output. Its sizes cannot be values that are computed, as those of others."""
+    return new_input(node.type.with_shape([types.size() if _is_computed(dim) else dim for dim in node.type.shape]))
+
+
+def _is_computed(dim: types.Dimension) -> bool:
+    return any(atom.kind == "value" for atom in types.atoms(dim))
+
+
+_CHEAP = ("constant", "size", "iota", "reshape", "concatenate")
+
+
+def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[Node]:
+    """Of what gradients need and the forward pass can compute, the results of loops, products and the like.
+
+    What is made of these element by element is faster made again than stored. Nothing is kept where a loop says that it
+    wants its steps made again (`checkpoint`), as that would store what it saves.
+    """
+    nodes = ir.walk(gradients)
+    known, forward = set(inputs), set[Node]()
+    for node in nodes:  # arguments come first
+        if node in known or (node.op is not ir.INPUT and all(arg in forward for arg in node.args)):
+            forward.add(node)
+    if any(node.params.get("checkpoint") not in (None, "all") for node in nodes):
+        return []
+    edge = [arg for node in nodes if node not in forward for arg in node.args if arg in forward]
+    kept: dict[Node, None] = {}
+    seen: set[Node] = set()
+    while edge:
+        node = edge.pop()
+        if node in seen or node.op in ir.LEAVES:
+            continue
+        seen.add(node)
+        single = not isinstance(node.type, tuple)
+        cheap = isinstance(node.op, Elementwise | View) or node.op.name in _CHEAP
+        if single and not cheap and not any(map(_is_computed, node.type.shape)):
+            kept[node] = None
+        else:
+            edge += node.args
+    return sorted(kept, key=lambda node: node.serial)
 
 
 @functools.cache
@@ -245,10 +318,10 @@ def _call_class() -> Any:
 
         @staticmethod
         def forward(ctx: Any, program: _Program, *tensors: Any) -> Any:
-            ctx.program = program
-            ctx.save_for_backward(*tensors)
-            ctx.set_materialize_grads(False)
             outputs = program.run(tensors)
+            ctx.program = program
+            ctx.save_for_backward(*tensors, *(outputs[i] for i in program.kept))
+            ctx.set_materialize_grads(False)
             ctx.mark_non_differentiable(*(out for out, some in zip(outputs, program.floats, strict=True) if not some))
             return tuple(outputs)
 

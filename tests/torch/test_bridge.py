@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import ir
 from scanjit.torch import TorchFunction, _torch
 
 try:
@@ -70,14 +71,42 @@ def test_only_the_gradients_that_are_needed() -> None:
     rest["last"].sum().backward()
     assert w.grad is not None and x.grad is None and h.grad is None
     (program, _tree), *others = f._programs.values()
-    assert not others and list(program._pullbacks) == [((1,), (1,))]
-    gradient, _ = program._pullbacks[(1,), (1,)]
-    assert len(gradient.outputs) == 1
+    assert not others and not program._pullbacks
+    (((needed, given), gradient),) = program._keeping[(1,)]._pullbacks.items()
+    assert (needed, given) == ((1,), (1,)) and len(gradient.program.outputs) == 1
     with torch.no_grad():
         assert not f(x, w, h)[0].requires_grad
     assert not f(x, w.detach(), h)[0].requires_grad
     torch.testing.assert_close(w.grad, torch.autograd.grad(theirs(x, w, h)[0][-1].sum(), w)[0])
     assert rows.requires_grad
+
+
+def loops(nodes: Any) -> int:
+    return sum(node.op.name == "scan" for node in ir.walk(nodes))
+
+
+@needs_torch
+@pytest.mark.parametrize(("checkpoint", "kept"), [(None, True), ("sqrt", False)])
+def test_the_forward_loop_is_not_run_again(checkpoint: Any, kept: bool) -> None:
+    """What it gave is kept, unless it asks for less memory."""
+    f = made(lambda x, w: sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros_like(x[0]), checkpoint=checkpoint))
+    given = some(4, 2, 2), some(2, 2)
+    f(*given).sum().backward()
+    (program, _tree), *_ = f._programs.values()
+    program = program._keeping[(0, 1)]
+    (gradient,) = program._pullbacks.values()
+    assert bool(program.kept) == kept and loops(gradient.program.outputs) == (1 if kept else 2)
+    expected = torch.autograd.grad(theirs(*given, torch.zeros(2, 2).double())[0].sum(), given)
+    torch.testing.assert_close(tuple(x.grad for x in given), expected)
+
+
+@needs_torch
+def test_one_output_twice() -> None:
+    f = made(lambda x, w: [x @ w] * 2 + [w])
+    x, w = some(2, 2), some(2, 2)
+    first, second, third = f(x, w)
+    (first.sum() + 2 * second.sum() + third.sum()).backward()
+    torch.testing.assert_close(x.grad, 3 * w.detach().sum(1).expand(2, 2))
 
 
 @needs_torch
