@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scanjit.ir import Node
+from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.scan import Layout
 
@@ -30,18 +30,36 @@ def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
         infos.append(inner.info(name, bound.dtype))
     for bound, name in zip(fixed, consts, strict=True):
         inner.define(bound, name)
-    results = inner.write(body.outputs)
-    graph = inner.graph(_label(node), infos, _typed(results, body.outputs))
+    stacked = _stacked(w, node, layout)
+    results = inner.write([*body.outputs[: layout.carries], *stacked])
+    graph = inner.graph(_label(node), infos, _typed(results, [*body.outputs[: layout.carries], *stacked]))
     turned = int(node.params["reverse"])
-    return w.several(
+    found = w.several(
         "Scan",
         [*inits, *xs],
-        len(body.outputs),
+        len(results),
         body=graph,
         num_scan_inputs=len(xs),
         scan_input_directions=[turned] * len(xs),
-        scan_output_directions=[turned] * layout.ys or None,
+        scan_output_directions=[turned] * len(stacked) or None,
     )
+    return [*found[: layout.carries], *_each(body, layout, stacked, found[layout.carries :])]
+
+
+def _stacked(w: Writer, node: Node, layout: Layout) -> list[Node]:
+    """What the body returns to be stacked: without what nobody uses, and once what is the same."""
+    used = w.used(node)
+    return list(dict.fromkeys(y for i, y in _ys(node.params["body"], layout) if i in used))
+
+
+def _ys(body: Graph, layout: Layout) -> list[tuple[int, Node]]:
+    return list(enumerate(body.outputs))[layout.carries : layout.carries + layout.ys]
+
+
+def _each(body: Graph, layout: Layout, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
+    """The name of each of the results of a scan that are stacked; none for those that nobody uses."""
+    known = dict(zip(stacked, names, strict=True))
+    return [known.get(y, "") for _, y in _ys(body, layout)]
 
 
 def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, np.dtype]]:
@@ -74,8 +92,11 @@ def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
         inner.define(bound, inner.op("Gather", name, at, axis=0))
     for bound, name in zip(fixed, consts, strict=True):
         inner.define(bound, name)
-    results = _typed(inner.write(body.outputs), body.outputs)
-    after, ys, stop = layout.split_results(results)
+    stacked = _stacked(w, node, layout)
+    wanted = [*body.outputs[: layout.carries], *stacked, *body.outputs[layout.carries + layout.ys :]]
+    results = _typed(inner.write(wanted), wanted)
+    after, ys = results[: layout.carries], results[layout.carries : layout.carries + len(stacked)]
+    stop = results[-1] if layout.until else None
     count: list[tuple[str, np.dtype]] = []
     ends = going
     if stop is not None:
@@ -86,13 +107,12 @@ def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     found = w.several(
         "Loop",
         [w.dim(length), w.constant(True), *inits, *started],
-        layout.carries + len(count) + layout.ys,
+        layout.carries + len(count) + len(ys),
         body=graph,
     )
-    states, rest = found[: layout.carries], found[layout.carries :]
-    if layout.until:
-        return [*states, *rest[1:], rest[0]]
-    return [*states, *(_flipped(w, y) if turned else y for y in rest)]
+    rows_of = found[layout.carries + len(count) :]
+    each = _each(body, layout, stacked, [_flipped(w, y) if turned else y for y in rows_of])
+    return [*found[: layout.carries], *each, *found[layout.carries : layout.carries + len(count)]]
 
 
 def _flipped(w: Writer, y: str) -> str:

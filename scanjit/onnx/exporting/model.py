@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
         graph, label = source.graph, source.name
     elif isinstance(source, tuple | list) and len(source) == 2:
         made = function(source[0], source[1], mode="reference")
-        graph, label = made.graph, "model"
+        graph, label = replace(made.graph, updates=()), "model"  # those that variables have by default
     else:
         raise errors.ArgumentError(
             "what is exported is a compiled function, or a pair of inputs and outputs", got=f"{type(source).__name__}"

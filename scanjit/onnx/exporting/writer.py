@@ -52,6 +52,7 @@ class Writer:
         """Where sizes are found: the name of a tensor, and an axis."""
         self.protos: list[Any] = []
         self._values: dict[Node, str | tuple[str, ...]] = {}
+        self._used: dict[Node, set[int]] = {}
         self._dims: dict[Dimension, str] = {}
         self._constants: dict[Any, str] = {}
 
@@ -118,9 +119,17 @@ class Writer:
             raise errors.InternalError("a node was not written before it is used", got=repr(node))
         return found
 
+    def used(self, node: Node) -> set[int]:
+        """Which results of a node with several are used in this graph."""
+        return self._used.get(node, set())
+
     def write(self, roots: Sequence[Node]) -> list[str]:
         """Write all that nodes depend on; their names."""
-        for node in ir.walk(roots, _Seen(self)):
+        order = ir.walk(roots, _Seen(self))
+        for node in order:
+            if node.op is ir.PART:
+                self._used.setdefault(node.args[0], set()).add(node.params["index"])
+        for node in order:
             if self._known("_values", node) is None:
                 self._write(node)
         return [self.value(root) for root in roots]

@@ -139,6 +139,9 @@ class Model:
                 fix="convert it with onnx.version_converter",
                 where="",
             )
+        named = [proto.graph, *proto.graph.input, *proto.graph.output, *proto.graph.initializer]
+        if not all(isinstance(each.name, str) for each in named):  # bytes, where they are no text
+            raise errors.FormatError(f"{label} has names that are no text", where="")
         functions = {(f.domain, f.name): f for f in proto.functions}
         self._reader = Reader(functions, folder, label)
         self.name: str = proto.graph.name

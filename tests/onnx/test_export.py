@@ -1,0 +1,179 @@
+"""Exported functions, run by ONNX Runtime, and read again."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+import scanjit as sj  # noqa: E402
+import scanjit.onnx as sjo  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape).astype("float32")
+
+
+def listed(found):
+    return found if isinstance(found, list) else [found]
+
+
+def run(model, arrays):
+    """What ONNX Runtime computes, after the ONNX project's own checks."""
+    onnx.checker.check_model(model, full_check=True)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {value.name: np.asarray(a) for value, a in zip(session.get_inputs(), arrays, strict=True)})
+
+
+def check(inputs, outputs, arrays, opset=18, exact=True, tolerance=1e-5):
+    """The same from the reference interpreter, ONNX Runtime, and the model that was read again."""
+    model = sjo.export((inputs, outputs), opset)
+    expected = listed(sj.function(inputs, outputs, mode="reference")(*arrays))
+    for found, wanted in zip(run(model, arrays), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=1e-6, strict=True)
+    back = sjo.load(model)
+    for found, wanted in zip(listed(back.function(mode="reference")(*arrays)), expected, strict=True):
+        if exact:
+            np.testing.assert_array_equal(found, wanted, strict=True)
+        else:
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
+    return model
+
+
+def kinds(model):
+    return {node.op_type for node in model.graph.node}
+
+
+x = sj.tensor(("T", "B", 3), "float32", "x")
+w, r = sj.shared(normal(3, 4), "w"), sj.shared(normal(4, 4), "r")
+X = normal(5, 2, 3)
+
+
+def recurrence(**options):
+    start = sj.zeros((x.shape[1], 4), "float32")
+    return sj.scan(lambda row, h: sj.tanh(row @ w + h @ r), x, start, **options)
+
+
+@pytest.mark.parametrize("opset", [13, 15, 18, 25])
+def test_a_scan_is_a_scan(opset):
+    h = recurrence()
+    model = check([x], [h, h[-1], h.max(axis=0)], [X], opset)
+    assert "Scan" in kinds(model) and "Loop" not in kinds(model)
+    assert {tensor.name for tensor in model.graph.initializer} == {"w", "r"}
+    assert [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == ["T", "B", 3]
+
+
+def test_loops_of_all_kinds():
+    n = sj.scalar("n", "int64")
+    backwards = recurrence(go_backwards=True)
+    fibonacci = sj.scan(lambda a, b: a + b, outputs_info=dict(initial=sj.constant([0, 1]), taps=[-2, -1]), n_steps=8)
+    doubled = sj.scan(lambda h: (h * 2, sj.until(h * 2 > n)), outputs_info=sj.constant(1), n_steps=50)
+    tripled = sj.while_loop(lambda v: v < n, lambda v: v * 3, sj.constant(1))
+    tapped = sj.scan(lambda before, here, after: before * here - after, dict(input=x, taps=[-1, 0, 2]))
+    nested = sj.scan(lambda row: sj.scan(lambda a, s: a + s, row, sj.zeros(3, "float32")), x)
+    chosen = sj.ifelse(n > 3, n * 2, n - 1)
+    outputs = [backwards, fibonacci, doubled, tripled, tapped, nested, chosen, sj.cumsum(x, 1)]
+    model = check([x, n], outputs, [X, np.int64(100)])
+    assert {"Scan", "Loop", "If"} <= kinds(model)
+    check([n], [tripled, doubled], [np.int64(0)])
+
+
+def test_loops_without_steps():
+    """Read again; ONNX Runtime refuses to run a Scan over no rows."""
+    h = recurrence()
+    f = sjo.load(sjo.export(([x], [h, sj.cumsum(x, 0), h.sum(axis=0)]))).function(mode="reference")
+    assert [y.shape for y in f(X[:0])] == [(0, 2, 4), (0, 2, 3), (2, 4)]
+
+
+def test_gradients():
+    h = recurrence()
+    check([x], sj.grad((h * h).sum(), [w, r]), [X], tolerance=1e-4)
+
+
+def test_shapes_and_indices():
+    y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int64", "i")
+    outputs = [
+        y[::-1], y[1:, ::2], y[::-2, 1:3], y[:0], y[y.shape[0] // 2 :], y[: y.shape[0] - 2], y[i], y[i, i % 3],
+        y[1:3, 2:4].set(7.0), y[:, ::2].set(0.5), y[::-2].set(1.0), y[i].inc(2.0), y[i, 1:3].set(9.0),
+        sj.concatenate([y, y * 2]), y.reshape((-1, 3)), y[1:1].reshape((-1, 6)), y.T, y.dimshuffle(1, "x", 0),
+        sj.pad(y, ((1, 2), (0, 1))), sj.tile(y, (2, 1)), sj.roll(y, 1, 0), sj.eye(3), sj.arange(y.shape[0]),
+        y.shape[0] // 2 + i, sj.tril(y[:, :2]), sj.one_hot(i, 5), sj.diag(y[:, 0]),
+    ]  # fmt: skip
+    check([y, i], outputs, [normal(4, 6), np.array([0, 2, 1])])
+
+
+def test_products_and_reductions():
+    y, z = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("B", "n", 6), "float32", "z")
+    outputs = [
+        y.T @ y, y @ y.T, z @ y.T, sj.outer(y[0], y[1]), y[0] @ y[1], sj.einsum("ij,ik->jk", y, y),
+        sj.tensordot(z, z, 3), sj.einsum("bij,bkj->bik", z, z), sj.softmax(y), sj.logsumexp(y, axis=1), y.max(axis=0),
+        (y > 0).any(axis=1), (y > 0).all(axis=0), sj.argmax(y, 1), sj.argmin(y, 0), sj.var(y, 1), sj.norm(y),
+        sj.prod(y, 1), y.sum(), y.min(),
+    ]  # fmt: skip
+    check([y, z], outputs, [normal(4, 6), normal(2, 4, 6)], exact=False, tolerance=1e-4)
+
+
+def test_functions_of_numbers():
+    y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int64", "i")
+    outputs = [
+        sj.expm1(y * 1e-3), sj.expm1(y * 30), sj.log1p(abs(y) * 1e-3), sj.log1p(abs(y)), sj.trunc(y), sj.sign(y),
+        y // 0.7, y % 0.7, y % -0.7, sj.cbrt(y), sj.erf(y), sj.where(y > 0, y, -y), i // 2, i % 3, (-i) // 2, i // 0,
+        i % 0, sj.gelu(y), sj.elu(y), sj.selu(y), sj.softplus(y), sj.log_sigmoid(y), sj.sigmoid(y), sj.relu(i - 1),
+        (y > 0) & (y < 1), ~(y > 0), (y > 0) == (y < 1), (y > 0) < (y < 1), (y > 0) != (y < 1), sj.cast(y, "int32"),
+        sj.cast(i, "bool"), sj.clip(y, -0.5, 0.5), sj.round(y), sj.ceil(y), sj.exp2(y), sj.log2(abs(y)),
+        sj.log10(abs(y)), sj.isnan(y / 0.0 * 0.0), sj.isinf(y / 0.0), sj.maximum(y, 0.1), sj.sqrt(abs(y)),
+        abs(y) ** 1.7, sj.tan(y), sj.arctan(y), sj.stop_gradient(y),
+    ]  # fmt: skip
+    model = check([y, i], outputs, [normal(4, 6), np.array([0, 2, 1, 3])], exact=False, tolerance=1e-4)
+    assert "Where" in kinds(model)
+
+
+def test_convolutions():
+    c, d = sj.tensor(("B", 3, 9), "float32", "c"), sj.tensor(("B", 4, 7, 8), "float32", "d")
+    one, two = sj.shared(normal(4, 3, 3), "one"), sj.shared(normal(6, 2, 3, 2), "two")
+    outputs = [
+        sj.conv1d(c, one),
+        sj.conv1d(c, one, "half", subsample=2, filter_flip=False),
+        sj.conv2d(d, two, border_mode=((1, 0), (2, 1)), num_groups=2, filter_dilation=(1, 2)),
+    ]
+    check([c, d], outputs, [normal(2, 3, 9), normal(2, 4, 7, 8)], exact=False, tolerance=1e-4)
+
+
+def test_writing_again_what_was_read_gives_the_same_model():
+    first = sjo.export(([x], {"h": recurrence()}), name="once")
+    model = sjo.load(first)
+    second = sjo.export((list(model.inputs), {"h": model.outputs[0]}), name="once")
+    third = sjo.load(second)
+    assert sjo.export((list(third.inputs), {"h": third.outputs[0]}), name="once") == second
+
+
+def test_names_of_inputs_outputs_and_sizes(tmp_path):
+    a = sj.tensor((None, "m"), "float64")
+    f = sj.function([a], {"first": a * 2, "others": (a, [a + 1])}, name="several", mode="reference")
+    sjo.save(f, tmp_path / "several.onnx")
+    model = sjo.load(tmp_path / "several.onnx")
+    assert model.name == "several" and model.inputs[0].name == "input_0"
+    assert model.output_names == ("first", "others_0", "others_1_0")
+    assert [str(dim) for dim in model.inputs[0].type.shape] == ["n0", "m"]
+    assert [path.name for path in tmp_path.iterdir()] == ["several.onnx"]
+
+
+def test_what_has_no_equivalent_is_named_with_its_line():
+    with pytest.raises(sj.NotSupportedError, match=r"(?s)gammaln has no equivalent in ONNX.*test_export\.py:\d+"):
+        sjo.export(([x], sj.gammaln(x)))
+    stream = sj.random.Stream(0)
+    with pytest.raises(sj.NotSupportedError, match="random_bits has no equivalent"):
+        sjo.export(([x], x + stream.normal(x.shape, dtype="float32")))
+
+
+def test_what_cannot_be_exported():
+    count = sj.shared(0, "count")
+    f = sj.function([], count, updates={count: count + 1}, mode="reference")
+    with pytest.raises(sj.NotSupportedError, match=r"(?s)no state.*'count'"):
+        sjo.export(f)
+    with pytest.raises(sj.ArgumentError, match="compiled function, or a pair"):
+        sjo.export(x)
+    with pytest.raises(sj.ArgumentError, match=r"(?s)no such op set.*13 to 25"):
+        sjo.export(([x], x), opset=12)

@@ -1,0 +1,101 @@
+"""The ONNX project's own cases for recurrent ops, loops and branches, and for a part of the ops around them."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import scanjit as sj  # noqa: E402
+import scanjit.onnx as sjo  # noqa: E402
+
+MODULES = (
+    "rnn lstm gru scan loop if_ layernormalization gemm matmul softmax slice pad concat split gather onehot where conv "
+    "clip expand reshape transpose cumsum rangeop squeeze unsqueeze reducesum reducemean argmax linear_attention"
+)
+REFUSED = {
+    "test_scan_sum": "of version 8",
+    "test_loop13_seq": "is no tensor",
+    "test_loop16_seq_none": "is no tensor",
+    "test_if_seq": "SequenceConstruct",
+    "test_if_opt": "of a kind that is not supported",
+}
+"""Cases that cannot be read, with what the error says: sequences of tensors, and Scan before it was as it is now."""
+SHAPES = {"shape", "new_shape", "delta"}
+"""Inputs that are read as constants: 0 and -1 in a shape mean something else, which must be known."""
+
+
+def cases():
+    """The cases that importing a module makes."""
+    node = importlib.import_module("onnx.backend.test.case.node")
+    with np.errstate(all="ignore"):
+        for name in MODULES.split():
+            importlib.import_module(f"onnx.backend.test.case.node.{name}")
+    found = {}
+    for case in node._NodeTestCases:
+        ops = {n.op_type for n in case.model.graph.node}
+        wanted = "Scan" in ops if case.name.startswith("test_linear") else not case.name.endswith("_expanded")
+        if wanted and not uses_half(case.model):
+            found[case.name] = case
+    return list(found.values())
+
+
+def uses_half(model):
+    """Whether an input has a dtype that there is not here."""
+    kinds = {value.type.tensor_type.elem_type for value in model.graph.input}
+    return bool(kinds & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.STRING})
+
+
+def fixed(model, arrays):
+    """A model whose shapes, axes and bounds are constants, and the arrays for the inputs that are left."""
+    changed = type(model).FromString(model.SerializeToString())
+    kept = []
+    for value, array in zip(model.graph.input, arrays, strict=True):
+        if np.asarray(array).dtype.kind in "iu" and value.name not in ("indices", "sequence_lens"):
+            changed.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), value.name))
+        else:
+            kept.append(array)
+    return changed, kept
+
+
+def loaded(case):
+    """The model as it is, or if it asks for something that must be known, with that known."""
+    inputs, outputs = case.data_sets[0]
+    if SHAPES & {value.name for value in case.model.graph.input}:
+        model, inputs = fixed(case.model, inputs)
+        return sjo.load(model), inputs, outputs
+    try:
+        return sjo.load(case.model), inputs, outputs
+    except sj.NotSupportedError as error:
+        if "must be known" not in str(error):
+            raise
+        model, inputs = fixed(case.model, inputs)
+        return sjo.load(model), inputs, outputs
+
+
+ALL = cases()
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_a_case_of_the_onnx_project(case):
+    if case.name in REFUSED:
+        with pytest.raises(sj.NotSupportedError, match=REFUSED[case.name]):
+            loaded(case)
+        return
+    model, inputs, outputs = loaded(case)
+    got = model.function(mode="reference")(*inputs)
+    got = got if isinstance(got, list) else [got]
+    assert len(got) == len(outputs)
+    for found, expected in zip(got, outputs, strict=True):
+        assert found.dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.atol, strict=True)
+
+
+def test_that_all_recurrent_cases_are_there():
+    counts = {op: 0 for op in ("RNN", "LSTM", "GRU", "Scan", "Loop", "If")}
+    for case in ALL:
+        for node in case.model.graph.node:
+            if node.op_type in counts:
+                counts[node.op_type] += 1
+    assert all(count >= 3 for count in counts.values()), counts
