@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,23 @@ from benchmarks.cases import lstm
 from benchmarks.cases.common import SEQUENCE, Draw, grid
 from benchmarks.engines import jax, onnxruntime, scanjit, torch
 
-LAYERS = 5
-NAMES = [f"{what}{direction}{n}" for n in range(LAYERS) for direction in "fb" for what in "WRb"]
-"""W, R, b of the forward and the backward direction of each layer."""
+
+def names_of(layers: int) -> list[str]:
+    """W, R, b of the forward and the backward direction of each layer."""
+    return [f"{what}{direction}{n}" for n in range(layers) for direction in "fb" for what in "WRb"]
 
 
-def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+def depth_of(weights: Any) -> int:
+    """How many layers these weights are of."""
+    return sum(name.startswith("Wf") for name in weights)
+
+
+def data(layers: int, sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """Inputs and weights."""
     T, B, I, H = (sizes[name] for name in "TBIH")
     draw = Draw(rng, dtype)
     found = {"x": draw.normal(T, B, I)}
-    for name in NAMES:
+    for name in names_of(layers):
         rows = {"W": I if name.endswith("0") else 2 * H, "R": H}.get(name[0])
         found[name] = draw.matrix(rows, 4 * H) if rows else draw.normal(4 * H, scale=0.1)
     return found
@@ -30,7 +37,7 @@ def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 
 def _stacked(x: Any, weights: Any, layer: Any, concatenate: Any) -> Any:
     """All layers: `layer` is one direction, from the first row to the last."""
-    for n in range(LAYERS):
+    for n in range(depth_of(weights)):
         f = layer(x, *(weights[f"{what}f{n}"] for what in "WRb"))
         b = layer(x[::-1], *(weights[f"{what}b{n}"] for what in "WRb"))
         x = concatenate([f, b[::-1]])
@@ -47,7 +54,7 @@ def by_scanjit(x: Any, unroll: int | bool, **weights: Any) -> Any:
     import lasagne_like as lasagne
 
     layer = lasagne.layers.InputLayer((None, None, x.type.shape[2]), x)
-    for n in range(LAYERS):
+    for n in range(depth_of(weights)):
         directions = [
             lasagne.layers.LSTMLayer(
                 layer, **_gates(*(weights[f"{what}{direction}{n}"] for what in "WRb")), backwards=direction == "b"
@@ -85,10 +92,10 @@ def by_torch(task: Task) -> Program:
     import torch as library
 
     arguments = torch.tensors(task)
-    I, H = task.sizes["I"], task.sizes["H"]
-    network = library.nn.LSTM(I, H, num_layers=LAYERS, bidirectional=True, dtype=arguments["x"].dtype)
+    I, H, layers = task.sizes["I"], task.sizes["H"], depth_of(arguments)
+    network = library.nn.LSTM(I, H, num_layers=layers, bidirectional=True, dtype=arguments["x"].dtype)
     own = dict(network.named_parameters())
-    names = {name: (f"{_TORCH[name[0]]}_l{name[2:]}{'_reverse' * (name[1] == 'b')}") for name in NAMES}
+    names = {name: (f"{_TORCH[name[0]]}_l{name[2:]}{'_reverse' * (name[1] == 'b')}") for name in names_of(layers)}
     with library.no_grad():
         for name, parameter in own.items():
             if name.startswith("bias_hh"):
@@ -99,7 +106,7 @@ def by_torch(task: Task) -> Program:
 
     def read(found: list[np.ndarray]) -> list[np.ndarray]:
         by_name = dict(zip(own, found[1:], strict=True))
-        return [found[0], *(by_name[names[name]].T for name in NAMES)]
+        return [found[0], *(by_name[names[name]].T for name in names_of(layers))]
 
     return torch.timed(task, lambda: network(arguments["x"])[0], leaves, read)
 
@@ -109,18 +116,18 @@ _TORCH = {"W": "weight_ih", "R": "weight_hh", "b": "bias_ih"}
 
 def _onnx_weights(arguments: Arrays) -> Arrays:
     found: Arrays = {"shape": np.array([0, 0, -1])}
-    for n in range(LAYERS):
+    for n in range(depth_of(arguments)):
         both = [lstm.onnx_weights({what: arguments[f"{what}{direction}{n}"] for what in "WRb"}) for direction in "fb"]
         found |= {f"{key}{n}": np.concatenate([part[key] for part in both]) for key in both[0]}
     return found
 
 
-def _onnx_nodes(helper: Any, task: Task) -> list[Any]:
+def _onnx_nodes(layers: int, helper: Any, task: Task) -> list[Any]:
     nodes, x = [], "x"
-    for n in range(LAYERS):
+    for n in range(layers):
         inputs = [x, *(f"{key}{n}" for key in "WRB")]
         lstm_node = helper.make_node("LSTM", inputs, [f"y{n}"], hidden_size=task.sizes["H"], direction="bidirectional")
-        x = "y" if n == LAYERS - 1 else f"x{n}"
+        x = "y" if n == layers - 1 else f"x{n}"
         nodes += [
             lstm_node,
             helper.make_node("Transpose", [f"y{n}"], [f"t{n}"], perm=[0, 2, 1, 3]),
@@ -129,30 +136,33 @@ def _onnx_nodes(helper: Any, task: Task) -> list[Any]:
     return nodes
 
 
-def _work(sizes: Sizes, itemsize: int) -> Work:
+def _work(layers: int, sizes: Sizes, itemsize: int) -> Work:
     T, B, I, H = (sizes[name] for name in "TBIH")
-    inputs = I + 2 * H * (LAYERS - 1)
-    return Work(16.0 * T * B * H * (inputs + LAYERS * H))
+    inputs = I + 2 * H * (layers - 1)
+    return Work(16.0 * T * B * H * (inputs + layers * H))
 
 
-CASES = [
-    Case(
-        name="5 bidirectional LSTM layers",
+def _case(layers: int) -> Case:
+    names = names_of(layers)
+    return Case(
+        name=f"{layers} bidirectional LSTM layers",
         group="stack",
         sizes=grid("B T I H out", (16, 100, 120, 320, 640)),
         quick={"B": 2, "T": 4, "I": 5, "H": 18, "out": 36},
-        data=data,
+        data=partial(data, layers),
         reference=reference,
         make={
             "scanjit": scanjit.program(by_scanjit),
             "torch": by_torch,
             "jax": jax.program(by_jax),
-            "onnxruntime": onnxruntime.program(_onnx_nodes, _onnx_weights, lambda y: y),
+            "onnxruntime": onnxruntime.program(partial(_onnx_nodes, layers), _onnx_weights, lambda y: y),
         },
         value=("T", "B", "out"),
-        wrt=("x", *NAMES),
-        weights=tuple(NAMES),
+        wrt=("x", *names),
+        weights=tuple(names),
         free={"x": SEQUENCE},
-        work=_work,
+        work=partial(_work, layers),
     )
-]
+
+
+CASES = [_case(5), _case(6)]
