@@ -2,6 +2,9 @@
 
 __version__ = "0.1.0"
 
+import importlib as _importlib
+from types import ModuleType as _Module
+
 from scanjit import random as random  # a module: sj.random.Stream
 from scanjit import torch as torch  # a module: sj.torch.as_function
 from scanjit.autodiff import grad, jvp, vjp
@@ -78,3 +81,10 @@ __all__ = [
     *_loops,
     *_tensor,
 ]
+
+
+def __getattr__(name: str) -> _Module:
+    """`sj.onnx` is imported when it is first used."""
+    if name == "onnx":
+        return _importlib.import_module("scanjit.onnx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -58,10 +58,9 @@ def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
     Examples
     --------
     >>> import scanjit as sj
-    >>> import scanjit.onnx
     >>> x = sj.tensor(("T", 3), "float32", "x")
     >>> h = sj.scan(lambda row, before: 0.5 * before + row, x, sj.zeros(3, "float32"))
-    >>> model = scanjit.onnx.export(([x], {"h": h}))
+    >>> model = sj.onnx.export(([x], {"h": h}))
     >>> [node.op_type for node in model.graph.node][-2:], model.graph.output[0].name
     (['Scan', 'Identity'], 'h')
     """
@@ -86,12 +85,11 @@ def save(source: Any, path: str | os.PathLike[str], opset: int = 18, name: str |
     Examples
     --------
     >>> import os, tempfile, scanjit as sj
-    >>> import scanjit.onnx
     >>> x = sj.tensor(("n",), name="x")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "double.onnx")
-    ...     scanjit.onnx.save(([x], 2 * x), path)
-    ...     scanjit.onnx.load(path).inputs
+    ...     sj.onnx.save(([x], 2 * x), path)
+    ...     sj.onnx.load(path).inputs
     (<x: float64(n)>,)
     """
     model = export(source, opset, name)

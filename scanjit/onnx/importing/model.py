@@ -55,10 +55,9 @@ def load(source: Any) -> Model:
     --------
     >>> import numpy as np
     >>> import scanjit as sj
-    >>> import scanjit.onnx
     >>> x, w = sj.tensor(("n", 2), name="x"), sj.shared([[1.0], [10.0]], "w")
-    >>> data = scanjit.onnx.export(([x], [sj.tanh(x) @ w])).SerializeToString()
-    >>> model = scanjit.onnx.load(data)
+    >>> data = sj.onnx.export(([x], [sj.tanh(x) @ w])).SerializeToString()
+    >>> model = sj.onnx.load(data)
     >>> model.inputs, sorted(model.initializers)
     ((<x: float64(n, 2)>,), ['w'])
     >>> model.function(mode="reference")(np.zeros((3, 2)))
@@ -118,9 +117,8 @@ class Model:
     Calling a model on other expressions puts them in place of its inputs, with the same weights:
 
     >>> import scanjit as sj
-    >>> import scanjit.onnx
     >>> x = sj.tensor(("n",), name="x")
-    >>> model = scanjit.onnx.load(scanjit.onnx.export(([x], [2 * x, x + 1])))
+    >>> model = sj.onnx.load(sj.onnx.export(([x], [2 * x, x + 1])))
     >>> y = sj.tensor((3,), name="y")
     >>> double, more = model(y * 10)
     >>> sj.function([y], [double, more], mode="reference")([1.0, 2.0, 3.0])
@@ -225,7 +223,7 @@ class Model:
         >>> import scanjit as sj
         >>> import scanjit.onnx
         >>> x = sj.tensor(("n",), name="x")
-        >>> scanjit.onnx.load(scanjit.onnx.export(([x], [2 * x]))).function(mode="reference")([1.0, 2.0])
+        >>> sj.onnx.load(sj.onnx.export(([x], [2 * x]))).function(mode="reference")([1.0, 2.0])
         array([2., 4.])
         """
         outputs = self.outputs[0] if len(self.outputs) == 1 else list(self.outputs)
