@@ -120,9 +120,11 @@ class Loop:
                 result.node = swapped.get(result.node, result.node)
 
     def substitute(self, mapping: Mapping[Node, Node]) -> None:
-        """Replace nodes in the body."""
+        """Replace nodes in the body. Its inputs stay what they are, also where a node has other names for its sizes
+        than the one that it replaces."""
         if mapping:
-            self.set_outputs(replace(self.outputs, mapping))
+            inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
+            self.set_outputs(replace(self.outputs, {**dict(zip(inputs, inputs, strict=True)), **mapping}))
 
     def depends(self, roots: Iterable[Node]) -> set[Node]:
         """The nodes of the body that depend on any of `roots`."""
