@@ -22,6 +22,7 @@ from lasagne_like.cells.noise import *  # noqa: F403
 from lasagne_like.cells.phased import *  # noqa: F403
 from lasagne_like.cells.projections import *  # noqa: F403
 from lasagne_like.cells.raw import *  # noqa: F403
+from lasagne_like.cells.resets import *  # noqa: F403
 from lasagne_like.cells.rglru import *  # noqa: F403
 from lasagne_like.cells.rwkv import *  # noqa: F403
 from lasagne_like.cells.simple import *  # noqa: F403

@@ -25,6 +25,7 @@ def unfold(
     zero_output_for_mask: bool = False,
     checkpoint: int | str | None = None,
     output_before: Any = None,
+    fuse: bool = False,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
     """Run a cell over sequences.
@@ -54,6 +55,8 @@ def unfold(
         See `scanjit.scan`.
     output_before : symbol of shape (batch, ...), or the structure that the cell gives, optional
         The output of the step before the first one, in a sequence that is run in pieces. 0 if not given.
+    fuse : bool
+        Of `StackedCells`: one loop for all of them. By default each has its own, one after the other.
     **kwargs
         For `cell.begin`, such as `deterministic=True`.
 
@@ -86,7 +89,9 @@ def unfold(
     before = output_before
     if before is not None:
         before = matched(cell.output_shape, before, "output before the first step")
-    return _unfolded(cell.begin(batch, **kwargs), x, state, mask, precompute, zero_output_for_mask, before, options)
+    begun = cell.begin(batch, **kwargs)
+    run = _in_one_loop if fuse else _unfolded
+    return run(begun, x, state, mask, precompute, zero_output_for_mask, before, options)
 
 
 def _unfolded(
@@ -101,6 +106,13 @@ def _unfolded(
             x, final = _unfolded(one, x, own, mask, precompute, zero, last, options)
             states.append(final)
         return x, tuple(states)
+    return _in_one_loop(cell, x, state, mask, precompute, zero, before, options)
+
+
+def _in_one_loop(
+    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The same, of one scan in any case."""
     step = _Step(cell, x, state, mask, precompute, zero, before)
     results = sj.scan(
         step,

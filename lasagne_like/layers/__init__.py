@@ -5,6 +5,7 @@ from lasagne_like.layers.bidirectional import *  # noqa: F403
 from lasagne_like.layers.conv import *  # noqa: F403
 from lasagne_like.layers.crop import *  # noqa: F403
 from lasagne_like.layers.cudnn import *  # noqa: F403
+from lasagne_like.layers.delay import *  # noqa: F403
 from lasagne_like.layers.dense import *  # noqa: F403
 from lasagne_like.layers.embedding import *  # noqa: F403
 from lasagne_like.layers.helper import *  # noqa: F403
@@ -15,5 +16,6 @@ from lasagne_like.layers.normalization import *  # noqa: F403
 from lasagne_like.layers.recurrent import *  # noqa: F403
 from lasagne_like.layers.reverse import *  # noqa: F403
 from lasagne_like.layers.rnn import *  # noqa: F403
+from lasagne_like.layers.sequencer import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403

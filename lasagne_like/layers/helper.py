@@ -13,7 +13,9 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import utils
-from lasagne_like.layers.base import Layer, MergeLayer
+from lasagne_like.layers import cycles
+from lasagne_like.layers.base import Layer
+from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.input import InputLayer
 
 __all__ = [
@@ -60,7 +62,7 @@ def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) ->
             done[stack.pop()] = None
         else:
             entered.add(top)
-            stack.extend(other for other in reversed(_inputs_of(top)) if other not in entered)
+            stack.extend(other for other in reversed(cycles.inputs_of(top)) if other not in entered)
     return list(done)
 
 
@@ -72,26 +74,28 @@ def _listed(layer: Any) -> list[Layer]:
     return layers
 
 
-def _inputs_of(layer: Any) -> list[Any]:
-    if hasattr(layer, "input_layers"):
-        return list(layer.input_layers)
-    return [layer.input_layer] if hasattr(layer, "input_layer") else []
-
-
 def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **kwargs: Any) -> None:
-    """What `method` of every layer gives for what it gave for the layers before, into `known`."""
-    for layer in layers:
-        if layer in known:
-            continue
-        inputs = _inputs_of(layer)
-        missing = not inputs or any(other not in known for other in inputs)
-        if missing:
-            raise ValueError(
-                f"{layer!r} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a value"
-            )
-        given = [known[other] for other in inputs]
-        argument = given if isinstance(layer, MergeLayer) else given[0]
-        known[layer] = getattr(layer, method)(argument, **kwargs)
+    """What `method` of every layer gives for what it gave for the layers before, into `known`.
+
+    Layers that depend on each other, by way of delays, are done together.
+    """
+    for component in cycles.components(layers, dict(known)):
+        for layer in component:
+            inputs = cycles.inputs_of(layer)
+            missing = [other for other in inputs if other is None or (other not in known and other not in component)]
+            if isinstance(layer, DelayLayer) and layer.source is None:
+                raise ValueError(f"{layer!r} is not connected: say whose values it gives with {layer!r}.connect(layer)")
+            if missing or not inputs:
+                raise ValueError(
+                    f"{layer!r} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a "
+                    "value"
+                )
+        if cycles.is_cycle(component):
+            together = cycles.shapes_of if method == "get_output_shape_for" else cycles.outputs_of
+            known.update(together(component, known, **kwargs))
+        else:
+            (layer,) = component
+            known[layer] = cycles.apply(layer, method, [known[o] for o in cycles.inputs_of(layer)], **kwargs)
 
 
 def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:

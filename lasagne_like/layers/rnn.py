@@ -64,6 +64,10 @@ class RNNLayer(MergeLayer):
         Input, mask and output have time as their first axis, and the batch as the second.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
+    fuse_layers : bool
+        Of a list of cells: make the steps of all of them in one loop. Nothing that one cell gives the next is kept then
+        for all of time, which saves memory where no gradient needs it; but what the upper cells make of their inputs is
+        made step by step. By default each cell has a loop of its own.
     name : str, optional
         It comes before the names of the parameters.
 
@@ -119,6 +123,7 @@ class RNNLayer(MergeLayer):
         stateful: bool = False,
         time_major: bool = False,
         checkpoint: int | str | None = None,
+        fuse_layers: bool = False,
         *,
         name: str | None = None,
     ) -> None:
@@ -143,7 +148,7 @@ class RNNLayer(MergeLayer):
             only_return_final,
         )
         self.zero_output_for_mask, self.return_state, self.stateful = zero_output_for_mask, return_state, stateful
-        self.time_major, self.checkpoint = time_major, checkpoint
+        self.time_major, self.checkpoint, self.fuse_layers = time_major, checkpoint, fuse_layers
         self._check_inputs()
         if isinstance(seq_lengths, np.ndarray | list):
             self._check_lengths(np.asarray(seq_lengths))
@@ -390,6 +395,7 @@ class RNNLayer(MergeLayer):
             zero_output_for_mask=self.zero_output_for_mask,
             checkpoint=self.checkpoint,
             output_before=unflatten(self.cell.output_shape, before) if self._holds_output else None,
+            fuse=self.fuse_layers,
             **kwargs,
         )
         if self.stateful:

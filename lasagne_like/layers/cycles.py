@@ -1,0 +1,245 @@
+"""Layers that depend on each other: which they are, and the loop over time that they are if delays are among them.
+
+A delay closes a loop in a network of layers. The layers that depend on each other (a strongly connected component of
+the network) become one scan: in each step every one of them is asked for its output for sequences of one step, where
+the delays give what they kept. So any layer may be in a loop that treats steps alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.layers.base import Layer, MergeLayer
+from lasagne_like.layers.bidirectional import Bidirectional
+from lasagne_like.layers.conv import Conv1DLayer
+from lasagne_like.layers.cudnn import CudnnGRULayer, CudnnLSTMLayer
+from lasagne_like.layers.delay import DelayLayer
+from lasagne_like.layers.reverse import ReverseLayer
+from lasagne_like.layers.rnn import RNNLayer
+
+__all__: list[str] = []
+
+_OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, Conv1DLayer)
+"""Layers whose output at a step depends on other steps: for a sequence of one step they would give something else."""
+
+
+def inputs_of(layer: Any) -> list[Any]:
+    """The layers that feed a layer; None where only a shape was given."""
+    if hasattr(layer, "input_layers"):
+        return list(layer.input_layers)
+    return [layer.input_layer] if hasattr(layer, "input_layer") else []
+
+
+def apply(layer: Layer, method: str, given: Sequence[Any], **kwargs: Any) -> Any:
+    """What a method of a layer gives for what its input layers give."""
+    return getattr(layer, method)(list(given) if isinstance(layer, MergeLayer) else given[0], **kwargs)
+
+
+def components(layers: Iterable[Layer], known: Mapping[Layer, Any]) -> Iterator[list[Layer]]:
+    """The layers that others depend on, in sets of those that depend on each other; each set after all that feed it.
+
+    Known layers and what is only behind them are left out. (Tarjan's algorithm, without recursion.)
+    """
+    number: dict[Layer, int] = {}
+    low: dict[Layer, int] = {}
+    open_: list[Layer] = []
+    inside: set[Layer] = set()
+    for root in layers:
+        if root in number or root in known:
+            continue
+        work = [(root, iter(inputs_of(root)))]
+        number[root] = low[root] = len(number)
+        open_.append(root)
+        inside.add(root)
+        while work:
+            layer, remaining = work[-1]
+            following = next((o for o in remaining if o is not None and o not in known), None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[layer])
+                if low[layer] == number[layer]:
+                    at = open_.index(layer)
+                    found, open_[at:] = open_[at:], []
+                    inside.difference_update(found)
+                    yield found
+            elif following not in number:
+                number[following] = low[following] = len(number)
+                open_.append(following)
+                inside.add(following)
+                work.append((following, iter(inputs_of(following))))
+            elif following in inside:
+                low[layer] = min(low[layer], number[following])
+
+
+def is_cycle(component: Sequence[Layer]) -> bool:
+    """Whether the layers of a component depend on themselves."""
+    return len(component) > 1 or component[0] in inputs_of(component[0])
+
+
+def shapes_of(cycle: Sequence[Layer], known: Mapping[Layer, Any]) -> dict[Layer, Any]:
+    """The shapes of the outputs of the layers of a cycle: first as if delays had theirs, then as their sources have."""
+    delays, order = _ordered(cycle)
+    found: dict[Layer, Any] = {delay: delay.output_shape for delay in delays}
+    for _ in range(2):
+        for layer in order:
+            given = [found[o] if o in found else known[o] for o in inputs_of(layer)]
+            found[layer] = apply(layer, "get_output_shape_for", given)
+        found |= {delay: found[delay.source] for delay in delays if delay.source in found}
+    return found
+
+
+def outputs_of(cycle: Sequence[Layer], known: Mapping[Layer, Any], **kwargs: Any) -> dict[Layer, Any]:
+    """The outputs of the layers of a cycle, of one scan over time, for the outputs of the layers that feed them."""
+    delays, order = _ordered(cycle)
+    _check(delays, order)
+    loop = _Loop(delays, order, known, kwargs)
+    return loop.run()
+
+
+def _ordered(cycle: Sequence[Layer]) -> tuple[list[DelayLayer], list[Layer]]:
+    """The delays of a cycle, and its other layers, each after those that feed it but for the delays."""
+    delays = [layer for layer in cycle if isinstance(layer, DelayLayer)]
+    for delay in delays:
+        for other in delay.input_layers[1:]:
+            if other in cycle:
+                raise ValueError(f"{other!r} says how {delay!r} begins, but it depends on this delay itself")
+    order: list[Layer] = []
+    outside = {other for layer in cycle for other in inputs_of(layer)} - set(cycle)
+    for component in components(cycle, dict.fromkeys([*delays, *outside])):
+        if is_cycle(component):
+            raise ValueError(
+                f"these layers depend on each other within one step: {', '.join(map(repr, component))}; a "
+                "PastValueLayer or a FutureValueLayer must be between"
+            )
+        order += component
+    return delays, order
+
+
+def _check(delays: Sequence[DelayLayer], order: Sequence[Layer]) -> None:
+    ways = {delay.backwards for delay in delays}
+    if len(ways) > 1:
+        raise ValueError(
+            "a loop goes one way, but in this one some delays look back and others ahead: "
+            f"{', '.join(map(repr, delays))}"
+        )
+    for layer in order:
+        if isinstance(layer, _OVER_TIME):
+            raise ValueError(
+                f"{layer!r} cannot be in a loop that delays close ({', '.join(map(repr, delays))}): its output at a "
+                "step depends on other steps"
+            )
+
+
+class _Loop:
+    """The scan of a cycle: what is read in each step, what is kept, what comes out."""
+
+    def __init__(
+        self, delays: list[DelayLayer], order: list[Layer], known: Mapping[Layer, Any], kwargs: dict[str, Any]
+    ) -> None:
+        self.delays, self.order, self.known, self.kwargs = delays, order, known, kwargs
+        self.backwards = delays[0].backwards
+        feeding = dict.fromkeys(o for layer in order for o in inputs_of(layer) if o not in {*delays, *order})
+        self.fixed = {layer: known[layer] for layer in feeding}
+        self.rows = [layer for layer in feeding if known[layer].ndim > 2 and not _is_one(known[layer].shape[1])]
+        """The layers outside that give something else at each step."""
+        if not self.rows:
+            raise ValueError(
+                f"no sequence feeds the loop of {', '.join(map(repr, [*delays, *order]))}: how long is it to run?"
+            )
+        self.batch, self.length = known[self.rows[0]].shape[:2]
+        crossed = {d: d.crossed(self._given(d), (self.batch, self.length)) for d in delays}
+        self.crossed = {delay: where for delay, where in crossed.items() if where is not None}
+        self.initial = {d: d.initial_from(self._given(d), self.batch)[:, None] for d in delays}
+        self.kept = list(dict.fromkeys(delay.source for delay in delays))
+        """The layers whose outputs delays hand on."""
+
+    def _given(self, delay: DelayLayer) -> list[Any]:
+        """What feeds a delay, but for its source."""
+        extra: list[Any] = delay.input_layers[1:]
+        return [None, *(self.known[other] for other in extra)]
+
+    def run(self) -> dict[Layer, Any]:
+        sequences = []
+        for layer in self.rows:
+            x = sj.specify_shape(self.known[layer], (None, self.length, *[None] * (self.known[layer].ndim - 2)))
+            sequences.append(sj.swapaxes(x, 0, 1))
+        sequences += [where.dimshuffle(1, 0) for where in self.crossed.values()]
+        fresh = [layer for layer in self.order if layer not in self.kept]
+        with without_updates(self.order, "a loop that delays close"):
+            results = self._scan(sequences, fresh)
+        named = dict(zip([*fresh, *(delay.source for delay in self.delays)], results, strict=True))
+        outputs = {layer: self._in_time(rows) for layer, rows in named.items()}
+        return outputs | {d: d.get_output_for([outputs[d.source], *self._given(d)[1:]]) for d in self.delays}
+
+    def _scan(self, sequences: Sequence[Any], fresh: Sequence[Layer]) -> list[Any]:
+        names = [delay.name for delay in self.delays if delay.name]
+        results: list[Any] = sj.scan(
+            lambda *args: self._step(args, fresh),
+            sequences=sequences,
+            outputs_info=[*[None] * len(fresh), *(self._beginning(delay) for delay in self.delays)],
+            n_steps=self.length,
+            go_backwards=self.backwards,
+            name=names[0] if names else "delay",
+            return_list=True,
+        )
+        return results
+
+    def _beginning(self, delay: DelayLayer) -> dict[str, Any]:
+        """The initial value of a delay for the scan: as many steps as it goes back."""
+        first = self.initial[delay]
+        if delay.steps == 1:
+            return {"initial": first, "taps": [-1]}
+        return {"initial": sj.broadcast_to(first[None], (delay.steps, *first.shape)), "taps": [-delay.steps]}
+
+    def _step(self, args: Sequence[Any], fresh: Sequence[Layer]) -> list[Any]:
+        rows, flags = args[: len(self.rows)], args[len(self.rows) : len(self.rows) + len(self.crossed)]
+        kept = args[len(self.rows) + len(self.crossed) :]
+        values: dict[Layer, Any] = dict(self.fixed)
+        values |= {layer: row[:, None] for layer, row in zip(self.rows, rows, strict=True)}
+        values |= dict(zip(self.delays, kept, strict=True))
+        for delay, flag in zip(self.crossed, flags, strict=True):
+            apart = flag.dimshuffle(0, *["x"] * (values[delay].ndim - 1))
+            values[delay] = sj.where(apart, self.initial[delay], values[delay])
+        for layer in self.order:
+            value = apply(layer, "get_output_for", [values[o] for o in inputs_of(layer)], **self.kwargs)
+            if not hasattr(value, "ndim") or value.ndim < 2 or not _is_one(value.shape[1]):
+                raise ValueError(
+                    f"{layer!r} cannot be in a loop that delays close: for a sequence of one step it gives {value!r}, "
+                    "should be (batch, 1, features...)"
+                )
+            values[layer] = value
+        return [*(values[layer] for layer in fresh), *(self._handed_on(delay, values) for delay in self.delays)]
+
+    def _handed_on(self, delay: DelayLayer, values: Mapping[Layer, Any]) -> Any:
+        """What a delay keeps of a step, in the dtype in which it begins."""
+        features = delay.output_shape[2:]
+        value = sj.specify_shape(values[delay.source], (self.batch, 1, *features), f"the input of {delay!r}")
+        return sj.cast(value, self.initial[delay].dtype)
+
+    def _in_time(self, rows: Any) -> Any:
+        """A result of the scan, (time, batch, 1, features...), as layers give it."""
+        ordered = rows[::-1] if self.backwards else rows
+        return sj.swapaxes(ordered[:, :, 0], 0, 1)
+
+
+@contextmanager
+def without_updates(layers: Iterable[Layer], where: str) -> Iterator[None]:
+    """An error if layers make updates meanwhile: they would be made of what exists inside of a step only."""
+    before = {layer: layer.updates.copy() for layer in layers}
+    yield
+    for layer, known in before.items():
+        if any(known.get(variable) is not new for variable, new in layer.updates.items()):
+            layer.updates.clear()
+            layer.updates.update(known)
+            raise ValueError(
+                f"{layer!r} updates shared variables, which it cannot in {where}: move it out, or ask for the output "
+                "with deterministic=True"
+            )
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
