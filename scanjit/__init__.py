@@ -6,7 +6,6 @@ import importlib as _importlib
 from types import ModuleType as _Module
 
 from scanjit import random as random  # a module: sj.random.Stream
-from scanjit import torch as torch  # a module: sj.torch.as_function
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
@@ -84,7 +83,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Module:
-    """`sj.onnx` is imported when it is first used."""
-    if name == "onnx":
-        return _importlib.import_module("scanjit.onnx")
+    """`sj.onnx` and `sj.torch` are imported when they are first used."""
+    if name in ("onnx", "torch"):
+        return _importlib.import_module(f"scanjit.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

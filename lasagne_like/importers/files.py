@@ -7,7 +7,6 @@ import math
 import os
 import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,19 +45,19 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     ...     list(read_npz(path))
     ['rnn/kernel']
     """
-    try:
-        file = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise _bad(path, f"not an .npz file: {error}") from None
-    if not isinstance(file, np.lib.npyio.NpzFile):
+    found = {}
+    with open(path, "rb") as stream:
+        what = "it"
+        try:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
+                for name in archive.files:
+                    what = repr(name)
+                    found[name] = archive[name]
+        except Exception as error:  # whatever a file that was changed makes zipfile and NumPy raise
+            raise _bad(path, f"{what} is not what an .npz file has: {error}") from None
+    if not isinstance(archive, np.lib.npyio.NpzFile):
         raise _bad(path, "one array, not an .npz file of several")
-    with file:
-        found = {}
-        for name in file.files:
-            try:
-                found[name] = file[name]
-            except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-                raise _bad(path, f"{name!r} cannot be read: {error}") from None
     return found
 
 
@@ -77,8 +76,10 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     >>> from lasagne_like.importers import write_npz
     """
     named = {name: as_array(value, name) for name, value in arrays.items()}
-    with open(path, "wb") as file:  # numpy would add ".npz" to a path
-        np.savez(file, allow_pickle=False, **named)
+    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not take all names
+        for name, array in named.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 # ---- safetensors -----------------------------------------------------------------------------------------------------

@@ -50,6 +50,10 @@ class _Plain(ast.NodeTransformer):
 class Harvest:
     """The definitions that a module needs, in an order in which they can stand.
 
+    Parameters
+    ----------
+    taken : names that they must not have; it may grow.
+
     Examples
     --------
     >>> from scanjit.export.harvest import Harvest
@@ -61,7 +65,8 @@ class Harvest:
         ...
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: set[str] | None = None) -> None:
+        self._taken = set[str]() if taken is None else taken
         self._texts: dict[tuple[str, str], str] = {}
         self._names: dict[tuple[str, str], str] = {}
         self.imports: set[str] = set()
@@ -76,9 +81,12 @@ class Harvest:
             return self.add(imported[name], name, alias)
         if name not in defined:
             raise errors.InternalError("there is no such definition to export", got=f"{module}.{name}")
-        taken = set(self._names.values())
+        taken = self.names | self._taken
         wanted = alias or name.strip("_")
-        self._names[key] = wanted if wanted not in taken else f"{wanted}_of_{module.rsplit('.', 1)[-1]}"
+        for tried in (wanted, f"{wanted}_of_{module.rsplit('.', 1)[-1]}", *(f"{wanted}_{k}" for k in range(2, 99))):
+            if tried not in taken:
+                break
+        self._names[key] = tried
         statement = _Plain().visit(ast.parse(ast.unparse(defined[name])).body[0])
         renamed = {other: self._used(module, other) for other in _free(statement)}
         self._texts[key] = ast.unparse(_Renamed({**renamed, name: self._names[key]}).visit(statement))

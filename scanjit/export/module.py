@@ -29,7 +29,8 @@ class Module:
 
     def __init__(self, function: CompiledFunction, name: str) -> None:
         self.called, self.name = function, name
-        self.harvest = Harvest()
+        self._local: set[str] = {*_RESERVED, name}  # names that some function has
+        self.harvest = Harvest(self._local)
         self.arrays: dict[str, np.ndarray] = {}
         self._keys: dict[int, str] = {}
         self._kept: list[Any] = []
@@ -53,6 +54,7 @@ class Module:
             number += 1
             name = f"{base}_{number}"
         taken.add(name)
+        self._local.add(name)
         return name
 
     def variable(self, variable: SharedVariable) -> str:

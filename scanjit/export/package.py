@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keyword
 import os
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -102,7 +102,13 @@ def export_numpy(
     (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text(_PROJECT.format(name=name, version=version), encoding="utf-8")
     (folder / name / "__init__.py").write_text(module.source, encoding="utf-8")
-    arrays: dict[str, Any] = module.arrays
-    with open(folder / name / "weights.npz", "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    _write_npz(folder / name / "weights.npz", module.arrays)
     return folder
+
+
+def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """What `numpy.savez` writes, for any names; and the same bytes each time."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)

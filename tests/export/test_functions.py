@@ -134,16 +134,42 @@ def test_updates_and_random_draws(tmp_path: Path) -> None:
 
 
 def test_variables_with_one_name_or_none(tmp_path: Path) -> None:
-    many = [sj.shared(float(i), name) for i, name in enumerate(["w", "w", None, None, "a/b:0", "import"])]
+    many = [
+        sj.shared(float(i), name)
+        for i, name in enumerate(["w", "w", None, None, "a/b:0", "import", "file", "allow_pickle"])
+    ]
     expected, found = both([], list(many), [], tmp_path)
     same(found, expected)
 
 
 def test_names_that_python_has(tmp_path: Path) -> None:
-    names = ["lambda", "np", "model", "sum", "2x", "a b", "variables"]
+    names = [
+        "lambda",
+        "np",
+        "model",
+        "sum",
+        "2x",
+        "a b",
+        "variables",
+        "sigmoid",
+        "argument",
+        "erf",
+        "each",
+        "in_doubles",
+    ]
     inputs = [sj.scalar(name) for name in names]
-    expected, found = both(inputs, sum(inputs[1:], inputs[0]).sum(), [float(i) for i in range(7)], tmp_path)
+    total = sj.sigmoid(sum(inputs[1:], inputs[0])) + sj.erf(sj.sigmoid(inputs[0]))
+    expected, found = both(inputs, total, [float(i) / 50 for i in range(len(names))], tmp_path)
     same(found, expected)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "argument", "variables_2"])
+def test_a_function_called_as_one_of_its_helpers(name: str, tmp_path: Path) -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.sigmoid(x) + sj.shared(1.0, "w"), mode="reference")
+    found: dict[str, Any] = {"__file__": str(sj.export_numpy(f, tmp_path, name) / name / "__init__.py")}
+    exec(Path(found["__file__"]).read_text(), found)
+    same(found[name]([0.0, 1.0]), f([0.0, 1.0]))
 
 
 def test_both_directions_share_a_step(tmp_path: Path) -> None:
