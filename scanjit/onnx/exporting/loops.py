@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit.ir import Graph, Node
+from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.scan import Layout
 
@@ -14,6 +15,9 @@ from scanjit.ops.scan import Layout
 def scan(w: Writer, node: Node, *operands: str) -> list[str]:
     """A scan with sequences is a Scan; one without, or that a condition ends, is a Loop."""
     layout = Layout.of(node)
+    found = cells.written(w, node, layout, operands) if w.root.with_cells else None
+    if found is not None:
+        return found
     write = _loop if layout.until or not layout.sequences else _scan
     return write(w, node, layout, operands)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from scanjit import __version__, errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
@@ -24,7 +22,7 @@ _LARGEST = 2**31 - 2**20
 """Protocol buffers hold less than 2 GB."""
 
 
-def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
+def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = True) -> Any:
     """A function as an ONNX model.
 
     Scans become `Scan` (or `Loop`, if a condition ends them or they have no sequences), branches `If`. Shared variables
@@ -40,6 +38,9 @@ def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
         The version of the op set, 13 to 25.
     name : str, optional
         By default the function's.
+    cells : bool
+        Scans that compute an RNN, an LSTM or a GRU, however they are written, become these ops, which runtimes know how
+        to make fast; their weights are then laid out as the op wants them. False: they are scans like others.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
     inputs, outputs, label = _read(source)
-    graph = _Exported(inputs, outputs, opset).graph(name or label)
+    graph = _Exported(inputs, outputs, opset, cells).graph(name or label)
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", opset)],
@@ -79,7 +80,9 @@ def export(source: Any, opset: int = 18, name: str | None = None) -> Any:
     return model
 
 
-def save(source: Any, path: str | os.PathLike[str], opset: int = 18, name: str | None = None) -> None:
+def save(
+    source: Any, path: str | os.PathLike[str], opset: int = 18, name: str | None = None, cells: bool = True
+) -> None:
     """Write a function to a file as an ONNX model. See `export` for the arguments.
 
     Examples
@@ -92,7 +95,7 @@ def save(source: Any, path: str | os.PathLike[str], opset: int = 18, name: str |
     ...     sj.onnx.load(path).inputs
     (<x: float64(n)>,)
     """
-    model = export(source, opset, name)
+    model = export(source, opset, name, cells)
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     if size > _LARGEST:
         raise errors.NotSupportedError("a model with more than 2 GB of weights is not written", got=f"{size} bytes")
@@ -151,9 +154,10 @@ def _plain(path: str) -> str:
 class _Exported:
     """The graph of a model, being written."""
 
-    def __init__(self, inputs: Sequence[Node], outputs: Mapping[str, Node], opset: int) -> None:
+    def __init__(self, inputs: Sequence[Node], outputs: Mapping[str, Node], opset: int, cells: bool) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.writer = Writer(TABLE, opset)
+        self.writer.with_cells = cells
         self.parameters: dict[Atom, str] = {}
         for name in outputs:
             self.writer.names.new(name)
@@ -163,13 +167,16 @@ class _Exported:
         onnx, w = package(), self.writer
         infos = [self._input(i, node) for i, node in enumerate(self.inputs)]
         shared = [node for node in _leaves(self.outputs.values()) if node.op is SHARED]
-        initializers = [self._initializer(i, node) for i, node in enumerate(shared)]
+        for i, node in enumerate(shared):
+            self._initializer(i, node)
         results = w.write(list(self.outputs.values()))
         made = []
         for (key, node), value in zip(self.outputs.items(), results, strict=True):
             w.protos.append(onnx.helper.make_node("Identity", [value], [key], name=key))
             made.append(w.info(key, node.dtype, self._shape(node)))
-        return onnx.helper.make_graph(w.protos, name, infos, made, initializer=initializers)
+        nodes, read = _needed(w.protos, self.outputs)
+        weights = [tensor for tensor in w.initializers if tensor.name in read]
+        return onnx.helper.make_graph(nodes, name, infos, made, initializer=weights)
 
     def _input(self, i: int, node: Node) -> Any:
         name = self.writer.names.new(node.name or f"input_{i}")
@@ -177,11 +184,10 @@ class _Exported:
         self._sizes(node, name)
         return self.writer.info(name, node.dtype, self._shape(node))
 
-    def _initializer(self, i: int, node: Node) -> Any:
-        name = self.writer.names.new(node.name or f"shared_{i}")
+    def _initializer(self, i: int, node: Node) -> None:
+        name = self.writer.initializer(node.params["variable"].get_value(), node.name or f"shared_{i}")
         self.writer.define(node, name)
         self._sizes(node, name)
-        return package().numpy_helper.from_array(np.ascontiguousarray(node.params["variable"].get_value()), name)
 
     def _sizes(self, node: Node, name: str) -> None:
         for axis, dim in enumerate(node.type.shape):
@@ -207,3 +213,23 @@ class _Exported:
 
 def _leaves(outputs: Any) -> list[Node]:
     return [node for node in ir.walk(outputs) if node.op in (INPUT, SHARED)]
+
+
+def _needed(protos: Sequence[Any], outputs: Iterable[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that outputs depend on, and all names that these read."""
+    read, kept = set(outputs), []
+    for proto in reversed(protos):
+        if not read.isdisjoint(proto.output):
+            kept.append(proto)
+            read.update(_read_by(proto))
+    return kept[::-1], read
+
+
+def _read_by(proto: Any) -> Iterator[str]:
+    """The names that a node reads, with those that graphs inside it read (and make)."""
+    yield from proto.input
+    for attribute in proto.attribute:
+        if attribute.HasField("g"):
+            yield from (value.name for value in attribute.g.output)
+            for inner in attribute.g.node:
+                yield from _read_by(inner)

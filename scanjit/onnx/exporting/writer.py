@@ -50,6 +50,10 @@ class Writer:
         self.names: Names = Names() if outer is None else outer.names
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
         """Where sizes are found: the name of a tensor, and an axis."""
+        self.root: Writer = self if outer is None else outer.root
+        self.initializers: list[Any] = []
+        self.with_cells = True
+        """Whether scans that are an RNN, LSTM or GRU are written as such. Of the root, as are the initializers."""
         self.protos: list[Any] = []
         self._values: dict[Node, str | tuple[str, ...]] = {}
         self._used: dict[Node, set[int]] = {}
@@ -80,6 +84,12 @@ class Writer:
             tensor = package().numpy_helper.from_array(np.array(array, order="C"))
             found = self._constants[key] = self.op("Constant", value=tensor)
         return found
+
+    def initializer(self, value: np.ndarray, name: str) -> str:
+        """A weight of the model."""
+        name = self.names.new(name)
+        self.root.initializers.append(package().numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
 
     def ints(self, *values: int) -> str:
         """A vector of int64."""

@@ -1,0 +1,151 @@
+"""Scans that are an RNN, an LSTM or a GRU are exported as such, however they are written; others are not."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+import lasagne_like as lasagne  # noqa: E402
+import scanjit as sj  # noqa: E402
+import scanjit.onnx as sjo  # noqa: E402
+
+T, B, I, H = 5, 2, 3, 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(T, B, I)).astype("float32")
+
+
+def weights(*shape):
+    return sj.shared((0.6 * RNG.normal(size=shape)).astype("float32"))
+
+
+W, R, P, BIAS = weights(I, 4 * H), weights(H, 4 * H), weights(3, H), weights(4 * H)
+x = sj.tensor(("T", "B", I), "float32", "x")
+ZERO = sj.zeros((x.shape[1], H), "float32")
+
+
+def split(z, count):
+    return [z[:, k * H : (k + 1) * H] for k in range(count)]
+
+
+def lstm_fused(row, h, c):
+    i, j, f, o = split(row @ W + h @ R + BIAS, 4)
+    c = sj.sigmoid(f + 1.0) * c + sj.sigmoid(i) * sj.tanh(j)
+    return sj.sigmoid(o) * sj.tanh(c), c
+
+
+def lstm_separate(row, h, c):
+    """The cell first, every weight by itself, peepholes, one sigmoid for two gates."""
+    z = lambda k: row @ W[:, k * H : (k + 1) * H] + h @ R[:, k * H : (k + 1) * H]
+    both = sj.sigmoid(sj.concatenate([z(0) + P[0] * c, z(1) + P[1] * c], 1))
+    new = both[:, H:] * c + both[:, :H] * sj.tanh(z(2))
+    return sj.sigmoid(z(3) + P[2] * new) * sj.tanh(new), new
+
+
+def gru_of_lasagne(row, h):
+    u, r, n = split(row @ W[:, : 3 * H], 3)
+    hu, hr, hn = split(h @ R[:, : 3 * H] + BIAS[: 3 * H], 3)
+    u, r = sj.sigmoid(u + hu), sj.sigmoid(r + hr)
+    return (1 - u) * h + u * sj.tanh(n + r * hn)
+
+
+def gru_before(row, h):
+    z, r = split(sj.sigmoid(row @ W[:, : 2 * H] + h @ R[:, : 2 * H]), 2)
+    new = sj.tanh(row @ W[:, 2 * H : 3 * H] + (r * h) @ R[:, 2 * H : 3 * H] + BIAS[:H])
+    return new + z * (h - new)
+
+
+def rnn(row, h):
+    return sj.relu(row @ W[:, :H] + h @ R[:, :H])
+
+
+def turned(step):
+    return lambda row, c, h: step(row, h, c)[::-1]
+
+
+def of_op(model):
+    return [node.op_type for node in model.graph.node if node.op_type in ("RNN", "LSTM", "GRU", "Scan")]
+
+
+def check(outputs, op):
+    model = sjo.export(([x], outputs))
+    onnx.checker.check_model(model, full_check=True)
+    assert of_op(model) == [op]
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = sj.function([x], outputs, mode="reference")(X)
+    again = sjo.load(model).function(mode="reference")(X)
+    for found, back, wanted in zip(session.run(None, {"x": X}), again, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
+        np.testing.assert_allclose(back, wanted, rtol=1e-5, atol=1e-6, strict=True)
+    return model
+
+
+@pytest.mark.parametrize(
+    "step, states, op",
+    [
+        (lstm_fused, 2, "LSTM"),
+        (lstm_separate, 2, "LSTM"),
+        (turned(lstm_separate), 2, "LSTM"),
+        (gru_of_lasagne, 1, "GRU"),
+        (gru_before, 1, "GRU"),
+        (rnn, 1, "RNN"),
+    ],
+)
+def test_cells_are_recognised(step, states, op):
+    found = sj.scan(step, x, [ZERO + 0.1 * (k + 1) for k in range(states)], return_list=True)
+    h = found[-1] if op == "LSTM" and "turned" in step.__qualname__ else found[0]
+    check([h, h[-1]], op)
+
+
+def test_a_bidirectional_layer_on_another():
+    forward, _ = sj.scan(lstm_fused, x, [ZERO, ZERO])
+    backward = sj.scan(gru_before, x, ZERO, go_backwards=True)
+    model = sjo.export(([x], [forward, backward]))
+    assert sorted(of_op(model)) == ["GRU", "LSTM"]
+
+
+def with_clip(row, h, c):
+    h, c = lstm_fused(row, h, c)
+    return h, sj.clip(c, -50.0, 50.0)
+
+
+def with_more(row, h, c):
+    h, c = lstm_fused(row, h, c)
+    return h + 0.01 * row[:, :1], c
+
+
+def with_coupled_gates(row, h, c):
+    i, j, _, o = split(row @ W + h @ R, 4)
+    i = sj.sigmoid(i)
+    c = (1 - i) * c + i * sj.tanh(j)
+    return sj.sigmoid(o) * sj.tanh(c), c
+
+
+@pytest.mark.parametrize("step", [with_clip, with_more, with_coupled_gates])
+def test_what_is_nearly_a_cell_stays_a_scan(step):
+    h, _ = sj.scan(step, x, [ZERO, ZERO])
+    check([h, h[-1]], "Scan")
+
+
+def test_a_cell_whose_cell_states_are_all_wanted_stays_a_scan():
+    h, c = sj.scan(lstm_fused, x, [ZERO, ZERO])
+    check([h, c], "Scan")
+
+
+def test_weights_that_are_inputs_stay_a_scan():
+    w = sj.tensor((I, H), "float32", "w")
+    h = sj.scan(lambda row, h: sj.tanh(row @ w + h @ R[:, :H]), x, ZERO)
+    assert of_op(sjo.export(([x, w], h))) == ["Scan"]
+
+
+@pytest.mark.parametrize("options", [{}, {"backwards": True}, {"only_return_final": True, "precompute_input": False}])
+@pytest.mark.parametrize("name, op", [("LSTMLayer", "LSTM"), ("GRULayer", "GRU")])
+def test_layers_are_exported_as_ops(name, op, options):
+    layer = getattr(lasagne.layers, name)(lasagne.layers.InputLayer((None, None, I)), H, **options)
+    series = sj.tensor(("B", "T", I), "float64", "series")
+    y = lasagne.layers.get_output(layer, series)
+    model = sjo.export(([series], y))
+    assert of_op(model) == [op]
+    expected = sj.function([series], y, mode="reference")(X.swapaxes(0, 1))
+    found = sjo.load(model).function(mode="reference")(X.swapaxes(0, 1))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
