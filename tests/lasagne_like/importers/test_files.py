@@ -60,7 +60,7 @@ def test_npz_that_would_be_unpickled(tmp_path: Path) -> None:
             return (Path.touch, (tmp_path / "ran",))
 
     np.savez(tmp_path / "a.npz", x=np.array([Evil()], object))
-    with pytest.raises(sj.FormatError, match="'x' is not what an .npz file has"):
+    with pytest.raises(sj.FormatError, match=r"'x' is not what an \.npz file has"):
         read_npz(tmp_path / "a.npz")
     assert not (tmp_path / "ran").exists()
 
