@@ -19,6 +19,7 @@ from lasagne_like.cells.minimal import *  # noqa: F403
 from lasagne_like.cells.mlstm import *  # noqa: F403
 from lasagne_like.cells.nas import *  # noqa: F403
 from lasagne_like.cells.noise import *  # noqa: F403
+from lasagne_like.cells.onednn import *  # noqa: F403
 from lasagne_like.cells.phased import *  # noqa: F403
 from lasagne_like.cells.projections import *  # noqa: F403
 from lasagne_like.cells.raw import *  # noqa: F403

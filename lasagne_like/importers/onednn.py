@@ -3,6 +3,9 @@
 "weights_layer" and "weights_iter" are `ldigo` (layers, directions, inputs, gates, outputs), "bias" is `ldgo`,
 "weights_peephole" `ldgo` (i, f, o), "weights_projection" `ldio`. Gates are i, f, c, o and u, r, o;
 `h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a fourth bias, which is inside of the gate.
+
+Two directions are two stacks: a layer reads what the one below gives in its own direction, and only what the last ones
+give is put side by side, or added. (So all layers have the same number of inputs, and fit in one array.)
 """
 
 from __future__ import annotations
@@ -13,18 +16,24 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, same_kind
+from lasagne_like.importers.weights import CellWeights, Levels, build_layers, options_of, read_layers, same_kind
+from lasagne_like.layers import Bidirectional, InputLayer
 
 __all__ = ["from_arrays", "to_arrays"]
 
 _ORDERS = {"lstm": "ifco", "gru": "urc", "rnn": "h"}
 _KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_DIRECTIONS = {
+    1: ("unidirectional_left2right", "unidirectional_right2left"),
+    2: ("bidirectional_concat", "bidirectional_sum"),
+}
 
 
 def from_arrays(
     arrays: Mapping[str, Any],
     incoming: Any = None,
     nonlinearity: str = "tanh",
+    direction: str | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Any:
@@ -39,21 +48,23 @@ def from_arrays(
         What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
     nonlinearity : "tanh" or "relu"
         Of a plain cell.
+    direction : str, optional
+        "unidirectional_left2right" (the first one) or "unidirectional_right2left" for weights of one direction,
+        "bidirectional_concat" (the first one) or "bidirectional_sum" for two.
     name : str, optional
-        Layer k is "name.k".
+        Layer k is "name.k"; of two directions "name.forward.k" and "name.backward.k".
     **options
         Of `RNNLayer`, for each layer.
 
     Returns
     -------
     RNNLayer or Bidirectional
-        The last layer. Two directions are put side by side, as `bidirectional_concat` does at the end.
+        The last layer.
 
     Raises
     ------
     KeyError, ValueError
-        If an array is missing, is not known, or has another shape than the others say; or for several layers of two
-        directions, whose sizes cannot be put side by side in one array.
+        If an array is missing, is not known, or has another shape than the others say.
 
     Examples
     --------
@@ -68,14 +79,20 @@ def from_arrays(
     depth, ways, inputs, gates, units = W.shape
     if gates not in _KINDS or ways > 2:
         raise ValueError(f"weights_layer has shape {W.shape}, should have 1 or 2 directions, and 4, 3 or 1 gates")
+    direction = _DIRECTIONS[ways][0] if direction is None else direction
+    if direction not in _DIRECTIONS[ways]:
+        raise ValueError(
+            f"direction must be {' or '.join(map(repr, _DIRECTIONS[ways]))} for weights of shape {W.shape}, got "
+            f"{direction!r}"
+        )
     kind = _KINDS[gates]
     P = _optional(given, "weights_peephole", (depth, ways, 3, units), kind == "lstm")
     projection = _optional(given, "weights_projection", (depth, ways, units, None), kind == "lstm")
     width = units if projection is None else projection.shape[3]
     why = f"as weights_layer, {W.shape}, says"
     R = given.take("weights_iter", (depth, ways, width, gates, units), why)
-    if depth > 1 and inputs != width * ways:
-        raise ValueError(f"weights_layer has shape {W.shape}: with {depth} layers, should have {width * ways} inputs")
+    if depth > 1 and inputs != width:
+        raise ValueError(f"weights_layer has shape {W.shape}: with {depth} layers, should have {width} inputs")
     after = kind == "gru" and "bias" in given and given.shape("bias")[2:3] == (4,)
     b = _optional(given, "bias", (depth, ways, gates + after, units), True)
     given.check_all_taken(given.given)
@@ -91,7 +108,16 @@ def from_arrays(
         second = np.concatenate([np.zeros(2 * units, b.dtype), b[k, way, 3]]) if b is not None and after else None
         return CellWeights.unpacked(kind, _ORDERS[kind], W2, R2, own, second, keeps=True, **extra)
 
-    return build_layers([[one(k, way) for way in range(ways)] for k in range(depth)], incoming, name, **options)
+    incoming = InputLayer((None, None, inputs)) if incoming is None else incoming
+    stacks = [[[one(k, way)] for k in range(depth)] for way in range(ways)]
+    if ways == 1:
+        return build_layers(stacks[0], incoming, name, backwards=direction.endswith("right2left"), **options)
+    labels = [f"{name}.{way}" if name else way for way in ("forward", "backward")]
+    forward, backward = (
+        build_layers(stack, incoming, label, backwards=way == 1, **options)
+        for way, (stack, label) in enumerate(zip(stacks, labels, strict=True))
+    )
+    return Bidirectional(forward, direction.removeprefix("bidirectional_"), backward=backward, name=name)
 
 
 def _optional(arrays: Arrays, name: str, shape: tuple[int | None, ...], known: bool) -> np.ndarray | None:
@@ -104,12 +130,13 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     Parameters
     ----------
     layer : the last of recurrent layers, or a list of all
-        See `read_layers`.
+        See `read_layers`. Of two directions: a `Bidirectional` of two stacks, as `from_arrays` gives it.
 
     Raises
     ------
     ValueError
-        If layers have different sizes, or some of them what others lack.
+        If layers have different sizes, or some of them what others lack; or if a layer reads both directions of the
+        one below, which those of oneDNN do not.
 
     Examples
     --------
@@ -118,7 +145,7 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     >>> {name: value.shape for name, value in onednn.to_arrays(LSTM(4).build(3)).items()}
     {'weights_layer': (1, 1, 3, 4, 4), 'weights_iter': (1, 1, 4, 4, 4), 'bias': (1, 1, 4, 4)}
     """
-    levels = read_layers(layer)
+    levels = _read(layer)
     order = _ORDERS[same_kind(levels)]
     rows = [[_arrays(one, order) for one in level] for level in levels]
     shapes = {tuple((name, value.shape) for name, value in own.items()) for row in rows for own in row}
@@ -127,6 +154,18 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
             f"oneDNN holds all layers in one array, but these differ: {sorted(map(dict, shapes), key=str)}"
         )
     return {name: np.stack([np.stack([own[name] for own in row]) for row in rows]) for name in rows[0][0]}
+
+
+def _read(layer: Any) -> Levels:
+    """The weights of each layer and direction."""
+    stacks = [layer]
+    if isinstance(layer, Bidirectional):
+        stacks = sorted([layer.forward_layer, layer.backward_layer], key=lambda one: one.backwards)
+    found = [read_layers(stack) for stack in stacks]
+    plain = all(len(level) == 1 for levels in found for level in levels) or [len(found), len(found[0])] == [1, 1]
+    if not plain:
+        raise ValueError(f"{layer!r} is on a layer of which it reads both directions: those of oneDNN read one only")
+    return [[one for level in row for one in level] for row in zip(*found, strict=True)]
 
 
 def _arrays(one: CellWeights, order: str) -> dict[str, np.ndarray]:

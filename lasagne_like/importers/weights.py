@@ -312,8 +312,17 @@ def read_layers(layer: Any) -> Levels:
     levels: Levels = []
     while isinstance(layer, _RECURRENT):
         levels = _own_levels(layer) + levels
+        _check_same_input(layer)
         layer = (layer.forward_layer if isinstance(layer, Bidirectional) else layer).input_layers[0]
     return levels or _own_levels(layer)
+
+
+def _check_same_input(layer: Any) -> None:
+    """An error for two directions that read different layers, as stacks of oneDNN do: levels cannot say it."""
+    if isinstance(layer, Bidirectional):
+        below = layer.forward_layer.input_layers[0], layer.backward_layer.input_layers[0]
+        if below[0] is not below[1]:
+            raise ValueError(f"the directions of {layer!r} read different layers, {below[0]!r} and {below[1]!r}")
 
 
 _RECURRENT = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer)

@@ -12,6 +12,7 @@ from lasagne_like.importers import keras, onednn, onnx, read_layers, tensorflow,
 from lasagne_like.layers import (
     Bidirectional,
     CudnnGRULayer,
+    CudnnLSTMLayer,
     GRULayer,
     InputLayer,
     LSTMLayer,
@@ -203,8 +204,9 @@ def test_onnx(kind: str, lbr: bool, ways: int, extras: bool) -> None:
     ("kind", "extras"),
     [("lstm", ""), ("lstm", "bias peephole projection"), ("gru", "bias"), ("gru", "lbr"), ("rnn", "")],
 )
-@pytest.mark.parametrize(("depth", "ways"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("depth", "ways"), [(1, 2), (2, 1), (2, 2)])
 def test_onednn(kind: str, extras: str, depth: int, ways: int) -> None:
+    """Two directions of several layers are two stacks that do not see each other."""
     width = PROJECTED if "projection" in extras else UNITS
     inputs = width if depth == 2 else INPUTS
     x = RNG.normal(size=(2, 5, inputs))
@@ -216,14 +218,37 @@ def test_onednn(kind: str, extras: str, depth: int, ways: int) -> None:
         arrays["weights_peephole"] = some(*lead, 3, UNITS)
         arrays["weights_projection"] = some(*lead, UNITS, PROJECTED)
     layer = onednn.from_arrays(arrays)
-    expected = x
+    stacks = [x] * ways
     for k in range(depth):
-        each = [onednn_one(kind, arrays, k, way, expected) for way in range(ways)]
-        expected = np.concatenate(each, axis=-1)
+        stacks = [onednn_one(kind, arrays, k, way, below) for way, below in enumerate(stacks)]
+    expected = np.concatenate(stacks, axis=-1)
     np.testing.assert_allclose(output(layer, x), expected, rtol=1e-12, atol=1e-13)
     back = onednn.to_arrays(layer)
     same({name: back[name] for name in arrays}, arrays)
     same(onednn.to_arrays(onednn.from_arrays(back)), back)
+
+
+def test_directions_of_onednn() -> None:
+    two = {"weights_layer": some(2, 2, 3, 4, 3), "weights_iter": some(2, 2, 3, 4, 3)}
+    x = RNG.normal(size=(2, 5, 3))
+    side_by_side, added = (
+        output(onednn.from_arrays(two, direction=f"bidirectional_{w}"), x) for w in ("concat", "sum")
+    )
+    np.testing.assert_allclose(added, side_by_side[..., :3] + side_by_side[..., 3:], rtol=1e-13)
+    same(onednn.to_arrays(onednn.from_arrays(two, direction="bidirectional_sum"))["weights_iter"], two["weights_iter"])
+    one = {name: value[:, :1] for name, value in two.items()}
+    back = onednn.from_arrays(one, direction="unidirectional_right2left")
+    same(output(back, x[:, ::-1])[:, ::-1], output(onednn.from_arrays(one), x))
+    with pytest.raises(
+        ValueError, match=r"'bidirectional_concat' or 'bidirectional_sum' .*'unidirectional_left2right'"
+    ):
+        onednn.from_arrays(two, direction="unidirectional_left2right")
+    with pytest.raises(ValueError, match="reads both directions"):
+        onednn.to_arrays(CudnnLSTMLayer((None, None, 6), 3, 2, "bidirectional"))
+    with pytest.raises(ValueError, match="reads both directions"):
+        onednn.to_arrays(Bidirectional(cells.LSTM(3), incoming=Bidirectional(cells.LSTM(3), incoming=(None, None, 6))))
+    with pytest.raises(ValueError, match="read different layers"):
+        torch.to_state_dict(onednn.from_arrays(two))
 
 
 def onednn_one(kind: str, arrays: Any, k: int, way: int, x: np.ndarray) -> np.ndarray:
