@@ -55,8 +55,10 @@ class GuardWriter(ValueWriter):
 
     def _any(self, guard: Value, points: Sequence[Point]) -> str:
         """Whether a guard holds at one of the points of a register tile, at least."""
-        across = self.lane in self.depends(guard)
-        own = [Point(p.row, p.vector if across else 0, p.width if across else 1) for p in points]
+        loops = self.depends(guard)
+        across = self.lane in loops  # (a vector of a tile is a column where lanes run along the reduction)
+        beside = across or self.columns in loops
+        own = [Point(p.row, p.vector if beside else 0, p.width if across else 1) for p in points]
         return f"any_of({' | '.join(dict.fromkeys(self.value(guard, point) for point in own))})"
 
     # ---- rows in another order ---------------------------------------------------------------------------------------
