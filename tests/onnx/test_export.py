@@ -89,7 +89,7 @@ def test_loops_without_steps():
 
 def test_gradients():
     h = recurrence()
-    check([x], sj.grad((h * h).sum(), [w, r]), [X], tolerance=1e-4)
+    check([x], sj.grad((h * h).sum(), [w, r, x]), [X], tolerance=1e-4)
 
 
 def test_shapes_and_indices():

@@ -91,16 +91,14 @@ def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
     cut = [each for each in windows if each[1:] != (0, whole[each[0]], 1)]
     for done in range(len(cut), 0, -1):
         around = window(w, x, cut[: done - 1]) if done > 1 else x  # what the windows of the axes before leave
-        v = _placed(w, around, v, whole, cut[done - 1])
+        v = _placed(w, around, v, node, cut[done - 1])
     return v
 
 
-def _placed(
-    w: Writer, x: str, v: str, whole: Sequence[Dimension], place: tuple[int, Dimension, Dimension, Dimension]
-) -> str:
+def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, Dimension, Dimension]) -> str:
     """A tensor with a window of one axis replaced."""
     axis, start, length, step = place
-    size = whole[axis]
+    size = node.type.shape[axis]
     if step == 1:
         end = start + length
         before = window(w, x, [(axis, 0, start, 1)])
@@ -116,8 +114,7 @@ def _placed(
         "Concat", v, window(w, x, [(axis, 0, 1, 1)]), axis=axis
     )  # so that there is an entry for those outside
     spread = w.op("Gather", padded, w.op("Where", met, number, w.dim(length)), axis=axis)
-    met = w.unsqueeze(met, *range(1, len(whole) - axis))
-    return w.op("Where", met, spread, x)
+    return w.where(w.unsqueeze(met, *range(1, node.ndim - axis)), spread, x, node.dtype)
 
 
 # ---- indices ---------------------------------------------------------------------------------------------------------
@@ -212,6 +209,26 @@ def reduction(kind: str) -> Rule:
         return w.cast(y, dtype) if narrow else y
 
     return rule
+
+
+def any_(w: Writer, node: Node, x: str) -> str:
+    """Whether any holds: counted, as the largest of nothing is not defined."""
+    axes = node.params["axes"]
+    if not axes:
+        return x
+    return w.op("Greater", _count(w, x, axes), w.constant(0, np.int32))
+
+
+def all_(w: Writer, node: Node, x: str) -> str:
+    """Whether none fails to hold."""
+    axes = node.params["axes"]
+    if not axes:
+        return x
+    return w.op("Equal", _count(w, w.op("Not", x), axes), w.constant(0, np.int32))
+
+
+def _count(w: Writer, x: str, axes: Sequence[int]) -> str:
+    return w.op("ReduceSum", w.cast(x, np.int32), w.ints(*axes), keepdims=0)
 
 
 def position(kind: str) -> Rule:

@@ -67,7 +67,7 @@ TABLE: dict[str, Rule] = {
     "less_equal": e.compared("LessOrEqual"),
     "not_equal": e.not_equal,
     "or": e.bitwise("Or"),
-    "where": e.plain("Where", "Where"),
+    "where": lambda w, node, *operands: w.where(*operands, node.dtype),
     "xor": e.bitwise("Xor"),
     # dtypes, and what is only said of values
     "assert_": e.same,
@@ -93,8 +93,8 @@ TABLE: dict[str, Rule] = {
     "slice": s.slice_,
     "windows": s.windows,
     # reductions and products
-    "all": s.reduction("ReduceMin"),
-    "any": s.reduction("ReduceMax"),
+    "all": s.all_,
+    "any": s.any_,
     "argmax": s.position("ArgMax"),
     "argmin": s.position("ArgMin"),
     "contract": products.contract,

@@ -99,6 +99,12 @@ class Writer:
         """Another dtype."""
         return self.op("Cast", name, to=tensors.NUMBERS[np.dtype(dtype)])
 
+    def where(self, condition: str, a: str, b: str, dtype: Any) -> str:
+        """One of two, element by element; of bools by logic, as runtimes ask for."""
+        if np.dtype(dtype).kind != "b":
+            return self.op("Where", condition, a, b)
+        return self.op("Or", self.op("And", condition, a), self.op("And", self.op("Not", condition), b))
+
     def unsqueeze(self, name: str, *axes: int) -> str:
         """New axes of size 1."""
         return self.op("Unsqueeze", name, self.ints(*axes)) if axes else name

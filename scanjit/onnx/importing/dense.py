@@ -14,6 +14,7 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import cast
+from scanjit.ops.shape import full
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
@@ -80,7 +81,10 @@ def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True
         op = ops.ANY if op is ops.MAX else ops.ALL
     if not axes:
         return x
-    y = op(x, axes=axes)
+    if 0 in [x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], int)]:  # what changes nothing
+        y = full(op.initial(x.dtype), [dim for axis, dim in enumerate(x.type.shape) if axis not in axes], x.dtype)
+    else:
+        y = op(x, axes=axes)
     return ops.expand(y, axes) if keep else y
 
 

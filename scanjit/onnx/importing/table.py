@@ -101,6 +101,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Conv": dense.conv,
     "CumProd": dense.cumulative(tensor.cumprod, 1),
     "CumSum": dense.cumulative(tensor.cumsum, 0),
+    "Det": e.of(tensor.det),
     "Dropout": dense.dropout,
     "Einsum": dense.einsum,
     "Gemm": dense.gemm,
