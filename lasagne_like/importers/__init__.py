@@ -2,8 +2,8 @@
 
 One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflow` (its cells), `torch`, `keras`,
 `onnx`, `onednn`, which turn arrays by their names into layers and back; and `cudnn`, whose parameters have no names.
-None of them needs the library itself. `files` reads and writes `.npz` and safetensors. No importer runs code from a
-file.
+None of them needs the library itself. `files` reads and writes `.npz` and safetensors, `hdf5` reads Keras's files. No
+importer runs code from a file.
 """
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch
@@ -13,6 +13,8 @@ from lasagne_like.importers.cudnn import *  # noqa: F403
 from lasagne_like.importers.cudnn import __all__ as _cudnn
 from lasagne_like.importers.files import *  # noqa: F403
 from lasagne_like.importers.files import __all__ as _files
+from lasagne_like.importers.hdf5 import *  # noqa: F403
+from lasagne_like.importers.hdf5 import __all__ as _hdf5
 from lasagne_like.importers.weights import *  # noqa: F403
 from lasagne_like.importers.weights import __all__ as _weights
 
@@ -26,5 +28,6 @@ __all__ = [
     *_arrays,
     *_cudnn,
     *_files,
+    *_hdf5,
     *_weights,
 ]
