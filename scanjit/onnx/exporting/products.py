@@ -1,16 +1,20 @@
-"""How products are written: as MatMul where that is what they are, else as Einsum."""
+"""How products are written: as Conv or MatMul where that is what they are, else as Einsum."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from scanjit.ir import Node
+from scanjit.onnx.exporting.convolutions import conv
 from scanjit.onnx.exporting.writer import Writer
 
 
 def contract(w: Writer, node: Node, a: str, b: str) -> str:
     """A sum of products over shared labels."""
     dtype = node.dtype
+    convolved = conv(w, node, b)
+    if convolved is not None:
+        return convolved
     if dtype.kind == "b":
         found = _product(w, node, w.cast(a, np.int32), w.cast(b, np.int32))
         return w.op("Greater", found, w.constant(0, np.int32))

@@ -1,0 +1,40 @@
+"""Products of filters with the windows of a tensor, which are convolutions, become Conv."""
+
+from __future__ import annotations
+
+from scanjit import types
+from scanjit.ir import Node
+from scanjit.onnx.exporting.writer import Writer
+
+
+def conv(w: Writer, node: Node, filters: str) -> str | None:
+    """The result of a product by Conv; None if it is no convolution of one or two axes, in groups or not."""
+    seen, weights = node.operands
+    if seen.op.name != "windows" or node.dtype.kind != "f":
+        return None
+    count = len(seen.params["axes"])
+    x = seen.operands[0]
+    grouped = x.ndim - count - 2
+    if count not in (1, 2) or grouped not in (0, 1) or seen.params["axes"] != tuple(range(2 + grouped, x.ndim)):
+        return None
+    left, right, out = (node.params[key] for key in ("left", "right", "out"))
+    batch, lead, channel = left[0], left[1 : 1 + grouped], left[1 + grouped]
+    places, offsets = left[2 + grouped : x.ndim], left[x.ndim :]
+    outputs = [label for label in right if label not in left]
+    if len(outputs) != 1 or out != (batch, *lead, *outputs, *places) or not set(lead) <= set(right):
+        return None
+    order = (*lead, *outputs, channel, *offsets)
+    if sorted(right) != sorted(order):
+        return None
+    filters = w.transpose(filters, [right.index(label) for label in order])
+    images, shape = w.value(x), x.type.shape
+    groups = shape[1] if grouped else 1
+    if not isinstance(groups, int):
+        return None
+    if grouped:
+        images = w.op("Reshape", images, w.vector((shape[0], types.product(shape[1:3]), *shape[3:])))
+        sizes = [weights.type.shape[right.index(label)] for label in order]
+        filters = w.op("Reshape", filters, w.vector((types.product(sizes[:2]), *sizes[2:])))
+    steps, dilations = list(seen.params["step"]), list(seen.params["dilation"])
+    y = w.op("Conv", images, filters, strides=steps, dilations=dilations, group=groups)
+    return w.op("Reshape", y, w.vector(node.type.shape)) if grouped else y
