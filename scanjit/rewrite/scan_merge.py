@@ -18,6 +18,8 @@ def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
     pairs = _Pairs()
     while True:
         found = pairs.of([node for node in walk(outputs) if node.op is SCAN])
+        if not found:
+            return outputs
         mapping: dict[Node, Node] = {}
         for a, b in found:
             merged = _merged(a, b)
@@ -27,9 +29,7 @@ def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
             notes.append(Note("merge", a.where, "two loops compute the same carries: they are one"))
             new = replace(list(merged.values()), mapping)  # operands may be results of loops that have been merged
             mapping |= dict(zip(merged, new, strict=True))
-        if not mapping:
-            return outputs
-        outputs = replace(outputs, mapping)
+        outputs = replace(outputs, mapping) if mapping else outputs
 
 
 class _Pairs:

@@ -160,6 +160,22 @@ def test_chains_of_loops_are_merged() -> None:
     assert len(scans(new)) == 2
 
 
+def test_loops_that_have_an_update_in_common_with_others_are_merged() -> None:
+    """The two directions of a layer, say: their first pair differs, others do not."""
+
+    s = x()
+
+    def loop(w: Node, more: bool) -> Node:
+        start = full(1.0, (B, 4), "float64")
+        fed = [start, start, None] if more else [start, start]
+        steps = scan(lambda r, p, c: (fn("tanh", c), r * w + fn("exp", p + c), c * c)[: len(fed)], [s], fed)
+        return steps[-1]
+
+    ws = [symbol(name, 4) for name in "uv"]
+    new, notes = passed("merge", [loop(w, more) for more in (False, True) for w in ws])
+    assert len(scans(new)) == 2 and len(notes) == 2
+
+
 def test_loops_that_differ_are_not_merged() -> None:
     s, i = x(), h()
     outs = [
