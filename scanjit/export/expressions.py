@@ -29,7 +29,7 @@ class Text(NamedTuple):
         return self.text if self.binds >= level else f"({self.text})"
 
 
-ATOM, POWER, UNARY, TIMES, PLUS, SHIFT, AND, XOR, OR, COMPARE = 100, 90, 80, 70, 60, 50, 45, 42, 40, 30
+ATOM, POWER, UNARY, TIMES, PLUS, AND, XOR, OR, COMPARE = 100, 90, 80, 70, 60, 45, 42, 40, 30
 
 _BINARY = {
     "add": ("+", PLUS),

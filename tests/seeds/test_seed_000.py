@@ -171,6 +171,13 @@ def test_a_checkpoint_takes_tensorflow(tmp_path: Any) -> None:
     assert (function(tf_cudnn.from_variables(path))(x) == function(tf_cudnn.from_variables(given))(x)).all()
 
 
+def test_saved_for_who_has_scanjit(tmp_path: Any) -> None:
+    """One file, loaded without the layers that it was made of."""
+    f, x = function(tf_cudnn.from_variables(variables(2))), rows(2, 4, INPUTS)
+    f.save(tmp_path / "acoustic.sj")
+    assert (sj.load(tmp_path / "acoustic.sj", mode="reference")(x) == f(x)).all()
+
+
 def test_a_package_that_needs_only_numpy(tmp_path: Any) -> None:
     """Exported, installed with pip into a folder, and run where scanjit is not."""
     given, x = variables(2), rows(2, 6, INPUTS)
