@@ -1,4 +1,7 @@
-"""Every op is exported to NumPy: for all samples and dtypes, it gives what the reference gives."""
+"""Every op is exported to NumPy: for all samples and dtypes, it gives what the reference gives.
+
+With sizes that are symbols; with known ones, which are written in other words, for the first dtype.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ SAMPLED = [op for op in OPS.values() if op.samples is not None]
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("op", SAMPLED, ids=str)
 def test_op(op: Op, symbolic: bool, tmp_path: Path) -> None:
-    for dtype in op.dtypes:
+    for dtype in op.dtypes if symbolic else op.dtypes[:1]:
         with np.errstate(all="ignore"):
             nodes, made, arrays = outputs_of(op, dtype, symbolic)
             f = sj.function(nodes, made, mode="reference")
