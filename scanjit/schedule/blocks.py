@@ -7,7 +7,7 @@ a scan stores only for maps over time after it, or for sums over time (the gradi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -61,7 +61,7 @@ def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dic
     for at, group in enumerate(groups):
         if can_be_cut(group):
             chain = Search(region, groups, nests, at, set(found)).chain()
-            if chain.shrunk:
+            if chain.shrunk or chain.sums:
                 found |= dict.fromkeys((group, *chain.others), chain)
     return found
 
@@ -94,22 +94,25 @@ class Search:
     def chain(self) -> Chain:
         """The largest chain around the scan."""
         scan = self.groups[self.at]
+        after, found, results = self._after(scan)
+        later = {*after, *found}
         before: list[Group] = []
         shrunk: set[Buffer] = set()
         for group in reversed(self.groups[: self.at]):
             if group in self.taken:
                 continue
             own, users = self.writes[group], {g for g in self.groups if group in self.needs[g]}
-            private = own and users <= {scan, *before} and all(self._private(b, group, users) for b in own)
-            if private and self.steps_with_time(group, own) and all(self._read_by_rows(b, before) for b in own):
+            with_scan = users <= {scan, *before, *later} and not users <= later
+            private = own and with_scan and all(self._private(b, group, users) for b in own)
+            if private and self.steps_with_time(group, own) and all(self._read_by_rows(b, found) for b in own):
                 before.insert(0, group)
                 shrunk |= own
-        after, found, results = self._after(scan)
         return Chain(self.scan, before, after, found, shrunk | results)
 
     def _after(self, scan: Group) -> tuple[list[Group], dict[Group, dict[Reduce, NestLoop]], set[Buffer]]:
-        """The groups after the scan that read what nobody else does, row by row; those that sum it over time; and
-        the buffers."""
+        """The groups after the scan that read, row by row, what nobody else does; those that sum what it made over time
+        (all of them, for the order of the terms is to be the same whoever else reads it); and the buffers of the
+        former kind."""
         known = {scan} | set(self.groups[: self.at])
         members: list[Group] = []
         found: dict[Group, dict[Reduce, NestLoop]] = {}
@@ -127,11 +130,10 @@ class Search:
         while True:
             readers = {*members, *found}
             results = {b for b in self.writes[scan] if self._private(b, scan, readers) and self._by_rows(b)}
-            kept = {g for g in readers if self.reads[g] & results}
-            if kept == readers:
+            kept = [g for g in members if self.reads[g] & results]
+            if kept == members:
                 return members, found, results
-            members = [g for g in members if g in kept]
-            found = {g: over_time for g, over_time in found.items() if g in kept}
+            members = kept
 
     def _private(self, buffer: Buffer, writer: Group, readers: set[Group]) -> bool:
         """Whether a buffer is a temporary of this region that only one group writes and only these groups read."""
@@ -149,9 +151,16 @@ class Search:
         through = [a for a, _ in nest.accesses() if a.buffer in buffers]
         return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_major(a.buffer.shape)[0] for a in through)
 
-    def _read_by_rows(self, buffer: Buffer, before: list[Group]) -> bool:
-        nested = all(self.steps_with_time(g, {buffer}) for g in before if buffer in self.reads[g])
-        return nested and self._by_rows(buffer)
+    def _read_by_rows(self, buffer: Buffer, found: Mapping[Group, dict[Reduce, NestLoop]]) -> bool:
+        """Whether all that reads a buffer goes through it row by row: the scan, maps over time, and sums over time."""
+        for group in self.groups:
+            if group in found and buffer in self.reads[group]:
+                if not sums.covers(found[group], self.nests[group], {buffer}):
+                    return False
+            elif group is not self.groups[self.at] and buffer in self.reads[group]:
+                if not self.steps_with_time(group, {buffer}):
+                    return False
+        return self._by_rows(buffer)
 
     def _by_rows(self, buffer: Buffer) -> bool:
         """Whether the scan goes through a buffer row by row, a row a step."""
@@ -204,11 +213,12 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
     for depth in made.depths:
         size = types.maximum(size, (sums.DEPTH - 1) // types.maximum(depth, 1) + 1)
     size = types.minimum(plan.length, size)
-    names = ", ".join(sorted({b.name for b in chain.shrunk}))
     for buffer in chain.shrunk:
         buffer.shape = (size, *buffer.shape[1:])
     made.hold(rows, size)
-    region.context.notes.append(f"{chain.scan.label}: in blocks of time, with memory for one block of {names}")
+    if chain.shrunk:
+        names = ", ".join(sorted({b.name for b in chain.shrunk}))
+        region.context.notes.append(f"{chain.scan.label}: in blocks of time, with memory for one block of {names}")
     return [*made.first, Blocks(plan.length, types.maximum(size, 1), first, rows, made.body), *made.last]
 
 

@@ -8,7 +8,8 @@ checkpoints: so are the results, to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -31,7 +32,7 @@ from scanjit.schedule.program import (
     counter,
     row_major,
 )
-from scanjit.schedule.region import Block, Region
+from scanjit.schedule.region import Block, Item, Region, Task
 from scanjit.schedule.stretch import Stretch
 from scanjit.types import Dimension
 
@@ -62,7 +63,7 @@ def pairs(
         for earlier in range(at - 1, -1, -1):
             source = groups[earlier]
             if source not in found and _wanted(source) == wanted and _is_gradient(source, group):
-                search = _Pairing(region, groups, nests, chained, earlier, at)
+                search = _Pairing(region, groups, nests, {**chained, **_members(found)}, earlier, at)
                 pair = search.pair(_size(source, wanted))
                 if pair is not None:
                     found |= {source: pair, group: pair}
@@ -74,7 +75,12 @@ def pairs(
         if group not in found:
             label = f"{_block(group).label}: checkpoint={_wanted(group)!r}"
             region.context.notes.append(f"{label} is not done, all is stored: {text}")
-    return found
+    return found | _members(found)
+
+
+def _members(found: Mapping[Group, Pair]) -> dict[Group, Pair]:
+    """The pairs by the groups that their loops take along."""
+    return {group: pair for pair in found.values() for chain in (pair.forward, pair.backward) for group in chain.others}
 
 
 def _block(group: Group) -> Block:
@@ -93,11 +99,18 @@ def _wanted(group: Group) -> int | str | None:
 
 
 def _is_gradient(source: Group, group: Group) -> bool:
-    """Whether a loop may be that of the gradient of another: it goes back over the same steps, and reads it."""
+    """Whether a loop may be that of the gradient of another: it goes back over the same steps, and reads it, or what
+    is made of it by no other loop."""
     first, second = _block(source), _block(group)
     if first.plan.reverse == second.plan.reverse or first.plan.length != second.plan.length:
         return False
-    return first in second.needs
+    seen: set[Item] = set()
+    stack: list[Item] = [second]
+    while stack:
+        needs = stack.pop().needs.keys() - seen
+        seen |= needs
+        stack += [item for item in needs if isinstance(item, Task)]
+    return first in seen
 
 
 def _size(source: Group, wanted: int | str) -> Dimension:
@@ -113,16 +126,22 @@ class _Pairing:
         region: Region,
         groups: list[Group],
         nests: dict[Group, Nest],
-        chained: Mapping[Group, Chain],
+        taken: Mapping[Group, Chain | Pair],
         first: int,
         second: int,
     ) -> None:
         self.region, self.groups, self.nests = region, groups, nests
+        self.first, self.second = first, second
         self.source, self.reader = groups[first], groups[second]
         self.forward = Search(region, groups, nests, first, frozenset())
         self.backward = Search(region, groups, nests, second, frozenset())
-        self.chains = [chained.get(group) or Chain(_block(group)) for group in (self.source, self.reader)]
+        found = [taken.get(group) for group in (self.source, self.reader)]
+        self.chains = [
+            chain if isinstance(chain, Chain) else Chain(_block(group))
+            for chain, group in zip(found, (self.source, self.reader), strict=True)
+        ]
         self.members = {*self.chains[0].others, *self.chains[1].others}
+        self.parts = self._parts(taken)
         self.plan = self.forward.plan
         self.refused = ""
 
@@ -134,18 +153,85 @@ class _Pairing:
         if any(search.scan.nest and linear(search.scan.nest) for search in (self.forward, self.backward)):
             self.refused = "it is linear in numbers, of which several steps are done at a time"
             return None
-        own, chained = self.forward.writes[self.source], {b for chain in self.chains for b in chain.shrunk}
+        chained = {b for chain in self.chains for b in chain.shrunk}
         stores = {carry.store.buffer: i for i, carry in enumerate(self.plan.carries)}
-        shrunk = {b for b in own - chained if self._is_ours(b, stores)}
+        shrunk = self._settled(stores, chained)
         lost = [b for b, i in stores.items() if not self.plan.carries[i].trajectory and not self._is_kept(b, i)]
-        if lost or not shrunk:
+        if lost or not shrunk & self.forward.writes[self.source]:
             self.refused = "a carry is read by another loop" if lost else ""
             return None
         kept = {i: b for b, i in stores.items() if b in shrunk or not self.plan.carries[i].trajectory}
         stacks = {i: self._stack(buffer, size) for i, buffer in kept.items()}
-        pair = Pair(self.chains[0], self.chains[1], size, shrunk | chained, stacks)
+        pair = Pair(*self._chains(), size, shrunk | chained, stacks)
         self._redirect(pair, kept)
         return pair
+
+    # ---- maps over time that go along --------------------------------------------------------------------------------
+
+    def _parts(self, taken: Container[Group]) -> dict[Group, str]:
+        """Maps over time that may go along, stretch by stretch, and when they are done: with the steps of the first
+        loop and whenever these are made again ("before"), after its steps ("after"), or with those of the second loop,
+        before or after these ("between", "last")."""
+        found: dict[Group, str] = {}
+        for at, group in enumerate(self.groups):
+            if group in taken or group in (self.source, self.reader):
+                continue
+            search, scan = (self.forward, self.source) if at < self.first else (self.backward, self.reader)
+            waits = any(search.order.blocks(scan.members, item) for item in group.members)
+            if not waits and search.steps_with_time(group, search.writes[group]):
+                found[group] = "before" if at < self.first else "between" if at < self.second else "last"
+        return found
+
+    def _settled(self, stores: Mapping[Buffer, int], chained: AbstractSet[Buffer]) -> set[Buffer]:
+        """The buffers of which one stretch is enough memory; what cannot go along with them is dropped from `parts`."""
+        while True:
+            self.going = self.members | self.parts.keys()
+            makers = [self.source, *(group for group, when in self.parts.items() if when in ("before", "between"))]
+            made = {b for group in makers for b in self.forward.writes[group]} - chained
+            shrunk = {b for b in made if self._is_ours(b, stores)}
+            moved = {group: when for group in self.parts if (when := self._when(group, shrunk)) != self.parts[group]}
+            if not moved:
+                return shrunk
+            self.parts = {g: when for g, other in self.parts.items() if (when := moved.get(g, other)) is not None}
+
+    def _when(self, group: Group, shrunk: AbstractSet[Buffer]) -> str | None:
+        """When a part is done, if it can go along with what is in memory for these stretches."""
+        when, reads, writes = self.parts[group], self.forward.reads[group], self.forward.writes[group]
+        since = self.first if when == "before" else self.second
+        if when in ("before", "between") and (reads | writes) & shrunk and self._asked_after(group, since):
+            return when
+        only_reads = bool(reads & shrunk) and not writes & shrunk
+        ready = {*self.groups[: self.first], self.source}
+        ready |= {g for g, other in self.parts.items() if other in ("before", "after")}
+        needed = self.forward.needs[group]
+        if when in ("between", "after") and only_reads and needed <= ready:
+            return "after"
+        return "last" if when == "last" and only_reads and needed <= {*self.groups[: self.second + 1]} else None
+
+    def _asked_after(self, group: Group, at: int) -> bool:
+        """Whether all that needs a part, and does not go along itself, comes after the group at this position."""
+        users = {g for g in self.groups if group in self.forward.needs[g]} - self.going - {self.source, self.reader}
+        return users <= {*self.groups[at + 1 :]}
+
+    def _chains(self) -> tuple[Chain, Chain]:
+        """The loops with all that goes along."""
+        first, second = self.chains
+        asked = {self.source, *first.others, *(group for group, when in self.parts.items() if when == "after")}
+        for group in reversed(self.groups[: self.first]):
+            if self.parts.get(group) == "before":
+                if any(group in self.forward.needs[g] for g in asked) or not self._asked_after(group, self.second):
+                    asked.add(group)
+                else:  # the first loop does without it
+                    self.parts[group] = "between"
+        at = {group: i for i, group in enumerate(self.groups)}
+
+        def parts(own: Sequence[Group], when: str) -> list[Group]:
+            return sorted([*own, *(g for g, other in self.parts.items() if other == when)], key=at.__getitem__)
+
+        return (
+            changed(first, before=parts(first.before, "before"), after=parts(first.after, "after")),
+            changed(second, before=parts(second.before, "between"), after=parts(second.after, "last")),
+        )
 
     # ---- what may be in memory for a stretch only -------------------------------------------------------------------
 
@@ -154,6 +240,8 @@ class _Pairing:
         if buffer.kind != "temporary" or buffer not in self.region.buffers:
             return False
         carry = stores.get(buffer)
+        if carry is None and buffer.shape[:1] != (self.plan.length,):
+            return False
         if carry is not None and not self.plan.carries[carry].trajectory:
             return False
         for group in self.groups:
@@ -168,7 +256,7 @@ class _Pairing:
         if group in (self.source, self.reader):
             search = self.forward if group is self.source else self.backward
             return search.steps_by_rows(buffer)
-        if group not in self.members:
+        if group not in self.going:
             return False
         found = next((chain.sums[group] for chain in self.chains if group in chain.sums), None)
         if found is not None:
@@ -182,7 +270,7 @@ class _Pairing:
 
     def _begins_or_ends(self, group: Group, buffer: Buffer, carry: int) -> bool:
         """Whether a nest only writes a carry before the first step, or reads it after the last one."""
-        if group not in self.nests or group in self.members:
+        if group not in self.nests or group in self.going:
             return False
         accesses = [(a, written) for a, written in self.nests[group].accesses() if a.buffer is buffer]
         return all(self._place(access, written, carry) is not None for access, written in accesses)
@@ -212,7 +300,7 @@ class _Pairing:
         """Carries begin and end where they are kept."""
         carries = {buffer: i for i, buffer in kept.items()}
         for group, nest in self.nests.items():
-            if group in self.members or not any(a.buffer in carries for a, _ in nest.accesses()):
+            if group in self.going or not any(a.buffer in carries for a, _ in nest.accesses()):
                 continue
             writes = {store.access for store in (*nest.stores, *nest.finals)}
 

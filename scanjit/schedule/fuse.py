@@ -94,9 +94,11 @@ def _partner(
 
 
 def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> bool:
-    """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block."""
+    """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or make
+    rows that are needed for a stretch of steps only together with others."""
     reduces = bool(found or group.reductions)
-    return order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
+    waits = order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
+    return waits or order.parts(group.members, task)
 
 
 def _loaded(members: Sequence[Item]) -> set[tuple[object, ...]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from scanjit.schedule.region import Block, Item
+from scanjit.schedule.region import Block, Item, Task
 
 Loops = frozenset[Block]
 
@@ -47,6 +47,13 @@ class Order:
         before = self._all(self.needs, members)
         return self._apart(before, self.needs[item] - before)
 
+    def parts(self, members: Sequence[Item], item: Item) -> bool:
+        """Whether an item and these members make rows for different loops, of which some keep checkpoints: rows that
+        one loop alone reads need no memory for all of time."""
+        fed, others = self.feeds[item], self._all(self.feeds, members)
+        alone = (fed - others, others - fed)
+        return all(alone) and any(_keeps(loop) and _has_rows(loop, item) for loops in alone for loop in loops)
+
     def _all(self, of: dict[Item, Loops], members: Sequence[Item]) -> Loops:
         return Loops().union(*(of[member] for member in members))
 
@@ -56,3 +63,11 @@ class Order:
 
 def _is_loop(item: Item) -> TypeGuard[Block]:
     return isinstance(item, Block) and item.scan is not None and item.nest is None
+
+
+def _has_rows(loop: Block, item: Item) -> bool:
+    return isinstance(item, Task) and bool(item.space) and item.space[0].size is loop.plan.length
+
+
+def _keeps(loop: Block) -> bool:
+    return loop.plan.node.params["checkpoint"] not in (None, "all")

@@ -18,8 +18,10 @@ def statements(region: Region) -> list[Statement]:
     for group in groups:
         first = group.members[0]
         if group in pairs:
-            write = checkpoint.forward if first is pairs[group].forward.scan else checkpoint.backward
-            result += write(region, pairs[group], nests)
+            if first is pairs[group].forward.scan:
+                result += checkpoint.forward(region, pairs[group], nests)
+            elif first is pairs[group].backward.scan:
+                result += checkpoint.backward(region, pairs[group], nests)
         elif group in chained:
             if first is chained[group].scan:
                 result += blocks.blocked(region, chained[group], nests)

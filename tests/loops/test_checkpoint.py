@@ -11,6 +11,7 @@ import pytest
 import scanjit as sj
 from scanjit.codegen.frame import SCRATCH
 from scanjit.schedule.memory import assign
+from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)
 LENGTHS = (1, 2, 7)
@@ -99,6 +100,52 @@ def noisy(checkpoint: Any) -> Outputs:
     return [x, w], [cost, *sj.grad(cost, [x, w])]
 
 
+def dropout(checkpoint: Any, units: int = 3) -> Outputs:
+    """An LSTM that forgets some of its output at every step."""
+    x, w, r = (sj.tensor(shape, "float32") for shape in (("T", "B", 2), (2, 4 * units), (units, 4 * units)))
+    stream = sj.random.Stream(7)
+
+    def step(row: Any, h: Any, c: Any) -> list[Any]:
+        kept = h * stream.bernoulli(h.shape, 0.8, dtype="float32") / 0.8
+        i, f, g, o = sj.split(row @ w + kept @ r, 4, axis=1)
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return [sj.sigmoid(o) * sj.tanh(c), c]
+
+    zero = sj.zeros((x.shape[1], units), "float32")
+    h, _ = sj.scan(step, x, [zero, zero], checkpoint=checkpoint)
+    cost = (h[-1] ** 2).sum()
+    return [x, w, r], [cost, *sj.grad(cost, [x, w, r])]
+
+
+def two_lags(checkpoint: Any, units: int = 3) -> Outputs:
+    """A state that depends on the two before it."""
+    x, w, v = (sj.tensor(shape, "float32") for shape in (("T", "B", units), (units, units), (units, units)))
+    start = sj.zeros((2, x.shape[1], units), "float32")
+    h = sj.scan(
+        lambda row, h2, h1: sj.tanh(row + h1 @ w + h2 @ v), x, dict(initial=start, taps=[-2, -1]), checkpoint=checkpoint
+    )
+    cost = (h[-1] ** 2).sum()
+    return [x, w, v], [cost, *sj.grad(cost, [x, w, v])]
+
+
+def both_ways(checkpoint: Any, units: int = 3) -> Outputs:
+    """Two loops side by side, with a readout of every step."""
+    weights = [sj.tensor((units, units), "float32") for _ in range(5)]
+    x, halves = sj.tensor(("T", "B", units), "float32", "x"), []
+    for u, r, back in zip(weights[:2], weights[2:4], (False, True), strict=True):
+        halves.append(
+            sj.scan(
+                lambda row, h, c, u=u, r=r: [sj.tanh(c) * h, sj.sigmoid(row @ u + h @ r) * c + row],
+                x,
+                [sj.ones((x.shape[1], units), "float32")] * 2,
+                go_backwards=back,
+                checkpoint=checkpoint,
+            )[0]
+        )
+    cost = (((halves[0] + halves[1][::-1]) @ weights[4]) ** 2).sum()
+    return [x, *weights], [cost, *sj.grad(cost, [x, *weights])]
+
+
 def nested(checkpoint: Any) -> Outputs:
     x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
 
@@ -131,10 +178,13 @@ def stacked(checkpoint: Any) -> Outputs:
 
 
 PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
-    lstm, last_state, backwards, truncated, unrolled, garch, elementwise, taps, noisy, nested, second_order, tangent,
-    stacked,
+    lstm, last_state, backwards, truncated, unrolled, garch, elementwise, taps, noisy, dropout, two_lags, both_ways,
+    nested, second_order, tangent, stacked,
 )  # fmt: skip
-SAVES = {"lstm", "last_state", "backwards", "unrolled", "nested", "tangent"}
+SAVES = {
+    "lstm", "last_state", "backwards", "unrolled", "elementwise", "noisy", "dropout", "two_lags", "both_ways",
+    "nested", "second_order", "tangent",
+}  # fmt: skip
 """In the others, all is stored: a gradient that is cut off, numbers, what others read too."""
 
 
@@ -168,22 +218,39 @@ def test_no_step() -> None:
         assert not np.any(value)
 
 
-def workspace(checkpoint: Any, length: int) -> int:
+@pytest.mark.parametrize("program", [dropout, two_lags, both_ways], ids=lambda p: p.__name__)
+def test_any_vectors_blocks_and_threads(program: Callable[[Any], Outputs]) -> None:
+    for width, threads in ((16, 1), (64, 2)):
+        with Config(width=width).active():
+            plain = results(program(None), "emulate")
+        with Config(width=width, small=True, shared=True, threads=threads).active():
+            for value, other in zip(results(program(2), "emulate", True), plain, strict=True):
+                np.testing.assert_array_equal(value, other)
+
+
+def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
-    (part,) = sj.function(*lstm(checkpoint, 16, last=True), mode="emulate")._executable.parts  # type: ignore[attr-defined]
+    (part,) = sj.function(*made, mode="emulate")._executable.parts  # type: ignore[attr-defined]
     sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in part.atoms}
     return assign([life for life in part.lives if life.buffer is not SCRATCH], sizes)[1]
 
 
 def test_memory_grows_with_the_square_root() -> None:
-    everything, some = ([workspace(checkpoint, length) for length in (1600, 6400)] for checkpoint in (None, "sqrt"))
+    everything, some = ([workspace(lstm(c, 16, last=True), t) for t in (1600, 6400)] for c in (None, "sqrt"))
     assert some[0] < everything[0] / 4
     assert some[1] < 2.2 * some[0] and everything[1] > 3 * everything[0]
 
 
-@pytest.mark.parametrize("checkpoint", ["sqrt", 4])
+@pytest.mark.parametrize(("program", "share"), [(dropout, 0.1), (two_lags, 0.2), (both_ways, 0.7)])
+def test_memory_of(program: Callable[[Any, int], Outputs], share: float) -> None:
+    """Where each step is read out, what the readout reads and what the gradient begins with is there for all steps."""
+    everything, some = (workspace(program(checkpoint, 16), 1600) for checkpoint in (None, "sqrt"))
+    assert some < share * everything
+
+
+@pytest.mark.parametrize("checkpoint", ["sqrt", 4, "all"])
 def test_compiled(checkpoint: Any) -> None:
-    inputs, outputs = lstm(checkpoint)
+    inputs, outputs = dropout(checkpoint)
     given = values(inputs, 11)
-    for value, other in zip(sj.function(inputs, outputs)(*given), sj.function(*lstm(None))(*given), strict=True):
+    for value, other in zip(sj.function(inputs, outputs)(*given), sj.function(*dropout(None))(*given), strict=True):
         np.testing.assert_array_equal(value, other)
