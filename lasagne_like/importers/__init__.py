@@ -4,6 +4,9 @@ One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflo
 `onnx`, `onednn`, which turn arrays by their names into layers and back; and `cudnn`, whose parameters have no names.
 None of them needs the library itself. `files` reads and writes `.npz` and safetensors, `hdf5` reads Keras's files. No
 importer runs code from a file.
+
+An array that is missing, unknown or of another shape than the others say is an error that names it; one with values
+that are not finite is taken as it is, with a `RuntimeWarning`. Layers compute in `scanjit.config.floatX`.
 """
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch
