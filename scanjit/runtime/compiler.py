@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 import struct
+import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import binding as llvm
 from llvmlite import ir
@@ -21,6 +22,7 @@ from numba.core import (
     compiler,
     compiler_machinery,
     cpu,
+    funcdesc,
     imputils,
     lowering,
     typed_passes,
@@ -44,28 +46,68 @@ if TYPE_CHECKING:
 _RAISED = "scanjit_a_kernel_raised"
 
 
-def to_object(unit: Unit) -> tuple[bytes, int, list[str]]:
-    """Object code, the number of arguments, and the symbols that have to be there when it is loaded.
+class Translated(NamedTuple):
+    """A kernel as text for LLVM."""
+
+    unit: Unit
+    module: str
+    arity: int
+
+
+def translate(unit: Unit) -> Translated:
+    """What Numba makes of a kernel: types, and text for LLVM. All in Python; LLVM itself may be at work meanwhile, in
+    another thread, on another kernel.
 
     Raises
     ------
-    InternalError : the source does not compile, or can raise; with the kernel's name and path.
+    InternalError : the source does not compile; with the kernel's name and path.
     """
-    module, machine, arity = _optimised(unit)
-    with global_compiler_lock:
-        code = machine.emit_object(module)
+    try:
+        namespace: dict[str, Any] = {"__name__": unit.name, "__file__": unit.path}
+        for name, (symbol, arity) in unit.externals.items():
+            namespace[name] = types.ExternalFunction(symbol, signature(types.void, *[types.intp] * arity))
+        exec(compile(unit.source, unit.path, "exec"), namespace)
+        function = namespace[unit.name]
+        arity = _parameters(function)
+        with global_compiler_lock:
+            return Translated(unit, _module(function, arity, unit.symbol), arity)
+    except Exception as error:
+        raise _failed(unit, error) from error
+
+
+def to_object(translated: Translated) -> tuple[bytes, list[str]]:
+    """Object code, and the symbols that have to be there when it is loaded.
+
+    Raises
+    ------
+    InternalError : the kernel can raise, which nobody would see.
+    """
+    with _llvm:
+        module = _optimised(translated)
+        code = _target()[1]._tm.emit_object(module)
     if code[:5] == b"\x7fELF\x02":
         undefined = sorted(set(_undefined_in_elf(code)))
     else:  # near enough elsewhere: misses the few library calls that LLVM makes of its own intrinsics
         undefined = sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
-    return code, arity, undefined
+    if _RAISED in undefined:
+        raise _failed(translated.unit, TypeError("it can raise an exception, which nobody would see"))
+    return code, undefined
 
 
 def to_assembly(unit: Unit) -> str:
-    """The text of the same code; raises as `to_object` does."""
-    module, machine, _ = _optimised(unit)
-    with global_compiler_lock:
-        return str(machine.emit_assembly(module))
+    """The text of the same code; raises as `translate` and `to_object` do."""
+    translated = translate(unit)
+    with _llvm:
+        return str(_target()[1]._tm.emit_assembly(_optimised(translated)))
+
+
+_llvm = threading.Lock()
+"""Held while the one target machine is in use."""
+
+
+def _failed(unit: Unit, error: Exception) -> InternalError:
+    text = f"the generated kernel {unit.name} does not compile\n{type(error).__name__}: {error}"
+    return InternalError(text, where=unit.path)
 
 
 def _parameters(function: Callable[..., Any]) -> int:
@@ -76,24 +118,8 @@ def _parameters(function: Callable[..., Any]) -> int:
     return int(code.co_argcount)
 
 
-def _optimised(unit: Unit) -> tuple[Any, Any, int]:
-    """The LLVM module of a kernel, as it will become object code, the target machine that makes it, and the arity."""
-    try:
-        namespace: dict[str, Any] = {"__name__": unit.name, "__file__": unit.path}
-        for name, (symbol, arity) in unit.externals.items():
-            namespace[name] = types.ExternalFunction(symbol, signature(types.void, *[types.intp] * arity))
-        exec(compile(unit.source, unit.path, "exec"), namespace)
-        function = namespace[unit.name]
-        arity = _parameters(function)
-        with global_compiler_lock:
-            return *_translate(function, arity, unit.symbol), arity
-    except Exception as error:
-        raise InternalError(
-            f"the generated kernel {unit.name} does not compile\n{type(error).__name__}: {error}", where=unit.path
-        ) from error
-
-
-def _translate(function: Callable[..., Any], arity: int, symbol: str) -> tuple[Any, Any]:
+def _module(function: Callable[..., Any], arity: int, symbol: str) -> str:
+    """The function as Numba compiles it, and the entry to it. Only the entry has a name outside of the object file."""
     context, target = _target()
     library = target.create_library(function.__name__)
     flags = compiler.Flags()
@@ -101,39 +127,43 @@ def _translate(function: Callable[..., Any], arity: int, symbol: str) -> tuple[A
     flags.nrt = False
     flags.error_model = "numpy"
     arguments = (types.intp,) * arity
-    compiled = compiler.compile_extra(
+    described = compiler.compile_extra(
         context.typing_context, context, function, arguments, types.void, flags, {}, library, _Pipeline
     )
-    library.add_ir_module(_entry(context, compiled.fndesc, symbol))
-    library.finalize()
-
-    module = library._final_module
-    for value in (*module.functions, *module.global_variables):
-        if not value.is_declaration and value.name != symbol:
-            value.linkage = "internal"  # so that it is inlined, and that no name but ours leaves the object file
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    # What should be a vector is one already; vectorised remainders of loops are only more code.
-    tuning.loop_vectorization = tuning.slp_vectorization = False
-    passes = llvm.create_pass_builder(target._tm, tuning)
-    passes.getModulePassManager().run(module, passes)
-    if any(f.name == _RAISED for f in module.functions):
-        raise TypeError("it can raise an exception, which nobody would see")
-    return module, target._tm
+    module = library.module
+    for value in module.global_values:
+        if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
+            value.linkage = "internal"  # so that it is inlined
+    _add_entry(module, context, described, symbol)
+    return str(module)
 
 
-def _entry(context: Any, described: Any, symbol: str) -> ir.Module:
-    """A function of C's calling convention around one of Numba's."""
-    module = context.create_module(f"{symbol}.entry")
-    inner_type = context.call_conv.get_function_type(described.restype, described.argtypes)
-    inner = ir.Function(module, inner_type, described.llvm_func_name)
+def _add_entry(module: ir.Module, context: Any, described: Any, symbol: str) -> None:
+    """Add a function of C's calling convention around one of Numba's."""
     word = ir.IntType(8 * struct.calcsize("P"))
     entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [word] * len(described.argtypes)), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
+    inner = module.get_global(described.llvm_func_name)
     status, _ = context.call_conv.call_function(builder, inner, described.restype, described.argtypes, entry.args)
-    # The optimiser proves that nothing is raised. Where it cannot, this call is left over, and `_translate` says so.
+    # The optimiser proves that nothing is raised. Where it cannot, this call is left over, and `to_object` says so.
     with builder.if_then(status.is_error, likely=False):
         builder.call(ir.Function(module, ir.FunctionType(ir.VoidType(), []), _RAISED), [])
     builder.ret_void()
+
+
+def _optimised(translated: Translated) -> Any:
+    """The LLVM module of a kernel, as it will become object code. Few calls: after each it waits for Python's lock."""
+    machine = _target()[1]._tm
+    try:
+        module = llvm.parse_assembly(translated.module)
+        module.verify()
+    except RuntimeError as error:
+        raise _failed(translated.unit, error) from error
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    # What should be a vector is one already; vectorised remainders of loops are only more code.
+    tuning.loop_vectorization = tuning.slp_vectorization = False
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
     return module
 
 
@@ -152,7 +182,6 @@ class _Pipeline(compiler.CompilerBase):
             untyped_passes.IRProcessing,
             typed_passes.NopythonTypeInference,
             _Lowering,
-            typed_passes.NoPythonBackend,
         ):
             passes.add_pass(step, step.__name__)
         passes.finalize()
@@ -181,16 +210,29 @@ class _Lower(lowering.Lower):
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(typed_passes.BaseNativeLowering):
+class _Lowering(compiler_machinery.LoweringPass):
+    """From typed statements to LLVM's; the result is the description of the function."""
+
     _name = "scanjit_lowering"
 
-    @property
-    def lowering_class(self) -> type[_Lower]:
-        return _Lower
+    def __init__(self) -> None:
+        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        state.type_annotation = None  # a listing for people, which nobody asks for
-        return bool(super().run_pass(state))
+        flags, context = state.flags, state.targetctx
+        state.cr = funcdesc.PythonFunctionDescriptor.from_specialized_function(
+            state.func_ir,
+            state.typemap,
+            state.return_type,
+            state.calltypes,
+            mangler=context.mangler,
+            inline=flags.forceinline,
+            noalias=flags.noalias,
+            abi_tags=[flags.get_mangle_string()],
+        )
+        with context.push_code_library(state.library):
+            _Lower(context, state.library, state.cr, state.func_ir, metadata=state.metadata).lower()
+        return True
 
 
 _types, _lowerings = templates.Registry(), imputils.Registry("scanjit")
@@ -289,22 +331,30 @@ _sizes: dict[Any, int] = {}
 
 
 class _Library(codegen.CPUCodeLibrary):
-    """Gathers the module of a kernel and what it calls; `_translate` optimises it, once, when it is complete."""
+    """Keeps the module of a kernel as it is, for `_module`."""
 
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
+    module: ir.Module
 
-    def _optimize_final_module(self) -> None:
-        pass
+    def __init__(self, target: Any, name: str) -> None:
+        super(codegen.CPUCodeLibrary, self).__init__(target, name)  # its own would ask LLVM for a module
 
-    def _finalize_specific(self) -> None:
-        pass
+    def add_ir_module(self, ir_module: Any) -> None:
+        self.module = ir_module
+
+    def add_linking_library(self, library: Any) -> None:
+        raise TypeError(f"it calls what Numba has to compile: {library.name}")
 
 
 class _Codegen(codegen.JITCPUCodegen):
     """Numba's own target for this machine (any distance between code and callees is fine), but it loads nothing."""
 
     _library_class = _Library
+    _triple = llvm.get_process_triple()
+
+    def _create_empty_module(self, name: str) -> ir.Module:
+        module = ir.Module(name)
+        module.triple, module.data_layout = self._triple, self._data_layout or ""
+        return module
 
     def _add_module(self, module: Any) -> None:
         pass

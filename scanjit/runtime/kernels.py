@@ -12,10 +12,11 @@ import functools
 import hashlib
 import linecache
 import os
+import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scanjit.errors import InternalError
@@ -26,7 +27,7 @@ class Unit(NamedTuple):
     """What a kernel is compiled from.
 
     `symbol` is the name that the object code exports; `externals` maps the name of each kernel that is called to its
-    symbol and its number of arguments; `path` is where the source can be found.
+    symbol and its number of arguments; `path` is where the source can be found, `stem` what its files begin with.
     """
 
     name: str
@@ -34,6 +35,11 @@ class Unit(NamedTuple):
     path: str
     symbol: str
     externals: Mapping[str, tuple[str, int]]
+    stem: str
+
+
+Wanted = tuple[str, str, Mapping[str, int]]
+"""The source of a kernel, its name, and the kernels that it calls, each with its number of arguments."""
 
 
 class Kernel:
@@ -102,16 +108,24 @@ def kernel(source: str, name: str, externals: Mapping[str, int] | None = None) -
     -----
     Safe to call from any thread, and in the child of a fork. Several processes may make the same kernel at once.
     """
-    externals = {} if externals is None else externals
-    found = _kernels.get(name)
-    if found is None:
+    return kernels([(source, name, {} if externals is None else externals)])[0]
+
+
+def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
+    """Several kernels, each of which may call those before it.
+
+    Those that have to be compiled are compiled in two stages side by side: while LLVM works on one, Numba works on the
+    next."""
+    if any(name not in _kernels for _, name, _ in wanted):
         with _lock:
-            found = _kernels.get(name)
-            if found is None:
-                found = _kernels[name] = _make(source, name, externals)
-    if found.source != source or found.externals != dict(externals):
-        raise InternalError(f"two different kernels are called {name}", where=found.path, fix="name them by content")
-    return found
+            _make([each for each in wanted if each[1] not in _kernels])
+    for source, name, externals in wanted:
+        found = _kernels[name]
+        if found.source != source or found.externals != dict(externals):
+            raise InternalError(
+                f"two different kernels are called {name}", where=found.path, fix="name them by content"
+            )
+    return [_kernels[name] for _, name, _ in wanted]
 
 
 def compile_count() -> int:
@@ -129,26 +143,43 @@ _kernels: dict[str, Kernel] = {}
 _compilations = 0
 
 
-def _make(source: str, name: str, externals: Mapping[str, int]) -> Kernel:
+def _make(wanted: Sequence[Wanted]) -> None:
+    store = cache.default()
+    units: dict[str, Unit] = {}
+    for source, name, externals in wanted:
+        if name not in units:
+            units[name] = _unit(source, name, externals, units, store)
+    entries: dict[str, cache.Entry] = {}
+    for name, unit in units.items():
+        entry = store.load(unit.stem)
+        if entry is not None and entry.metadata.get("symbol") == unit.symbol:
+            entries[name] = entry
+    seconds: dict[str, float] = {}
+    for unit, entry, spent in _compiled([unit for name, unit in units.items() if name not in entries]):
+        entries[unit.name], seconds[unit.name] = entry, spent
+        store.store(unit.stem, entry)
+    for name, unit in units.items():
+        externals = {callee: arity for callee, (_, arity) in unit.externals.items()}
+        for callee, arity in externals.items():
+            _callee(callee, arity, name)
+        address = _loader.load(unit, entries[name])
+        _kernels[name] = Kernel(unit, externals, entries[name].metadata["arity"], address, seconds.get(name, 0.0))
+
+
+def _unit(
+    source: str, name: str, externals: Mapping[str, int], planned: Mapping[str, Unit], store: cache.Cache
+) -> Unit:
     if not name.isidentifier():
         raise InternalError("the name of a kernel has to be an identifier", got=repr(name))
-    callees = {callee: _callee(callee, arity, name) for callee, arity in sorted(externals.items())}
-    facts = (cache.version(), name, source, sorted((k.name, k.symbol, k.arity) for k in callees.values()))
+    callees = {}
+    for callee, arity in sorted(externals.items()):
+        symbol = planned[callee].symbol if callee in planned else _callee(callee, arity, name).symbol
+        callees[callee] = symbol, arity
+    facts = (cache.version(), name, source, [(callee, *found) for callee, found in callees.items()])
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:20]
-    store, stem = cache.default(), f"{name[:100]}_{key}"
-    unit = Unit(
-        name=name,
-        source=source,
-        path=store.source(stem, source) or _in_memory(stem, source),
-        symbol=f"scanjit_{name}_{key}",
-        externals={callee: (k.symbol, k.arity) for callee, k in callees.items()},
-    )
-    entry, seconds = store.load(stem), 0.0
-    if entry is None or entry.metadata.get("symbol") != unit.symbol:
-        entry, seconds = _compile(unit)
-        store.store(stem, entry)
-    address = _loader.load(unit, entry)
-    return Kernel(unit, externals, entry.metadata["arity"], address, seconds)
+    stem = f"{name[:100]}_{key}"
+    path = store.source(stem, source) or _in_memory(stem, source)
+    return Unit(name, source, path, f"scanjit_{name}_{key}", callees, stem)
 
 
 def _callee(name: str, arity: int, caller: str) -> Kernel:
@@ -169,16 +200,55 @@ def _in_memory(stem: str, source: str) -> str:
     return path
 
 
-def _compile(unit: Unit) -> tuple[cache.Entry, float]:
+def _compiled(units: Sequence[Unit]) -> list[tuple[Unit, cache.Entry, float]]:
+    """Units with their object code, and how long that took."""
     global _compilations
+    if not units:
+        return []
     from scanjit.runtime import compiler  # only now: it imports Numba, which takes half a second
 
-    start = time.perf_counter()
-    code, arity, undefined = compiler.to_object(unit)
-    _compilations += 1
-    return cache.Entry(
-        {"symbol": unit.symbol, "arity": arity, "undefined": undefined}, code
-    ), time.perf_counter() - start
+    waiting: queue.SimpleQueue[tuple[compiler.Translated, float] | None] = queue.SimpleQueue()
+    found: list[tuple[Unit, cache.Entry, float]] = []
+    errors: list[BaseException] = []
+
+    def finish() -> None:
+        while (item := waiting.get()) is not None:
+            translated, seconds = item
+            start = time.perf_counter()
+            try:
+                code, undefined = compiler.to_object(translated)
+            except BaseException as error:
+                errors.append(error)
+                return
+            unit = translated.unit
+            entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
+            found.append((unit, entry, seconds + time.perf_counter() - start))
+
+    thread = threading.Thread(target=finish, name="scanjit-compiler", daemon=True)
+    with _quick_handover():
+        thread.start()
+        try:
+            for unit in units:
+                start = time.perf_counter()
+                waiting.put((compiler.translate(unit), time.perf_counter() - start))
+        finally:
+            waiting.put(None)
+            thread.join()
+    if errors:
+        raise errors[0]
+    _compilations += len(found)
+    return found
+
+
+@contextlib.contextmanager
+def _quick_handover() -> Iterator[None]:
+    """Have threads wait less for Python's lock: LLVM's thread asks for it after each of its calls."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, 1e-4))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class _Loader:

@@ -228,11 +228,11 @@ class Part:
         self.atoms = [a for a in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if a not in ours]
 
     def _load(self) -> None:
-        from scanjit.runtime.kernels import kernel
+        from scanjit.runtime.kernels import kernels
 
         arity = {source.name: source.arity for source in self.code.functions}
-        for source in self.code.functions:
-            self.kernels.append(kernel(source.text, source.name, {name: arity[name] for name in source.calls}))
+        functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
+        self.kernels = kernels(functions)
         self._main = self.kernels[-1].call
         if any(isinstance(statement, Call) for statement in leaves_of(self.program.body)):
             from scanjit.runtime import lapack
