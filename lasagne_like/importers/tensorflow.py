@@ -3,7 +3,8 @@
 LSTMs have `kernel`, (inputs + units, 4 * units), the gates i, ci, f, o (`BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`,
 `CudnnCompatibleLSTMCell`), `bias`, peepholes `w_i_diag w_f_diag w_o_diag` and a projection, `projection/kernel`. A bias
 of the forget gate is added when they run. GRUs have `gates/kernel`, (inputs + units, 2 * units), the gates r and u, and
-`candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`.
+`candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`. That of
+`CudnnCompatibleGRUCell` comes after it, with `candidate/{input,hidden}_projection/{kernel,bias}` for the candidate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, same_kind
 
 __all__ = ["from_variables", "to_variables"]
 
@@ -92,10 +93,19 @@ def _gru(arrays: Arrays) -> CellWeights:
     if rest or len(gates) <= units:
         raise ValueError(f"gates/kernel has shape {gates.shape}, should be (inputs + units, 2 * units)")
     why = f"as many rows as gates/kernel, for its {units} units"
-    candidate = arrays.take("candidate/kernel", (len(gates), units), why)
+    after = "candidate/input_projection/kernel" in arrays
+    if after:
+        parts = [(way, len(gates) - units if way == "input" else units) for way in ("input", "hidden")]
+        kernels = [arrays.take(f"candidate/{way}_projection/kernel", (rows, units), why) for way, rows in parts]
+        candidate = np.concatenate(kernels)
+        biases = [arrays.take(f"candidate/{way}_projection/bias", (units,)) for way, _ in parts]
+    else:
+        candidate = arrays.take("candidate/kernel", (len(gates), units), why)
+        biases = [arrays.take("candidate/bias", (units,))]
     both = np.concatenate([gates, candidate], axis=1)
-    b = np.concatenate([arrays.take("gates/bias", (2 * units,)), arrays.take("candidate/bias", (units,))])
-    return CellWeights.unpacked("gru", "ruc", both[:-units], both[-units:], b, keeps=True, reset_after=False)
+    b = np.concatenate([arrays.take("gates/bias", (2 * units,)), biases[0]])
+    second = np.concatenate([np.zeros(2 * units, b.dtype), biases[1]]) if after else None
+    return CellWeights.unpacked("gru", "ruc", both[:-units], both[-units:], b, second, keeps=True, reset_after=after)
 
 
 def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
@@ -112,7 +122,7 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        For several layers, a plain cell, or a GRU that resets after its product.
+        For several layers, or a plain cell.
 
     Examples
     --------
@@ -127,12 +137,17 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     if len(levels) != 1 or len(levels[0]) != 1:
         raise ValueError(f"{layer!r} has several layers or directions: TensorFlow names the variables of one cell")
     ((one,),) = levels
-    refuse(levels, "TensorFlow", reset_after_the_product=lambda one: one.kind == "gru" and one.reset_after)
     if kind == "gru":
         W, R, b = one.packed("ruc", keeps=True)
         kernel, n = np.concatenate([W, R]), 2 * one.num_units
         found = {"gates/kernel": kernel[:, :n].copy(), "gates/bias": b[:n].copy()}
-        found |= {"candidate/kernel": kernel[:, n:].copy(), "candidate/bias": b[n:].copy()}
+        if one.reset_after:
+            inner = np.zeros(one.num_units, b.dtype) if one.b_hid is None else one.b_hid
+            for way, M, bias in (("input", W, b[n:]), ("hidden", R, inner)):
+                place = f"candidate/{way}_projection"
+                found |= {f"{place}/kernel": M[:, n:].copy(), f"{place}/bias": bias.copy()}
+        else:
+            found |= {"candidate/kernel": kernel[:, n:].copy(), "candidate/bias": b[n:].copy()}
     else:
         W, R, b = one.packed(_LSTM)
         found = {"kernel": np.concatenate([W, R]), "bias": b}

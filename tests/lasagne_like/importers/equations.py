@@ -78,12 +78,17 @@ def keras_layer(kind: str, weights: list[Array], x: Array, backwards: bool, rese
 
 def tensorflow_cell(variables: dict[str, Array], x: Array, forget_bias: float) -> Array:
     if "gates/kernel" in variables:
-        n = len(variables["candidate/bias"])
+        n = len(variables["gates/bias"]) // 2
+        inner, outer = (f"candidate/{way}_projection" for way in ("input", "hidden"))
 
         def gru(x: Array, h: Array, c: Array) -> Any:
             z = sigmoid(np.concatenate([x, h], 1) @ variables["gates/kernel"] + variables["gates/bias"])
             r, u = z[:, :n], z[:, n:]
-            new = np.concatenate([x, r * h], 1) @ variables["candidate/kernel"] + variables["candidate/bias"]
+            if "candidate/kernel" in variables:
+                new = np.concatenate([x, r * h], 1) @ variables["candidate/kernel"] + variables["candidate/bias"]
+            else:
+                after = h @ variables[f"{outer}/kernel"] + variables[f"{outer}/bias"]
+                new = x @ variables[f"{inner}/kernel"] + variables[f"{inner}/bias"] + r * after
             return u * h + (1 - u) * np.tanh(new), c
 
         return loop(gru, x, n, n)

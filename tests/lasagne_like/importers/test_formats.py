@@ -156,8 +156,18 @@ def gru_variables() -> dict[str, np.ndarray]:
     return found | {"candidate/kernel": some(rows, UNITS), "candidate/bias": some(UNITS)}
 
 
+def cudnn_gru_variables() -> dict[str, np.ndarray]:
+    found = {name: value for name, value in gru_variables().items() if name.startswith("gates")}
+    for way, rows in (("input", INPUTS), ("hidden", UNITS)):
+        place = f"candidate/{way}_projection"
+        found |= {f"{place}/kernel": some(rows, UNITS), f"{place}/bias": some(UNITS)}
+    return found
+
+
 @pytest.mark.parametrize(
-    "variables", [lstm_variables(False, False), lstm_variables(True, True), gru_variables()], ids=["lstm", "all", "gru"]
+    "variables",
+    [lstm_variables(False, False), lstm_variables(True, True), gru_variables(), cudnn_gru_variables()],
+    ids=["lstm", "all", "gru", "cudnn-gru"],
 )
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0])
 def test_tensorflow(variables: dict[str, np.ndarray], forget_bias: float) -> None:
