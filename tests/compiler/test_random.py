@@ -12,7 +12,7 @@ from tests.fuzz.__main__ import run_one
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import program
 
-COUNT, CHUNK = 2000, 50
+COUNT, CHUNK = 1500, 50
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
