@@ -5,6 +5,10 @@ Theano's scan is in tests/loops, Lasagne's layers and Keras's options in tests/l
 tests/test_examples.py.
 """
 
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +27,18 @@ X = RNG.normal(size=(BATCH, LENGTH, INPUTS))
 STARTS = (RNG.random((BATCH, LENGTH)) < 0.4).astype(float)
 FIRST = RNG.normal(size=(BATCH, UNITS))
 tanh = lasagne.nonlinearities.tanh
+EXAMPLES = Path(__file__).parents[2] / "examples"
 DELAYS = {"past": L.PastValueLayer, "future": L.FutureValueLayer}
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Reads an example. What examples set for the whole process is set back."""
+    floatX = sj.config.floatX
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield lambda name: SimpleNamespace(**runpy.run_path(str(EXAMPLES / f"{name}.py")))
+    sj.config.floatX = floatX
+    lasagne.random.set_rng(np.random)
 
 
 def run(outputs: Any, given: dict[Any, Any], mode: str = "reference") -> list[np.ndarray]:
@@ -381,6 +396,38 @@ def test_packed_rows_in_a_network_of_delays(way: str) -> None:
 def test_packings_that_cannot_be(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"(?s){message}"):
         call()
+
+
+def test_what_packing_saves(example: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """The three ways of the example give the same gradients, which it asserts; the third computes the fewest steps."""
+    example("packed_batches").main(["--steps", "small", "--mode", "reference"])
+    printed = capsys.readouterr().out
+    assert "6 x 12       72" in printed and "2 x 12       24" in printed and "23 in all" in printed
+
+
+# ---- an unrolled language model --------------------------------------------------------------------------------------
+
+
+def test_an_unrolled_language_model(example: Any) -> None:
+    """Steps in a row are the loop: losses before and after steps of descent, the state carried from piece to piece."""
+    program = example("ptb")
+    numbers, words = program.words_of("the cat sat.\nthe dog sat, the cat ran.\n" * 3)
+    assert words == 8 and len(numbers) == 42
+    losses = []
+    for unroll in (True, False):
+        lasagne.random.set_rng(np.random.default_rng(1))
+        given, recurrent, network = program.build(words, 4, batch=2, length=4, unroll=unroll)
+        output = sj.dprint(L.get_output(network), "str")
+        assert output is not None and output.count("unroll=True") == (2 if unroll else 0)
+        train, evaluate = program.compile_model(given, network, sj.shared(1.0), "reference")
+        found = [evaluate(*piece) for piece in program.pieces(numbers, 2, 4)]
+        for layer in recurrent:
+            layer.reset_states()
+        found += [train(*piece) for piece in program.pieces(numbers, 2, 4)]
+        found.append(program.perplexity(evaluate, recurrent, numbers, 2, 4))
+        losses.append(found)
+    close(*losses, 1e-12)
+    assert len(losses[0]) == 11 and losses[0][-1] < np.exp(np.mean(losses[0][:5])), "it has learned something"
 
 
 # ---- stacked layers in one loop --------------------------------------------------------------------------------------
