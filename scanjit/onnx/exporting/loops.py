@@ -10,6 +10,9 @@ from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.scan import Layout
+from scanjit.types import Type
+
+_COUNT, _CONDITION = Type(np.dtype("int64")), Type(np.dtype("bool"))
 
 
 def scan(w: Writer, node: Node, *operands: str) -> list[str]:
@@ -31,7 +34,7 @@ def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     for i, bound in enumerate((*before, *rows)):
         name = w.names.new("state" if i < layout.carries else "row")
         inner.define(bound, name)
-        infos.append(inner.info(name, bound.dtype))
+        infos.append(inner.info(name, bound.type))
     for bound, name in zip(fixed, consts, strict=True):
         inner.define(bound, name)
     stacked = _stacked(w, node, layout)
@@ -66,8 +69,8 @@ def _each(body: Graph, layout: Layout, stacked: Sequence[Node], names: Sequence[
     return [known.get(y, "") for _, y in _ys(body, layout)]
 
 
-def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, np.dtype]]:
-    return [(name, node.dtype) for name, node in zip(names, nodes, strict=True)]
+def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Type]]:
+    return [(name, node.type) for name, node in zip(names, nodes, strict=True)]
 
 
 def _label(node: Node) -> str:
@@ -84,13 +87,13 @@ def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     last = w.op("Sub", w.dim(length), w.constant(1, np.int64)) if turned and xs else ""
     number, going = w.names.new("number"), w.names.new("going")
     inner = w.inner()
-    infos = [inner.info(number, np.dtype("int64"), ()), inner.info(going, np.dtype("bool"), ())]
+    infos = [inner.info(number, _COUNT), inner.info(going, _CONDITION)]
     for bound in before:
         name = w.names.new("state")
         inner.define(bound, name)
-        infos.append(inner.info(name, bound.dtype))
+        infos.append(inner.info(name, bound.type))
     counter = w.names.new("count")
-    infos += [inner.info(counter, np.dtype("int64"), ())] if layout.until else []
+    infos += [inner.info(counter, _COUNT)] if layout.until else []
     at = inner.op("Sub", last, number) if last else number
     for bound, name in zip(rows, xs, strict=True):
         inner.define(bound, inner.op("Gather", name, at, axis=0))
@@ -101,12 +104,12 @@ def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     results = _typed(inner.write(wanted), wanted)
     after, ys = results[: layout.carries], results[layout.carries : layout.carries + len(stacked)]
     stop = results[-1] if layout.until else None
-    count: list[tuple[str, np.dtype]] = []
+    count: list[tuple[str, Type]] = []
     ends = going
     if stop is not None:
         ends = inner.op("Not", stop[0])
-        count = [(inner.op("Add", number, inner.constant(1, np.int64)), np.dtype("int64"))]
-    graph = inner.graph(_label(node), infos, [(ends, np.dtype("bool")), *after, *count, *ys])
+        count = [(inner.op("Add", number, inner.constant(1, np.int64)), _COUNT)]
+    graph = inner.graph(_label(node), infos, [(ends, _CONDITION), *after, *count, *ys])
     started = [w.constant(0, np.int64)] if layout.until else []
     found = w.several(
         "Loop",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -173,7 +174,7 @@ class _Exported:
         made = []
         for (key, node), value in zip(self.outputs.items(), results, strict=True):
             w.protos.append(onnx.helper.make_node("Identity", [value], [key], name=key))
-            made.append(w.info(key, node.dtype, self._shape(node)))
+            made.append(w.info(key, node.type, self._shape(node)))
         nodes, read = _needed(w.protos, self.outputs)
         weights = [tensor for tensor in w.initializers if tensor.name in read]
         return onnx.helper.make_graph(nodes, name, infos, made, initializer=weights)
@@ -182,7 +183,7 @@ class _Exported:
         name = self.writer.names.new(node.name or f"input_{i}")
         self.writer.define(node, name)
         self._sizes(node, name)
-        return self.writer.info(name, node.dtype, self._shape(node))
+        return self.writer.info(name, node.type, self._shape(node))
 
     def _initializer(self, i: int, node: Node) -> None:
         name = self.writer.initializer(node.params["variable"].get_value(), node.name or f"shared_{i}")
@@ -204,11 +205,16 @@ class _Exported:
         if atom is None or atom.kind != "size":
             return None
         if atom not in self.parameters:
-            name = atom.name if types.is_named(atom) else f"n{len(self.parameters)}"
-            while name in self.parameters.values() or (not types.is_named(atom) and name in types._named):
-                name += "_"
-            self.parameters[atom] = name
+            self.parameters[atom] = atom.name if types.is_named(atom) else self._new_size()
         return self.parameters[atom]
+
+    def _new_size(self) -> str:
+        """A name for a size that has none."""
+        taken = {
+            a.name for node in self.inputs for dim in node.type.shape for a in types.atoms(dim) if types.is_named(a)
+        }
+        taken.update(self.parameters.values())
+        return next(name for name in (f"n{i}" for i in itertools.count()) if name not in taken)
 
 
 def _leaves(outputs: Any) -> list[Node]:

@@ -31,10 +31,24 @@ def _product(w: Writer, node: Node, a: str, b: str) -> str:
     several_rows = len(rows) > 1 and bool(batch)
     if len(summed) != 1 or len(columns) > 1 or several_rows or (batch and not (rows and columns)):
         return _einsum(w, left, right, out, a, b)
+    if not (rows and columns):  # runtimes have mistaken a transpose before a product with a vector
+        return _with_vector(w, left, right, out, a, b)
     a = w.transpose(a, [left.index(x) for x in (*batch, *rows, *summed)])
     b = w.transpose(b, [right.index(x) for x in (*batch, *summed, *columns)])
     made = [*batch, *rows, *columns]
     return w.transpose(w.op("MatMul", a, b), [made.index(x) for x in out])
+
+
+def _with_vector(w: Writer, left: list[int], right: list[int], out: list[int], a: str, b: str) -> str:
+    """A product in which the labels of one operand are all summed over."""
+    if len(left) == 1:
+        left, right, a, b = right, left, b, a
+    kept = [label for label in left if label in out]
+    if kept == out and left[-1:] == right:
+        return w.op("MatMul", a, b)
+    if kept == out and left[:1] == right and len(left) == 2:
+        return w.op("MatMul", b, a)
+    return _einsum(w, left, right, out, a, b)
 
 
 def _einsum(w: Writer, left: list[int], right: list[int], out: list[int], a: str, b: str) -> str:

@@ -11,7 +11,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
-from scanjit.types import Atom, Dim, Dimension
+from scanjit.types import Atom, Dim, Dimension, Type
 
 Rule = Callable[..., "str | Sequence[str]"]
 """From a writer, a node and the names of its operands to the name of its result, or the names of several."""
@@ -238,15 +238,16 @@ class Writer:
         """A writer of a graph inside a node of this one."""
         return Writer(self.table, self.opset, self)
 
-    def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, np.dtype]]) -> Any:
-        """The graph that was written; its outputs, with their dtypes, get names of their own."""
-        named = [(self.op("Identity", value), dtype) for value, dtype in outputs]
-        infos = [self.info(value, dtype) for value, dtype in named]
+    def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, Type]]) -> Any:
+        """The graph that was written; its outputs, with their types, get names of their own."""
+        infos = [self.info(self.op("Identity", value), type_) for value, type_ in outputs]
         return package().helper.make_graph(self.protos, name, list(inputs), infos)
 
-    def info(self, name: str, dtype: np.dtype, shape: Sequence[Any] | None = None) -> Any:
-        """The declaration of an input or an output."""
-        return package().helper.make_tensor_value_info(name, tensors.NUMBERS[np.dtype(dtype)], shape)
+    def info(self, name: str, type_: Type, shape: Sequence[Any] | None = None) -> Any:
+        """The declaration of an input or an output; without a shape, sizes are declared where they are numbers."""
+        if shape is None:
+            shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
+        return package().helper.make_tensor_value_info(name, tensors.NUMBERS[type_.dtype], shape)
 
 
 class _Seen:

@@ -45,7 +45,18 @@ def divide(call: Call) -> Node:
         return a / b
     if a.dtype.kind == "u" or _never_negative(a, b):
         return a // b
+    if (whole := _without_rest(a, b)) is not None:
+        return whole // b
     return ir.apply("abs", a) // ir.apply("abs", b) * ir.apply("sign", a) * ir.apply("sign", b)
+
+
+def _without_rest(a: Node, b: Node) -> Node | None:
+    """x, where what is divided is `x - x % b`: that is how a quotient that is rounded down is written."""
+    if a.op.name == "sub" and a.operands[1].op.name == "mod":
+        x, rest = a.operands
+        if rest.operands[0] is x and rest.operands[1] is b:
+            return x
+    return None
 
 
 def _never_negative(*nodes: Node) -> bool:

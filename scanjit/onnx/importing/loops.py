@@ -44,7 +44,13 @@ def scan(call: Call) -> list[Node]:
 
     infos = entries.outputs([*initial, *[None] * outputs])
     loop = build(step, entries.sequences(sequences), infos, [], name=_name(body))
-    return [*loop.last()[:states], *_placed(call, loop.stacked()[states:])]
+    return [*last_states(loop, 0, states), *_placed(call, loop.stacked()[states:])]
+
+
+def last_states(made: Loop, first: int, count: int) -> list[Node]:
+    """The last values of outputs that are fed back: the initial ones if there was no step."""
+    parts = ir.parts(made.node)
+    return [parts[place] for finals in made.finals[first : first + count] for place in finals]
 
 
 def _name(graph: Any) -> str | None:
@@ -140,8 +146,7 @@ def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length:
 
 def _results(made: Loop, states: int, outputs: int) -> list[Node]:
     skipped = len(made.trees) - states - outputs
-    parts = ir.parts(made.node)
-    last = [parts[place] for finals in made.finals[skipped : skipped + states] for place in finals]
+    last = last_states(made, skipped, states)
     stacked = made.stacked()[skipped + states :] if outputs else []
     return [*last, *stacked]
 

@@ -14,6 +14,7 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import activations
 from scanjit.onnx.importing.activations import Activation
 from scanjit.onnx.importing.call import Call
+from scanjit.onnx.importing.loops import last_states
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.shape import DIMSHUFFLE, IOTA
 from scanjit.types import Dimension
@@ -157,7 +158,7 @@ def _direction(
     )
     stacked = loop.stacked()
     rows = stacked[0] if mask is None else stacked[-1]
-    return (tensor.flip(rows, 0) if backwards else rows), loop.last()[: len(initial)]
+    return (tensor.flip(rows, 0) if backwards else rows), last_states(loop, 0, len(initial))
 
 
 def _clipped(call: Call) -> Activation:
