@@ -310,6 +310,9 @@ class _MainWriter:
     def _unrolled(self, loop: TimeLoop, step: str, depth: int) -> None:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""
         start, stop = self.number(loop.start), self.number(loop.start + loop.length)
+        if loop.length == 0:
+            self.add(depth, "pass")
+            return
         call = self._step_function(loop, step)
         if loop.unroll is True and isinstance(loop.length, int):
             for number in range(loop.length):

@@ -245,3 +245,13 @@ def test_what_is_decided_is_explained(monkeypatch):
         assert "; one thread" in f.explain()
     finally:
         config.threads = before
+
+
+def test_loops_of_no_step_without_a_loop():
+    x, w = sj.tensor((0, 2, H)), sj.tensor((H, H))
+    start = sj.zeros((2, H))
+    with Config(rewrite=False).active():
+        outputs = [sj.scan(lambda a, h, u=u: np.tanh(a + h @ u), x, start, unroll=True) for u in (w, w.T)]
+        f = sj.function([x, w], outputs, mode="emulate")
+        assert [len(group.branches) for group in groups(f)] == [2]
+        assert [y.shape for y in f(np.zeros((0, 2, H)), np.eye(H))] == [(0, 2, H)] * 2
