@@ -59,7 +59,7 @@ def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dic
     """The chains of a region, by their scan's group and by the groups that they take along."""
     found: dict[Group, Chain] = {}
     for at, group in enumerate(groups):
-        if can_be_cut(group):
+        if can_be_cut(group) and not _straight(group):
             chain = Search(region, groups, nests, at, set(found)).chain()
             if chain.shrunk or chain.sums:
                 found |= dict.fromkeys((group, *chain.others), chain)
@@ -71,7 +71,13 @@ def can_be_cut(group: Group) -> bool:
     scan = group.members[0]
     if not isinstance(scan, Block) or scan.scan is None:
         return False
-    return not scan.plan.layout.until and scan.plan.node.params["unroll"] is not True
+    return not scan.plan.layout.until
+
+
+def _straight(group: Group) -> bool:
+    """Whether all steps of a scan are written one after the other."""
+    scan = group.members[0]
+    return isinstance(scan, Block) and scan.plan.node.params["unroll"] is True
 
 
 class Search:

@@ -148,7 +148,7 @@ class _Pairing:
     def pair(self, size: Dimension) -> Pair | None:
         """The pair, if that saves any memory; sets `refused` where it cannot be."""
         if not can_be_cut(self.source) or not can_be_cut(self.reader):
-            self.refused = "the loop is unrolled, or may end early"
+            self.refused = "the loop may end early"
             return None
         if any(search.scan.nest and linear(search.scan.nest) for search in (self.forward, self.backward)):
             self.refused = "it is linear in numbers, of which several steps are done at a time"

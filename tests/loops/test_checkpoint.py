@@ -228,6 +228,31 @@ def test_any_vectors_blocks_and_threads(program: Callable[[Any], Outputs]) -> No
                 np.testing.assert_array_equal(value, other)
 
 
+def straight(checkpoint: Any, steps: int, units: int) -> Outputs:
+    """All steps written one after the other."""
+    x, w, r = (sj.tensor(shape, "float32") for shape in ((steps, 2, 2), (2, 2 * units), (units, 2 * units)))
+
+    def step(row: Any, h: Any) -> Any:
+        z, g = sj.split(row @ w + h @ r, 2, axis=1)
+        return sj.sigmoid(z) * h + sj.tanh(g)
+
+    h = sj.scan(step, x, sj.zeros((2, units), "float32"), unroll=True, checkpoint=checkpoint)
+    cost = (h[-1] ** 2).sum()
+    return [x, w, r], [cost, *sj.grad(cost, [x, w, r])]
+
+
+def test_unrolled_as_loops_over_stretches() -> None:
+    plain = sj.function(*straight(None, 7, 3), mode="emulate")
+    given = values(straight(None, 7, 3)[0], 7)
+    for checkpoint in (2, "sqrt", 7):
+        f = sj.function(*straight(checkpoint, 7, 3), mode="emulate")
+        assert "made again" in f.explain()
+        for value, other in zip(f(*given), plain(*given), strict=True):
+            np.testing.assert_array_equal(value, other)
+    everything, some = (workspace(straight(checkpoint, 400, 16), 400) for checkpoint in (None, "sqrt"))
+    assert some < 0.75 * everything
+
+
 def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
     (part,) = sj.function(*made, mode="emulate")._executable.parts  # type: ignore[attr-defined]
