@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines import TITLES
-from benchmarks.measure import Row, Times
+from benchmarks.measure import Row, Times, settle
 from benchmarks.memory import Memory
 from benchmarks.startup import Start
 from benchmarks.targets import Target, best_peer, fraction, ratio, targets
@@ -70,7 +70,9 @@ def load(path: str) -> Report:
         "memories": lambda entry: Memory(**entry),
         "scaling": lambda entry: Scaling(**entry),
     }
-    return Report(**{key: [parts[key](e) for e in value] if key in parts else value for key, value in data.items()})
+    report = Report(**{key: [parts[key](e) for e in value] if key in parts else value for key, value in data.items()})
+    settle(report.rows)
+    return report
 
 
 def _row(data: dict[str, Any]) -> Row:
@@ -95,8 +97,8 @@ Written by `python -m benchmarks report`. Times are of one call with everything 
 the gradients of the inputs and all weights, from weights that are new (packing them is part of the call). All engines
 compute from the same arrays; their results were compared with a plain loop in float64 before anything was timed.
 *Speed* is how often scanjit computes a row in the time of the fastest peer. *Of the limit* is the part of what the
-processor's multiply-add units (or its caches, or the latency of an fma) allow, measured in the same run, at its best. A
-loop that was written by hand for Numba is shown where there is one, and is no peer."""
+processor's multiply-add units (or its caches, or the latency of an fma) allow, measured in the same run, in the same
+row or, where a row was disturbed, in most rows. A loop that was written by hand for Numba is shown where there is one, and is no peer."""
 
 
 def _threads(report: Report) -> str:

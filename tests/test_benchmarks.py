@@ -13,7 +13,7 @@ from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
 from benchmarks.engines import PACKAGES, PEERS
-from benchmarks.measure import Row, Times
+from benchmarks.measure import Row, Times, settle
 from benchmarks.memory import Memory
 from benchmarks.remote import Absent, Engine, EngineError, interpreter
 from benchmarks.report import Report
@@ -198,6 +198,16 @@ def test_the_best_peer_is_the_fastest_that_is_one() -> None:
     first, second = canned().rows[:2]
     assert best_peer(first) == "jax" and ratio(first) == pytest.approx(1.5) and fraction(first) == pytest.approx(0.5)
     assert best_peer(second) == "torch"  # a loop by hand is none
+
+
+def test_a_limit_that_was_disturbed_is_raised_to_that_of_most_rows() -> None:
+    def row(dtype: str, pace: int) -> Row:
+        return Row("a", "lstm", "forward", dtype, {}, 3.0 / pace, f"3 GFLOP at {pace} GFLOP/s", False, {}, {}, {})
+
+    rows = [row("float32", pace) for pace in (200, 210, 120, 190, 205)] + [row("float64", 90)]
+    settle(rows)
+    assert [3.0 / r.limit for r in rows if r.limit] == pytest.approx([200, 210, 200, 200, 205, 90])
+    assert rows[2].limited_by == "3 GFLOP at 200 GFLOP/s"
 
 
 def test_the_report(tmp_path: Path) -> None:
