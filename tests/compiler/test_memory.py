@@ -11,7 +11,7 @@ import scanjit as sj
 from scanjit import types
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory import ALIGNMENT, assign
-from scanjit.schedule.program import Beside, Blocks, Nest, Pack, Statement, TimeLoop, inner, statement_refs
+from scanjit.schedule.program import Beside, Blocks, Call, Nest, Pack, Statement, TimeLoop, inner, statement_refs
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -47,7 +47,7 @@ def moments(body: list[Statement]) -> list[Statement]:
         if isinstance(statement, TimeLoop | Blocks | Beside):
             result += moments(inner(statement))
         else:
-            assert isinstance(statement, Nest | Pack)
+            assert isinstance(statement, Nest | Pack | Call)
             result.append(statement)
     return result
 
