@@ -256,6 +256,27 @@ def test_a_sequencer_applies_a_module_to_every_step() -> None:
         assert np.abs(a).max() > 0
 
 
+def test_a_delay_in_a_module() -> None:
+    """Against a loop by hand: what the module said two steps before, and what it read one step before."""
+    l_in = L.InputLayer((None, None, INPUTS))
+    made = []
+
+    def echo(x: Any) -> Any:
+        said, read = L.PastValueLayer((None, 2), steps=2, initial=0.25), L.PastValueLayer((None, INPUTS), initial=-1)
+        read.connect(x)
+        made.append(L.DenseLayer(L.ConcatLayer([x, said, read]), 2, nonlinearity=tanh))
+        return said.connect(made[-1])
+
+    (found,) = run([L.get_output(L.SequencerLayer(l_in, echo))], {l_in: X})
+    W, b = made[0].W.get_value(), made[0].b.get_value()
+    said = [np.full((BATCH, 2), 0.25)] * 2
+    before = np.full((BATCH, INPUTS), -1.0)
+    for t in range(LENGTH):
+        said.append(np.tanh(np.hstack([X[:, t], said[t], before]) @ W + b))
+        before = X[:, t]
+    close(found, np.stack(said[2:], axis=1), 1e-13)
+
+
 def test_modules_without_memory_masks_states_and_both_directions() -> None:
     l_in = L.InputLayer((None, None, INPUTS))
     plain = L.SequencerLayer(l_in, lambda x: L.DenseLayer(x, 2, nonlinearity=tanh))
