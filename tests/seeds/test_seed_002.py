@@ -209,7 +209,7 @@ def test_last_states_are_the_last_rows(example: SimpleNamespace) -> None:
     net = Net(example)
     f = net.function([net.following, net.hidden, net.cell], "last")
     reads = touched(leaves_of(program_of(f).body), "carry", "T + 1", False)
-    assert f"{UNITS}*B*T" in reads
+    assert {f"{UNITS}*B*T", f"{UNITS}*T*B"} & set(reads)  # which size was made first depends on earlier tests
     outputs = f(CHARACTERS, LENGTHS, *np.zeros((2, BATCH, UNITS)))
     zeros = np.zeros((BATCH, UNITS))
     for found, expected in zip(
