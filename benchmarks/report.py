@@ -98,7 +98,8 @@ the gradients of the inputs and all weights, from weights that are new (packing 
 compute from the same arrays; their results were compared with a plain loop in float64 before anything was timed.
 *Speed* is how often scanjit computes a row in the time of the fastest peer. *Of the limit* is the part of what the
 processor's multiply-add units (or its caches, or the latency of an fma) allow, measured in the same run, in the same
-row or, where a row was disturbed, in most rows. A loop that was written by hand for Numba is shown where there is one, and is no peer."""
+row or, where a row was disturbed, in most rows. A loop that was written by hand for Numba is shown where there is one,
+and is no peer."""
 
 
 def _threads(report: Report) -> str:
