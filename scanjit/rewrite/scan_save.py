@@ -152,7 +152,7 @@ class _Choice:
 
     def values(self) -> dict[Node, Node]:
         """The chosen nodes, and what each is in F's body."""
-        return {node: self.image[node] for node in self._moved(self._asked())}
+        return {node: self.image[node] for node in self._moved(self._without_light(self._asked()))}
 
     def _demand(self) -> list[Node]:
         """What the rest of R's body uses of the values that are computed again."""
@@ -174,6 +174,21 @@ class _Choice:
             else:
                 self.cheap.add(node)
                 stack.extend(node.args)
+        return chosen
+
+    def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:
+        """Leave out a function of what is kept in any case, such as the tanh of a cell's state: made again it costs
+        about what storing and reading it would, and no memory."""
+        for node in [] if self.all else list(chosen):
+            others = {**dict.fromkeys(chosen), **self.given}
+            others.pop(node)
+            if self.image[node] in self.ys or not isinstance(node.op, Elementwise) or len(node.operands) != 1:
+                continue
+            cone = [at for at in walk([node], others) if at not in others and at not in self.known]
+            light = all(isinstance(at.op, Elementwise) or at.op.name in VIEWS for at in cone)
+            if light and sum(at.op.cost for at in cone if isinstance(at.op, Elementwise)) <= node.op.cost + COSTLY:
+                del chosen[node]
+                self.cheap.update(cone)
         return chosen
 
     def _wanted(self, node: Node) -> bool:
