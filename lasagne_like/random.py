@@ -25,10 +25,9 @@ def get_rng() -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from lasagne_like.random import get_rng
-    >>> get_rng() is np.random
-    True
+    >>> get_rng().uniform(size=(2, 3)).shape
+    (2, 3)
     """
     return _rng
 
