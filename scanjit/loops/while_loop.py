@@ -39,7 +39,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     Returns
     -------
     Node, or the structure of `init`
-        The last state: the first for which `cond` is false.
+        The last state: the first for which `cond` is false, or the one after `max_steps` steps.
 
     Examples
     --------
