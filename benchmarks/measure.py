@@ -202,7 +202,7 @@ def _limits(task: Task, engine: Engine | None) -> dict[str, float]:
     orders = {
         "flops": (work.flops, "throughput", [task.dtype, task.threads]),
         "stream": (work.stream, "stream", [task.dtype, task.threads, int(work.footprint)]),
-        "chain": (work.chain, "latency", [task.dtype, task.threads]),
+        "chain": (work.chain, "latency", [task.dtype]),
     }
     return {
         key: engine.ask("limit", key=key, name=name, arguments=arguments)["amount"]

@@ -64,8 +64,8 @@ class Worker:
         return {"seconds": time.perf_counter() - start}
 
     def limit(self, key: str, name: str, arguments: list[Any]) -> dict[str, Any]:
-        """Make a call of `benchmarks.limit`."""
-        call, amount = getattr(importlib.import_module("benchmarks.limit"), name)(*arguments)
+        """Make a call of a kernel that shows what the hardware allows."""
+        call, amount = getattr(importlib.import_module("scanjit.runtime.limits"), name)(*arguments)
         self.programs[key] = Program(call, lambda results: [])
         return {"amount": amount}
 

@@ -16,6 +16,7 @@ from scanjit.codegen import Generated
 from scanjit.codegen.frame import PROFILE
 from scanjit.runtime import limits, threads
 from scanjit.runtime.addresses import address
+from scanjit.runtime.kernels import kernel
 from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.account import Cost, costs
 from scanjit.schedule.program import Beside, Call, Nest
@@ -200,7 +201,7 @@ def _seconds_a_tick() -> float:
     """How long a tick of the clock of generated code is: measured once."""
     global _tick
     if _tick is None:
-        read = limits.kernel("\n".join(_CLOCK), "limit_clock").call
+        read = kernel("\n".join(_CLOCK), "limit_clock").call
         memory = np.zeros(1, np.int64)
         marks = []
         for wait in (0.0, 0.01):
