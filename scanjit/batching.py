@@ -9,7 +9,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, as_node, new_input
 from scanjit.loops import frames
 from scanjit.loops.structure import flatten
-from scanjit.ops.batch import batch_graph
+from scanjit.ops.batch import batch_graph, batch_or_loop
 from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
 from scanjit.types import Dimension
 
@@ -34,6 +34,11 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     -------
     callable
         Takes symbols (or arrays) and returns symbols.
+
+    Notes
+    -----
+    Where sizes, or how many steps a loop runs, differ between the examples (as in a `while_loop`), these are computed
+    one after the other: a loop, as `map` makes it. What is returned must have one size.
 
     Examples
     --------
@@ -68,7 +73,7 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
         chosen = _one_each(out_axes, count, "out_axes", "results")
         sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]
         places = [axis for axis, n in zip(chosen, sizes, strict=True) for _ in range(n)]
-        found = batch_graph([as_node(leaf) for leaf in leaves], stand_ins, size)
+        found = batch_or_loop([as_node(leaf) for leaf in leaves], stand_ins, size)
         return tree.unflatten([_placed(*pair, axis, size) for pair, axis in zip(found, places, strict=True)])
 
     return batched

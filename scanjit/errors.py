@@ -106,7 +106,7 @@ class FormatError(ScanjitError, ValueError):
 
 
 class AssertError(ScanjitError, AssertionError):
-    """A condition given to `assert_` does not hold."""
+    """A condition given to `assert_` does not hold, or a `while_loop` does not end within its `max_steps`."""
 
 
 class NonFiniteError(ScanjitError, FloatingPointError):

@@ -101,7 +101,7 @@ class Node:
     True
     """
 
-    __slots__ = ("__weakref__", "args", "arity", "base", "dim_atom", "op", "params", "serial", "type", "where")
+    __slots__ = ("__weakref__", "args", "arity", "base", "dim_ref", "op", "params", "serial", "type", "where")
 
     op: Op
     args: tuple[Node, ...]
@@ -110,7 +110,7 @@ class Node:
     type: Any
     where: str
     serial: int
-    dim_atom: Atom | None
+    dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
     base: Node | None  # what was indexed, if an index gave this node: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000
@@ -119,6 +119,11 @@ class Node:
     def operands(self) -> tuple[Node, ...]:
         """The op's own arguments."""
         return self.args[: self.arity]
+
+    @property
+    def dim_atom(self) -> Atom | None:
+        """What dimensions are made of that are the value of this node; None if there are none."""
+        return None if self.dim_ref is None else self.dim_ref()
 
     @property
     def dtype(self) -> np.dtype:
@@ -297,7 +302,7 @@ def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
     node.op, node.args, node.arity, node.params = op, args, arity, params
     node.where = errors.user_location()
     node.type = op.infer(*(a.type for a in args[:arity]), **params)
-    node.serial, node.dim_atom, node.base = next(_serial), None, None
+    node.serial, node.dim_ref, node.base = next(_serial), None, None
     return _nodes.setdefault(key, node)
 
 
@@ -309,7 +314,7 @@ def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, 
         if isinstance(value, Dim):
             for atom in types.atoms(value):
                 if atom.kind == "value":
-                    found[atom.args[0]()] = None
+                    found[atom.args[0]] = None
         elif isinstance(value, tuple | list):
             for item in value:
                 visit(item)
@@ -485,8 +490,8 @@ def dim_node(dim: Dimension) -> Node:
     if isinstance(dim, int):
         return constant(np.int64(dim))
     atom = types.as_atom(dim)
-    if atom is not None and atom.kind == "value" and atom.args[0]().dtype == np.int64:
-        return atom.args[0]()
+    if atom is not None and atom.kind == "value" and atom.args[0].dtype == np.int64:
+        return atom.args[0]
     return SIZE(dim=dim)
 
 

@@ -298,10 +298,12 @@ def _from_terms(terms: Sequence[tuple[Monomial, int]]) -> Dimension:
 
 
 def value_dim(node: Any, name: str) -> Dim:
-    """The dimension that a scalar integer node has for its value."""
-    if node.dim_atom is None:
-        node.dim_atom = Atom("value", name, (weakref.ref(node),))
-    return _polynomial({(node.dim_atom,): 1})
+    """The dimension that a scalar integer node has for its value. It keeps the node."""
+    atom = node.dim_atom
+    if atom is None:
+        atom = Atom("value", name, (node,))
+        node.dim_ref = weakref.ref(atom)
+    return _polynomial({(atom,): 1})
 
 
 def atoms(dim: Dimension) -> Iterator[Atom]:

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import ir
+from scanjit import errors, ir
 from scanjit.errors import ScanError
-from scanjit.ir import Node, apply, constant
+from scanjit.ir import Graph, Node, apply, constant
 from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import until
 from scanjit.loops.structure import Mismatch, describe, function_location
 from scanjit.ops.expect import VIA
+from scanjit.ops.probe import ASSERT
+from scanjit.ops.scan import scan_node
 from scanjit.types import Dimension
 
 _NO_LIMIT = 2**62
@@ -33,19 +35,45 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     init : tensor, or structure of tensors
         The first state. A Python number takes the dtype of what `body` returns.
     max_steps : int or integer scalar, optional
-        Stop after so many steps even so. The gradient stores a state for each of them. Without it, the gradient first
-        counts the steps, then runs them again and stores as many states as there are.
+        A loop that needs more steps than this is an error. The gradient stores a state for each of them. Without it,
+        the gradient first counts the steps, then runs them again and stores as many states as there are.
 
     Returns
     -------
     Node, or the structure of `init`
-        The last state: the first for which `cond` is false, or the one after `max_steps` steps.
+        The last state: the first for which `cond` is false.
+
+    Raises
+    ------
+    AssertError
+        When a function runs: if `cond` still holds after `max_steps` steps (not where nothing needs the state, nor in
+        a branch of `ifelse` that is not taken). In mode="reference" at once; compiled functions go through to the end
+        first. Shared variables stay as they were.
+
+    Notes
+    -----
+    A loop that is to stop after so many steps and go on with what it has says so in its condition, and counts.
 
     Examples
     --------
-    >>> from scanjit.ir import constant
-    >>> while_loop(lambda x: x < 100.0, lambda x: x * 2.0, constant(3.0))  # 192
-    <via: float64()>
+    >>> import scanjit as sj
+    >>> x = sj.scalar("x")
+    >>> double = sj.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, x, max_steps=10)
+    >>> f = sj.function([x], double, mode="reference")
+    >>> f(3.0)
+    array(192.)
+    >>> f(0.01)
+    Traceback (most recent call last):
+        ...
+    scanjit.errors.AssertError: while_loop has not ended after max_steps = 10 steps
+      got:      a condition that still holds
+      ...
+
+    At most 10 steps, without an error:
+
+    >>> condition, body = lambda s: (s[0] < 100.0) & (s[1] < 10), lambda s: (s[0] * 2.0, s[1] + 1)
+    >>> sj.function([x], sj.while_loop(condition, body, (x, 0)), mode="reference")(0.01)
+    (array(10.24), array(10))
     """
     state = entries.state(init)
     where = function_location(cond)
@@ -73,10 +101,11 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     if refused:
         raise refused[0]
     at_once = ends(loop.node.operands[: len(state.leaves)])
-    steps = apply("where", at_once, 0, ir.dim_node(most))
-    ran = _with_length(loop.node, ir.as_dim(steps))
-    *last, count = ir.parts(ran)
-    if max_steps is None:
+    steps = ir.as_dim(apply("where", at_once, 0, ir.dim_node(most)))
+    if max_steps is not None:
+        last = _checked(_with_end(_with_length(loop.node, steps), at_once), most, where)
+    else:
+        *last, count = ir.parts(_with_length(loop.node, steps))
         again = ir.parts(_with_length(loop.node, ir.as_dim(count)))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
     return state.tree.unflatten(last[: len(state.leaves)])
@@ -89,6 +118,34 @@ def _condition(value: Any, where: str) -> Node:
             "the condition of while_loop must be a boolean scalar", got=describe(value), expected="bool()", where=where
         )
     return node
+
+
+def _with_end(node: Node, at_once: Node) -> Node:
+    """The loop with another carry, its last: whether it is to end, before the first step `at_once`."""
+    inputs, (*after, stop) = node.params["body"].opened()
+    first, carries = node.operands, node.params["carries"]
+    before = ir.new_input(at_once.type)
+    body = Graph.of([*inputs[:carries], before, *inputs[carries:]], [*after, stop, stop])
+    with errors.located(node.where):
+        initial, fixed = [*first[:carries], at_once], first[carries:]
+        return scan_node(body, initial, [], fixed, node.params["length"], until=True, name=node.params["name"])
+
+
+def _checked(node: Node, most: Dimension, where: str) -> list[Node]:
+    """The last carries of a loop that must have ended, as `_with_end` gives it."""
+    *last, ended, _ = ir.parts(node)
+    with errors.located(where):
+        return [
+            ASSERT(
+                x,
+                ended,
+                message=f"while_loop has not ended after max_steps = {most} steps",
+                got="a condition that still holds",
+                fix="allow more steps, or see why it does not end; if it is to stop there, count the steps in the "
+                "state, and say so in the condition",
+            )
+            for x in last
+        ]
 
 
 def _with_length(node: Node, length: Dimension) -> Node:

@@ -42,6 +42,17 @@ def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dim
     return [known[output] for output in outputs]
 
 
+def batch_or_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> list[tuple[Node, bool]]:
+    """What `batch_graph` gives; where sizes inside differ between the examples, from a loop over these."""
+    try:
+        return batch_graph(outputs, batched, size)
+    except errors.NotSupportedError as error:
+        try:
+            return [(result, True) for result in _by_loop(outputs, batched, size)]
+        except errors.ScanError:  # the results themselves differ in size
+            raise error from None
+
+
 def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimension], size: Dimension) -> Batched:
     several = isinstance(node.type, tuple)
     if node.op is PART and isinstance(known[node.args[0]][1], tuple):
@@ -60,7 +71,7 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
     operands, flags = ([pair[k] for pair in args[: node.arity]] for k in (0, 1))
     with errors.located(node.where):
         if node.op.batch is None:
-            found = _by_loop(node, operands, flags, dims, size)
+            found = _node_by_loop(node, operands, flags, dims, size)
         else:
             params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
             found = node.op.batch(operands, flags, size, **params)
@@ -77,19 +88,22 @@ def _verify(node: Node, found: Batched, several: bool) -> None:
             )
 
 
-def _by_loop(
+def _node_by_loop(
     node: Node, operands: Sequence[Node], flags: Sequence[bool], dims: Mapping[Atom, Dimension], size: Dimension
 ) -> Batched:
-    """An op without a batching rule: a loop over the examples."""
-    from scanjit.ops.scan import scan_node
-
+    """An op without a batching rule."""
     several = isinstance(node.type, tuple)
     pairs = list(zip(node.operands, operands, flags, strict=True))
     rows = {old: ir.new_input(old.type) for old, _, flag in pairs if flag}
-    sequences = {old: new for old, new, flag in pairs if flag}
+    sequences = {rows[old]: new for old, new, flag in pairs if flag}
     rest = {old: new for old, new, flag in pairs if not flag}
-    outputs = replace(parts(node) if several else [node], {**rest, **rows}, dims)
-    consts = free_variables(outputs, rows.values())
-    body = Graph.of([*rows.values(), *consts], outputs)
-    results = parts(scan_node(body, [], list(sequences.values()), consts, size))
+    results = _by_loop(replace(parts(node) if several else [node], {**rest, **rows}, dims), sequences, size)
     return (results, (True,) * len(results)) if several else (results[0], True)
+
+
+def _by_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> tuple[Node, ...]:
+    """The outputs over a batch, by a loop over the examples."""
+    from scanjit.ops.scan import scan_node
+
+    consts = free_variables(outputs, batched)
+    return parts(scan_node(Graph.of([*batched, *consts], outputs), [], list(batched.values()), consts, size))

@@ -29,21 +29,29 @@ PRINT = Op(
 )
 
 
-def _assert_infer(x: Type, condition: Type, *, message: str) -> Type:
+def _assert_infer(x: Type, condition: Type, **_: str) -> Type:
     if condition.dtype != np.bool_:
         raise errors.InternalError("a condition is of bools", got=condition)
     return x
 
 
-def _assert_reference(x: np.ndarray, condition: np.ndarray, *, message: str) -> np.ndarray:
+def _assert_reference(x: np.ndarray, condition: np.ndarray, *, message: str, **_: str) -> np.ndarray:
     if not condition.all():
         raise errors.AssertError(message or "an assertion does not hold")
     return x
 
 
-def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, message: str) -> Any:
+def _assert_vjp(g: Node, y: Node, x: Node, condition: Node, **params: str) -> Any:
+    return ASSERT(g, condition, **params), None
+
+
+def _assert_jvp(tangents: Sequence[Node | None], y: Node, x: Node, condition: Node, **params: str) -> Node | None:
+    return None if tangents[0] is None else ASSERT(tangents[0], condition, **params)
+
+
+def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: str) -> Any:
     x, condition = args
-    return ASSERT(x if batched[0] else broadcast_to(x, (size, *x.type.shape)), condition, message=message), True
+    return ASSERT(x if batched[0] else broadcast_to(x, (size, *x.type.shape)), condition, **params), True
 
 
 def _assert_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -55,12 +63,14 @@ ASSERT = Op(
     "assert_",
     infer=_assert_infer,
     reference=_assert_reference,
-    vjp=lambda g, y, x, condition, *, message: (g, None),
-    jvp=lambda tangents, y, x, condition, *, message: tangents[0],
+    vjp=_assert_vjp,
+    jvp=_assert_jvp,
     batch=_assert_batch,
     samples=_assert_samples,
     doc="the first operand itself; that the second is not true everywhere is an error of the run",
 )
+"""Parameters: `message` (what the error says), and if there is more to say than the formula of the condition, `got` and
+`fix`. Derivatives check the condition too: they may need nothing else of what was asserted."""
 
 PROBES = (PRINT, ASSERT)
 

@@ -16,7 +16,7 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import differentiable, is_float, pullback, pushforward
 from scanjit.ops.expect import NEGATIVE
-from scanjit.ops.probe import without_probes
+from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
 from scanjit.types import Dimension, Type
 
@@ -302,7 +302,7 @@ class _Reverse:
         outputs = [_or_zeros(step.get(scan.before[i]), scan.before[i]) for i in self.active]
         outputs += [sums[i] + step[scan.fixed[i]] for i in consts]
         outputs += [step[scan.rows[i]] for i in rows]
-        outputs = without_probes(outputs)  # the forward scan has them
+        outputs = without_probes(outputs, [PRINT])  # the forward scan has them
         forward, saved = self._forward(outputs)
         span = _Span(scan, forward)
         results = self._backward(outputs, sums, saved, span)

@@ -125,7 +125,7 @@ class _Encoder:
             self.sizes[atom] = None
             return atom
         if atom.kind == "value":
-            return ValueOf(self.order[atom.args[0]()])
+            return ValueOf(self.order[atom.args[0]])
         return CallOf(atom.kind, tuple(map(self.value, atom.args)))
 
 

@@ -51,10 +51,11 @@ def formula(node: Node, at: At) -> str:
 
 def failed(node: Node, at: At) -> errors.AssertError:
     """The error of an assertion that does not hold."""
-    place = described(at)
+    place, params = described(at), node.params
     return errors.AssertError(
-        (node.params["message"] or "an assertion does not hold") + (f", in {place}" if place else ""),
-        got=f"{formula(node.operands[1], at)} is false",
+        (params["message"] or "an assertion does not hold") + (f", in {place}" if place else ""),
+        got=params.get("got") or f"{formula(node.operands[1], at)} is false",
+        fix=params.get("fix"),
         where=node.where,
     )
 
@@ -164,6 +165,7 @@ class _Level:
         self.first = first
         self.values: list[Node] = []
         self.items: list[Any] = []
+        self._places: dict[Node, int] = {}
         self._done: dict[Node, Node] = {}
 
     def outputs(self, outputs: Sequence[Node]) -> list[Node]:
@@ -190,8 +192,10 @@ class _Level:
         return new
 
     def _add(self, value: Node) -> int:
-        self.values.append(value)
-        return self.first + len(self.values) - 1
+        if value not in self._places:
+            self._places[value] = self.first + len(self.values)
+            self.values.append(value)
+        return self._places[value]
 
     def _count(self, scan: Node) -> int:
         """The index of the result that says how many steps ran."""

@@ -30,7 +30,7 @@ def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
         ready: dict[Node, bool] = {}
         wanted: dict[Atom, Node] = {}
         for node in order:
-            unknown = {atom: atom.args[0]() for atom in _value_atoms(node) if atom not in sized}
+            unknown = {atom: atom.args[0] for atom in _value_atoms(node) if atom not in sized}
             wanted |= unknown
             ready[node] = node in known or (not unknown and all(ready[arg] for arg in node.args))
         values = {atom: node for atom, node in wanted.items() if ready[node]}
@@ -63,7 +63,7 @@ def _value_atoms(node: Node) -> Iterator[Atom]:
 def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
     """What is computed in the graph of a scan from constants and sizes outside alone, and is a size there."""
     if isinstance(node.params.get("body"), ir.Graph):
-        sizes = dict.fromkeys(atom.args[0]() for atom in ir._atoms_of(node) if atom.kind == "value")
+        sizes = dict.fromkeys(atom.args[0] for atom in ir._atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if ir.is_closed(size))
 
 

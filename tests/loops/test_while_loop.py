@@ -1,13 +1,15 @@
 """while_loop: lengths that the state decides, limits, derivatives, errors; associative_scan."""
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.autodiff import grad
 from scanjit.errors import ScanError
-from scanjit.ir import Node, constant, walk
+from scanjit.ir import Node, as_dim, constant, walk
 from scanjit.loops import associative_scan, map, while_loop
 from scanjit.ops.expect import VIA
 from scanjit.runtime.gradcheck import check_grad
@@ -26,10 +28,53 @@ def test_runs_while_the_condition_holds(max_steps: int | None) -> None:
     assert [float(run(result, {x: v})[0]) for v in (3.0, 99.0, 100.0, 1e3)] == [192, 198, 100, 1e3]
 
 
-def test_a_limit_may_be_symbolic_and_zero() -> None:
-    x, n = symbol("x"), symbol("n", dtype="int64")
-    result = double(x, max_steps=n)
-    assert [float(run(result, {x: 3.0, n: np.int64(k)})[0]) for k in (0, 2, 9)] == [3, 12, 192]
+EXCEEDED = "while_loop has not ended after max_steps = "
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate", "numba"])
+def test_more_steps_than_the_limit_are_an_error(mode: str) -> None:
+    """In the state and all its derivatives; exactly as many as the limit are none."""
+    x, n, calls = sj.scalar("x"), sj.scalar("n", "int64"), sj.shared(0.0, "calls")
+    y = while_loop(lambda s: s[0] < 100, lambda s: (s[0] * 2.0, s[1] + 1, s[1] < 5), (x, 0, True), n)
+    first = sj.grad(y[0], x)
+    outputs = [*y, first, sj.grad(sj.grad(y[0] ** 2, x), x), sj.jvp(y[0], x, sj.constant(1.0))]
+    f = sj.function([x, n], outputs, updates={calls: calls + 1}, mode=mode)
+    assert [v.tolist() for v in f(3.0, 6)] == [192, 6, False, 64, 8192, 64]
+    assert [v.tolist() for v in f(200.0, 0)] == [200, 0, True, 1, 2, 1]
+    g = sj.function([x, n], first, mode=mode)
+    assert g(3.0, 6) == 64
+    for function, value, limit in ((f, 3.0, 5), (f, 3.0, 0), (g, 3.0, 5), (f, np.float64("-inf"), 7)):
+        with pytest.raises(sj.AssertError) as caught:
+            function(value, limit)
+        text = str(caught.value)
+        assert text.startswith(EXCEEDED + "n steps\n") and f"at:       {__file__}" in text and "to do:" in text
+    assert calls.get_value() == 2
+
+
+def test_a_known_limit_is_named_and_nan_ends() -> None:
+    x = symbol("x")
+    assert np.isnan(run(double(x, max_steps=2), {x: np.nan})[0])
+    with pytest.raises(sj.AssertError, match=EXCEEDED + "3 steps"):
+        run(double(x, max_steps=3), {x: 3.0})
+
+
+def test_limits_count_where_a_loop_runs() -> None:
+    """In the steps of a loop, in a branch that is taken, and for each example of a batch."""
+    x, on = sj.vector("x"), sj.scalar("on", "bool")
+    limited = lambda s: double(s, max_steps=3)
+    each, mapped = sj.vmap(limited)(x), sj.map(limited, x)
+    outputs = [mapped, each, sj.grad(mapped.sum(), x), sj.vmap(lambda s: sj.grad(limited(s), s))(x)]
+    f = sj.function([x], outputs, mode="reference")
+    assert [v.tolist() for v in f([20.0, 200.0, 60.0])] == [[160, 200, 120], [160, 200, 120], [8, 1, 2], [8, 1, 2]]
+    for y in outputs:
+        f = sj.function([x], y, mode="reference")
+        with pytest.raises(sj.AssertError, match=EXCEEDED + "3 steps, in step [01] of"):
+            f([20.0, 1.0, 60.0])
+    for mode in ("reference", "emulate"):
+        g = sj.function([x, on], sj.ifelse(on, lambda: limited(x[0]), lambda: x[0]), mode=mode)
+        assert g([1.0], False) == 1 and g([20.0], True) == 160
+        with pytest.raises(sj.AssertError, match=EXCEEDED):
+            g([1.0], True)
 
 
 def test_states_are_structures_and_numbers_are_weak() -> None:
@@ -61,6 +106,14 @@ def test_derivatives(max_steps: int | None) -> None:
         return while_loop(lambda s: s[1] < 4.5, body, (x, 1.0), max_steps=max_steps)[0]
 
     check_grad(loop, [np.array([0.3, -0.2]), np.array(0.9)])
+
+
+def test_sizes_keep_what_they_are_made_of() -> None:
+    """A size that a user holds outlives the symbol that it is the value of."""
+    x = symbol("x")
+    n = as_dim(sj.cast(x * 2.0, "int64"))
+    gc.collect()
+    assert run(sj.zeros(n + 1), {x: 2.0})[0].shape == (5,)
 
 
 def test_inside_a_step_of_a_scan() -> None:

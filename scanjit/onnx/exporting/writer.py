@@ -199,7 +199,7 @@ class Writer:
             name, axis = self.sizes[atom]
             return self.op("Gather", self.op("Shape", name), self.constant(axis, np.int64), axis=0)
         if atom.kind == "value":
-            node = atom.args[0]()
+            node = atom.args[0]
             name = self.value(node)
             return name if node.dtype == np.int64 else self.cast(name, np.int64)
         left, right = map(self.dim, atom.args)
