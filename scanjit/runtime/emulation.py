@@ -26,7 +26,7 @@ def emulate(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence
         table[i] = memory.allocate(size, life.buffer.name)
     status = np.zeros(1, np.int64)
     if part.status is not None:
-        table[part.status] = memory.add(status, name="status")
+        table[part.status] = memory.add(status, name="status", raced=True)
     functions: dict[str, Any] = {}
     for source in part.code.functions:
         module = load_source(source.text, memory, source.name)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .emulated_races import Races
 from .kinds import KINDS, Kind
 
 SPACING_BITS = 40  # each allocation starts in the middle of a terabyte: no run over either end meets a neighbour
@@ -61,15 +62,18 @@ class Memory:
     """A table of allocations at made-up addresses; every access is checked.
 
     An access must lie inside one live allocation, be aligned to its element relative to the allocation's start, and
-    write only what is writable. Reading bytes of an `allocate`d buffer that nothing has written is a fault as well.
+    write only what is writable. Reading bytes of an `allocate`d buffer that nothing has written is a fault as well, and
+    so is a race, where `races` is set: whoever runs several threads tells it which one runs, and which meet.
     Lanes that are masked off are not checked.
     """
 
     def __init__(self) -> None:
+        self.races: Races | None = None
         self._allocations: dict[int, Allocation] = {}
+        self._raced: set[int] = set()
         self._next = 1
 
-    def add(self, array: npt.NDArray[Any], writable: bool = True, name: str | None = None) -> int:
+    def add(self, array: npt.NDArray[Any], writable: bool = True, name: str | None = None, raced: bool = False) -> int:
         """Make an array's memory accessible.
 
         Parameters
@@ -80,6 +84,8 @@ class Memory:
             Whether stores are allowed (never for a read-only array).
         name : str, optional
             What faults call it.
+        raced : bool
+            Whether threads may write it without having met: any of their values is right.
 
         Returns
         -------
@@ -93,7 +99,10 @@ class Memory:
         else:
             data = _bytes_at(low, high - low)
         writable = writable and array.flags.writeable
-        return self._insert(data, name, writable, False, array) + start - low
+        base = self._insert(data, name, writable, False, array)
+        if raced:
+            self._raced.add(base)
+        return base + start - low
 
     def allocate(self, nbytes: int, name: str | None = None, tracked: bool = True) -> int:
         """A new buffer whose bytes count as uninitialised until written (unless `tracked` is False).
@@ -166,25 +175,48 @@ class Memory:
             address = found.base + position * kind.size
             raise self._fault("it reads bytes that nothing has written", "load", kind, lanes, address)
 
+    def _check_met(self, races: Races, access: str, found: Allocation, kind: Kind, lanes: int, where: Any) -> None:
+        if not found.writable or found.base in self._raced:
+            return
+        size = kind.size
+        if isinstance(where, slice):
+            places: Any = slice(where.start * size, where.stop * size)
+        else:
+            places = (where[:, None] * size + np.arange(size)).reshape(-1)
+        other = (races.read if access == "load" else races.write)(found.base, found.size, places)
+        if other is not None:
+            problem = f"thread {races.running} has not met thread {other}, which wrote this"
+            problem += "" if access == "load" else " or read it"
+            position = where.start if isinstance(where, slice) else int(where[0])
+            raise self._fault(problem, access, kind, lanes, found.base + position * size)
+
+    def _get(self, found: Allocation, kind: Kind, lanes: int, where: Any) -> npt.NDArray[Any]:
+        if found.written is not None:
+            self._check_written(found, kind, lanes, where)
+        if self.races is not None:
+            self._check_met(self.races, "load", found, kind, lanes, where)
+        return found.views[kind.name][where]
+
+    def _set(self, found: Allocation, kind: Kind, lanes: int, where: Any, values: npt.NDArray[Any]) -> None:
+        if self.races is not None:
+            self._check_met(self.races, "store", found, kind, lanes, where)
+        found.views[kind.name][where] = values
+        if found.written is not None:
+            found.written_views[kind.size][where] = _WRITTEN[kind.size]
+
     # ---- accesses -------------------------------------------------------------------------------------------------
 
     def load(self, kind: Kind, lanes: int, address: int) -> npt.NDArray[Any]:
         """Consecutive elements, as an array of the caller's own."""
         found, index = self._range("load", kind, lanes, address, 0, lanes - 1)
-        where = slice(index, index + lanes)
-        if found.written is not None:
-            self._check_written(found, kind, lanes, where)
-        values = found.views[kind.name][where]
+        values = self._get(found, kind, lanes, slice(index, index + lanes))
         return values != 0 if kind.family == "b" else values.copy()
 
     def store(self, kind: Kind, address: int, values: npt.NDArray[Any]) -> None:
         """Consecutive elements."""
         lanes = len(values)
         found, index = self._range("store", kind, lanes, address, 0, lanes - 1)
-        where = slice(index, index + lanes)
-        found.views[kind.name][where] = values
-        if found.written is not None:
-            found.written_views[kind.size][where] = _WRITTEN[kind.size]
+        self._set(found, kind, lanes, slice(index, index + lanes), values)
 
     def load_masked(self, kind: Kind, lanes: int, address: int, mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Consecutive elements where the mask is set, else 0."""
@@ -192,10 +224,7 @@ class Memory:
         values = np.zeros(lanes, kind.dtype)
         if len(active):
             found, index = self._range("load", kind, lanes, address, int(active[0]), int(active[-1]))
-            where = active + index
-            if found.written is not None:
-                self._check_written(found, kind, lanes, where)
-            values[active] = found.views[kind.name][where]
+            values[active] = self._get(found, kind, lanes, active + index)
         return values
 
     def store_masked(self, kind: Kind, address: int, values: npt.NDArray[Any], mask: npt.NDArray[Any]) -> None:
@@ -203,10 +232,7 @@ class Memory:
         active = mask.nonzero()[0]
         if len(active):
             found, index = self._range("store", kind, len(values), address, int(active[0]), int(active[-1]))
-            where = active + index
-            found.views[kind.name][where] = values[active]
-            if found.written is not None:
-                found.written_views[kind.size][where] = _WRITTEN[kind.size]
+            self._set(found, kind, len(values), active + index, values[active])
 
     def _scattered(
         self, access: str, kind: Kind, address: int, offsets: npt.NDArray[Any], active: npt.NDArray[Any]
@@ -230,9 +256,7 @@ class Memory:
         values = np.zeros(lanes, kind.dtype)
         if len(active):
             found, where = self._scattered("load", kind, address, offsets, active)
-            if found.written is not None:
-                self._check_written(found, kind, lanes, where)
-            values[active] = found.views[kind.name][where]
+            values[active] = self._get(found, kind, lanes, where)
         return values
 
     def scatter(
@@ -242,17 +266,17 @@ class Memory:
         active = mask.nonzero()[0]
         if len(active):
             found, where = self._scattered("store", kind, address, offsets, active)
-            found.views[kind.name][where] = values[active]
-            if found.written is not None:
-                found.written_views[kind.size][where] = _WRITTEN[kind.size]
+            self._set(found, kind, len(values), where, values[active])
 
     def load_i64(self, address: int) -> int:
         """One 64-bit integer."""
         return int(self.load(_I64, 1, address)[0])
 
     def store_i64(self, address: int, value: int) -> None:
-        """One 64-bit integer."""
-        self.store(_I64, address, np.array([value], np.int64))
+        """One 64-bit integer. That several threads store the same one (all count the steps of a loop) is no race."""
+        found, index = self._range("store", _I64, 1, address, 0, 0)
+        if self.races is None or found.views[_I64.name][index] != value:
+            self._set(found, _I64, 1, slice(index, index + 1), np.array([value], np.int64))
 
 
 def _bytes_at(address: int, nbytes: int) -> npt.NDArray[np.uint8]:

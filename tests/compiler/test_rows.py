@@ -98,8 +98,8 @@ def test_loops_that_end_early_are_left() -> None:
 @pytest.mark.parametrize("step, gradient", [(network, True), (deep, True), (deep, False)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_threads_in_turns(step: Step, gradient: bool, shared: bool, meeting: float) -> None:
-    """With threads at different steps, and temporaries in the memory that is planned for them. Rows are in tiles of 4,
-    8 and 12, and what each thread has is no multiple of all."""
+    """With threads at different steps, and temporaries in the memory that is planned for them. Tiles have 2 and 4 rows,
+    and what each thread has is no multiple of these: a tile that touches another's rows is a race, which is a fault."""
     x, w = arguments(3, 29)
     expected = loop(step, gradient=gradient)(x, w)
     with Config(width=16, threads=3, shared=shared).active():

@@ -26,14 +26,18 @@ from scanjit.runtime import emulation, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime import threads as workers
 from scanjit.runtime.function import function
-from scanjit.schedule import blocks, parallel
+from scanjit.schedule import blocks, parallel, rows
+from scanjit.schedule.program import Rows
 from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
+from scanjit.simd.emulated_races import Races
 from tests.fuzz.programs import Program
 
 WIDTHS = (64, 32, 16, 4)
 BASE = {"float32": (2e-4, 2e-5), "float64": (1e-9, 1e-10)}
 """Tolerances that need no explanation: relative, absolute."""
+ODD_UNIT = 3
+"""The rows that a thread keeps are several times so many: no multiple of the rows of most register tiles."""
 NOISE = {"float32": 2.0**-21, "float64": 2.0**-50}
 USER_ERRORS = (errors.OutOfBoundsError, errors.ScanError, errors.ShapeError)
 
@@ -73,6 +77,7 @@ class Config:
                 patch.setattr(parallel, "SMALLEST_NEST", 0)
                 if not self.shared:  # so that there are loops whose rows threads do not keep, too
                     patch.setattr(parallel, "MEETING", 0.0)
+                patch.setattr(rows, "Rows", lambda size, unit, kept: Rows(size, ODD_UNIT, kept))
                 _in_turns(patch, self.threads)
             guard = Guard()
             patch.setattr(backend, "np", guard)
@@ -117,7 +122,8 @@ def _planned(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequenc
 class _Turns:
     """Threads that run one at a time, each for a few nests, or to where it meets others; the last one first."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, races: Races) -> None:
+        self.races = races
         self.go = [threading.Semaphore(0) for _ in range(count)]
         self.paused = threading.Semaphore(0)
         self.ready = deque(reversed(range(count)))
@@ -139,7 +145,8 @@ class _Turns:
         for number in range(len(self.go)):
             threading.Thread(target=main, args=(number,), name=str(number), daemon=True).start()
         while self.ready:
-            self.go[self.ready.popleft()].release()
+            self.races.running = self.ready.popleft()
+            self.go[self.races.running].release()
             self.paused.acquire()
             if self.errors:
                 raise self.errors[0]
@@ -159,6 +166,7 @@ class _Turns:
         met = self.waiting.setdefault(address, [])
         met.append(self._number())
         if len(met) == threads:
+            self.races.meet(met)
             self.ready.extend(sorted(self.waiting.pop(address), reverse=True))
         self._pause()
 
@@ -172,7 +180,7 @@ class _Turns:
 
 
 def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
-    """Emulate with several threads."""
+    """Emulate with several threads, and look for races."""
     load = emulation.load_source
     turns: list[_Turns] = []
 
@@ -180,13 +188,14 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
         found = load(source, memory, filename)
         kind, made = filename.partition("_")[0], found[filename]
         if kind == "function":
-            found[filename] = functools.partial(start, made)
+            found[filename] = functools.partial(start, made, memory)
         elif kind not in ("branch", "step"):
             found[filename] = functools.partial(pausing, made)
         return found
 
-    def start(function: Callable[..., None], table: int, thread: int, threads: int) -> None:
-        turns.append(_Turns(count))
+    def start(function: Callable[..., None], memory: Memory, table: int, thread: int, threads: int) -> None:
+        memory.races = Races(count)
+        turns.append(_Turns(count, memory.races))
         turns[-1].run(lambda number: function(table, number, count))
 
     def pausing(nest: Callable[..., None], *arguments: Any) -> None:
@@ -251,9 +260,12 @@ def configs_of(seed: int, numba: bool = False) -> list[Config]:
     """How the program of a seed is run."""
     found = [
         Config(
-            width=WIDTHS[seed % 4], shared=seed % 3 == 1, small=seed % 5 == 2, threads=3 if seed % 7 == 4 else 1
+            width=WIDTHS[seed % 4],
+            shared=seed % 3 == 1,
+            small=seed % 5 == 2,
+            threads={2: 2, 4: 3}.get(seed % 7, 1),
         )
-    ]  # fmt: skip
+    ]
     if seed % 3 == 0:
         found.append(Config(rewrite=False, width=WIDTHS[(seed // 4) % 4]))
     if numba:
