@@ -177,11 +177,11 @@ class Loop:
         used = set(walk(outputs)) | {c.inner for c in self.carries}
         return all(a is b for a, b in pairs) and all(node in used for node in inputs)
 
-    def finish(self) -> Finished:
-        """The scan as it is now."""
+    def finish(self, **changed: Any) -> Finished:
+        """The scan as it is now; `changed`: parameters that are no longer those of the original."""
         self._drop_unused()
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
-        params = {name: self.scan.params[name] for name in _KEPT}
+        params = {**{name: self.scan.params[name] for name in _KEPT}, **changed}
         with errors.located(self.where):
             body = Graph.of(inputs, self.outputs)
             inits = [c.init for c in self.carries]

@@ -21,6 +21,7 @@ from scanjit.rewrite.scan_prune import prune
 from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.scan_sink import sink
+from scanjit.rewrite.scan_steps import own_lengths
 from scanjit.rewrite.verify import verify
 from scanjit.rewrite.windows import push_slices
 
@@ -66,6 +67,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("share", share),  # what branches need that is computed anyway; while equal nodes are still written in one way
     ("factors", factors),  # before anything is decided about what a gradient reads
     ("simplify", simplify),
+    ("own_lengths", own_lengths),  # before sizes leave the branches: what decides them is a loop there
     ("sizes_outside", sizes_outside),
     ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),

@@ -1,0 +1,278 @@
+"""Loops inside a step (or a branch) whose number of steps is computed there: `while_loop`, and its gradient.
+
+Memory and the bounds of loops are planned before anything runs, from sizes that are known then. A number of steps that
+is computed in the step itself becomes a condition to end: the loop counts, and runs at most as often as is known
+before. What it reads row by row it reads at the place that it has counted to; what it stacks has as many rows as it can
+have at most. A loop ends after a step at the earliest, so it runs in a branch that is taken if there is a step.
+
+Where nothing is known about how many rows there are at most, a loop that stacks stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import CONSTANT, PART, SIZE, Graph, Node, apply, constant_value, dim_node, rebuild, replace, walk
+from scanjit.ops.branch import IFELSE, captured
+from scanjit.ops.elementwise import cast
+from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
+from scanjit.ops.index import GATHER
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, full, window
+from scanjit.rewrite.engine import Note
+from scanjit.rewrite.loop import Carry, Loop, Y
+from scanjit.rewrite.match import is_whole, same_dim, window_of
+from scanjit.rewrite.scan_merge import merge
+from scanjit.rewrite.scan_prune import prune
+from scanjit.types import Dimension
+
+_NO_LIMIT = 2**62
+_MOST_ROWS = 2**40
+"""A loop of more steps than this has no limit that memory could be planned by."""
+
+
+def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """The pass."""
+    return _Level((), False, notes).rewritten(outputs)
+
+
+class _Level:
+    """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it; in a
+    branch, what loops in it compute is not known before either."""
+
+    def __init__(self, moving: Sequence[Node], branch: bool, notes: list[Note]) -> None:
+        self.moving, self.branch, self.notes = set(moving), branch, notes
+        self.limits: dict[Node, Dimension] = {}
+        """Of numbers of steps that loops have counted: how many they can be."""
+
+    def rewritten(self, outputs: list[Node]) -> list[Node]:
+        """The outputs, with loops that count."""
+        if (self.moving or self.branch) and self._is_concerned(outputs):
+            outputs = prune(self._with_last_rows(merge(outputs, self.notes)), self.notes)
+        order = walk(outputs)
+        used = {(node.args[0], node.params["index"]) for node in order if node.op is PART}
+        done: dict[Node, Node] = {}
+        parts: dict[Node, dict[int, Node]] = {}
+        for node in order:
+            if node.op is PART and node.args[0] in parts:
+                done[node] = parts[node.args[0]][node.params["index"]]
+                continue
+            new = self._with_body(rebuild(node, tuple(done[arg] for arg in node.args)))
+            done[node] = new
+            with errors.located(node.where):
+                if new.op is SCAN and self.moves(new.params["length"]):
+                    found = self._counting(new, [i for i in range(len(node.type)) if (node, i) in used])
+                    if found is not None:
+                        parts[node] = found
+                elif new.op is SLICE:
+                    done[node] = self._taken(new) or new
+                elif new.op is SIZE and self.moves(new.params["dim"]):
+                    done[node] = _number(new.params["dim"])
+        return [done[output] for output in outputs]
+
+    def _is_concerned(self, outputs: Sequence[Node]) -> bool:
+        return any(node.op is SCAN and self.moves(node.params["length"]) for node in walk(outputs))
+
+    def _with_last_rows(self, outputs: list[Node]) -> list[Node]:
+        """The outputs with the last rows of what such loops stack taken from their carries."""
+        found = {
+            node: last for node in walk(outputs) if node.op is SLICE and (last := self._last_row(node)) is not None
+        }
+        return replace(outputs, found)
+
+    def _last_row(self, node: Node) -> Node | None:
+        """ys[T - 1 : T] -> the final carry, with an axis of size 1. It is out of bounds if there was no step."""
+        (first, count, _), *rest = window_of(node)
+        stack = node.operands[0]
+        while stack.op is SLICE and stack.params["start"][0] == 0 and stack.params["step"][0] == 1:
+            stack = stack.operands[0]
+        if stack.op is not PART or stack.args[0].op is not SCAN or not is_whole(tuple(rest), node.type.shape[1:]):
+            return None
+        scan, index = stack.args[0], stack.params["index"]
+        layout, new = Layout.of(scan), scan.params["body"].outputs
+        if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
+            return None
+        ran = ir.as_dim(ir.parts(scan)[-1]) if layout.until else scan.params["length"]
+        carry = next((i for i in range(layout.carries) if new[i] is new[index]), None)
+        if carry is None or not same_dim(first, ran - 1):
+            return None
+        final = PART(scan, index=carry)
+        row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
+        return GATHER(row, apply("minimum", _number(ran), 1) - 1 + IOTA(length=1), axis=0)
+
+    def _with_body(self, node: Node) -> Node:
+        """A node with its graph rewritten, if it has one."""
+        body = node.params.get("body")
+        if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir._atoms_of(node)):
+            return node
+        if node.op is SCAN:
+            layout = Layout.of(node)
+            first, rows, fixed = layout.split(body.inputs)
+            _, _, consts = layout.split(node.operands)
+            inside = [*first, *rows, *(inner for inner, k in zip(fixed, consts, strict=True) if self._is_moving(k))]
+        else:
+            pairs = zip(body.inputs, node.operands[1:], strict=True)
+            inside = [inner for inner, operand in pairs if self._is_moving(operand)]
+        new = _Level(inside, node.op is IFELSE, self.notes).rewritten(list(body.outputs))
+        if all(a is b for a, b in zip(new, body.outputs, strict=True)):
+            return node
+        with errors.located(node.where):
+            return node.op(*node.operands, **{**node.params, "body": Graph.of(body.inputs, new)})
+
+    # ---- what is known before ----------------------------------------------------------------------------------------
+
+    def moves(self, dim: Dimension) -> bool:
+        """Whether a size is computed here."""
+        return any(atom.kind == "value" and self._is_moving(atom.args[0]) for atom in types.atoms(dim))
+
+    def _is_moving(self, node: Node) -> bool:
+        if not self.moving and not self.branch:
+            return False
+        return any(other in self.moving or (self.branch and other.op is SCAN) for other in walk([node]))
+
+    def most(self, dim: Dimension) -> Dimension | None:
+        """A size known before that a size computed here does not exceed; None if there is none."""
+        if not self.moves(dim):
+            return dim if not isinstance(dim, int) or dim < _MOST_ROWS else None
+        atom = types.as_atom(dim)
+        if atom is None:  # a sum: of what has a limit, and what is known
+            limits = [(self.most(types.monomial(m)), m, factor) for m, factor in dim.terms]
+            if any(limit is None or (factor < 0 and self.moves(types.monomial(m))) for limit, m, factor in limits):
+                return None
+            return sum((limit * factor for limit, _, factor in limits), 0)
+        if atom.kind == "value":
+            return self._most_of(atom.args[0])
+        if atom.kind not in ("min", "max"):
+            return None
+        found = [limit for arg in atom.args if (limit := self.most(arg)) is not None]
+        if atom.kind == "min":
+            return found[0] if found else None
+        return types.maximum(*found) if len(found) == 2 else None
+
+    def _most_of(self, node: Node) -> Dimension | None:
+        """The same of the value of an integer scalar."""
+        known = constant_value(node)
+        if known is not None:
+            return self.most(int(known))
+        if node in self.limits:
+            return self.limits[node]
+        if node.op is SIZE:
+            return self.most(node.params["dim"])
+        if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
+            whole = node.args[0]
+            return self.most(whole.params["length"]) if node.params["index"] == len(whole.type) - 1 else None
+        if node.op.name in ("where", "maximum", "minimum"):
+            found = [self._most_of(arg) for arg in node.operands[-2:]]
+            known_ones = [limit for limit in found if limit is not None]
+            if node.op.name == "minimum":
+                return known_ones[0] if known_ones else None
+            return types.maximum(*known_ones) if len(known_ones) == 2 else None
+        if node.op.name == "cast" and node.operands[0].dtype.kind in "iu":
+            return self._most_of(node.operands[0])
+        return None
+
+    # ---- loops that count --------------------------------------------------------------------------------------------
+
+    def _counting(self, scan: Node, used: Sequence[int]) -> dict[int, Node] | None:
+        """The results of a loop as those of one that counts its steps; None where that is not possible."""
+        layout, length = Layout.of(scan), scan.params["length"]
+        stacks = [i for i in used if layout.carries <= i < layout.carries + layout.ys]
+        most = self.most(length) if stacks else _NO_LIMIT
+        sources = {x: self._source(x) for x in layout.split(scan.operands)[1]}
+        if most is None or any(source is None for source in sources.values()):
+            return None
+        loop, total = Loop.of(scan), _number(length)
+        counter = Carry(ir.constant(np.int64(0)), ir.new_input(total.type, "step"), total)
+        counter.new = counter.inner + 1
+        last = loop.const(total)
+        row = last - counter.new if scan.params["reverse"] else counter.inner
+        rows = {}
+        for x, inner in loop.xs.items():
+            base, start, step = sources[x]  # type: ignore[misc]
+            index = apply("where", counter.inner < last, loop.const(_number(start)) + row * step, 0)
+            rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
+        loop.xs = {}
+        loop.carries.append(counter)
+        loop.results[layout.carries :] = [
+            result if i in stacks else None for i, result in enumerate(loop.results[layout.carries :], layout.carries)
+        ]
+        kept = {result.node for result in loop.results if isinstance(result, Y)}
+        loop.ys = [y for y in loop.ys if y in kept]
+        loop.substitute(rows)
+        over = counter.new >= last
+        loop.stop = over if loop.stop is None else over | loop.stop
+        loop.length = most
+        new = loop.finish(until=True, reverse=False, truncate=-1, unroll=False)
+        self.notes.append(Note("own_lengths", scan.where, "a loop whose length is computed around it counts its steps"))
+        return self._results(scan, new.node, {i: part for i, part in new.parts().items() if i in used}, total)
+
+    def _results(self, scan: Node, counting: Node, parts: dict[int, Node], total: Node) -> dict[int, Node]:
+        """The results of the loop, which runs if it has a step."""
+        layout, length = Layout.of(scan), scan.params["length"]
+        end = layout.carries + layout.ys
+        idle = {
+            i: scan.operands[i] if i < layout.carries else full(0, part.type.shape, part.dtype)
+            for i, part in parts.items()
+        }
+        at = {operand for operand in counting.operands if operand.op is not CONSTANT}
+        found = dict(zip(parts, captured(total >= 1, list(parts.values()), list(idle.values()), at), strict=True))
+        limit = self.most(length)
+        if end in found and limit is not None:
+            self.limits[found[end]] = limit
+        for i in found:
+            if layout.carries <= i < end:
+                start, step = (length - 1, -1) if scan.params["reverse"] else (0, 1)
+                found[i] = window(found[i], 0, start, length, step)
+        return found
+
+    def _source(self, x: Node) -> tuple[Node, Dimension, int] | None:
+        """A tensor of a size known before, and where in it the rows of `x` are: the first one, and how far apart."""
+        start: Dimension = 0
+        step = 1
+        while any(self.moves(dim) for dim in x.type.shape) or (x.op is SLICE and self.moves(x.params["start"][0])):
+            if x.op in (EXPECT, SPECIFY_SHAPE):
+                x = x.operands[0]
+            elif x.op is SLICE:
+                (first, _, apart), *rest = window_of(x)
+                x, start, step = x.operands[0], first + start * apart, step * apart
+                for axis, (low, count, every) in enumerate(rest, 1):
+                    x = window(x, axis, low, count, every)
+            else:
+                return None
+        return x, start, step
+
+    def _taken(self, node: Node) -> Node | None:
+        """As many rows as are known before, from a place that is computed here."""
+        if node.ndim == 0 or any(map(self.moves, node.type.shape)) or not self.moves(node.params["start"][0]):
+            return None
+        source = self._source(node)
+        if source is None:
+            return None
+        base, start, step = source
+        return GATHER(base, _number(start) + IOTA(length=node.type.shape[0]) * step, axis=0)
+
+
+def _number(dim: Dimension) -> Node:
+    """A dimension as a formula of the values that it is made of."""
+    if isinstance(dim, int) or all(atom.kind == "size" for atom in types.atoms(dim)):
+        return dim_node(dim)
+    total: Node | None = None
+    for monomial, factor in dim.terms:
+        product = ir.constant(np.int64(factor))
+        for atom in monomial:
+            product = product * _number_of(atom)
+        total = product if total is None else total + product
+    assert total is not None
+    return total
+
+
+def _number_of(atom: types.Atom) -> Node:
+    if atom.kind == "value":
+        return cast(atom.args[0], "int64")
+    if atom.kind in ("min", "max", "//", "%"):
+        name = {"min": "minimum", "max": "maximum", "//": "floordiv", "%": "mod"}[atom.kind]
+        return apply(name, *map(_number, atom.args))
+    return dim_node(types.dim_of(atom))

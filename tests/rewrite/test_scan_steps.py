@@ -1,0 +1,110 @@
+"""Loops in a step or a branch that decide there how many steps they run, compiled as loops that count."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+X = np.array([3.0, 200.0, 60.0, 45.0])
+
+
+def double(v: Any, most: Any = None) -> Any:
+    return sj.while_loop(lambda s: s < 100.0, lambda s: s * 2.0, v, most)
+
+
+def bent(v: Any, most: Any = 6) -> Any:
+    return sj.while_loop(lambda s: s < 100.0, lambda s: s * s / 40.0 + 2.0 * s, v, most)
+
+
+def ending(v: Any, k: Any) -> Any:
+    return sj.scan(lambda s: (s * 2.0, sj.until(s > 50.0)), outputs_info=v, n_steps=k)[-1]
+
+
+def powers(v: Any) -> Any:
+    """Rows that a loop stacks, read forwards and from the end by others."""
+    rows = sj.scan(lambda s: (s * 1.5, sj.until(s > 90.0)), outputs_info=v, n_steps=sj.minimum(sj.cast(v, "int64"), 9))
+    reads = lambda back: sj.reduce(lambda r, h: 0.5 * h + r, rows, sj.constant(0.0), go_backwards=back)
+    return reads(False) - reads(True) + rows[-1]
+
+
+def inner(v: Any) -> Any:
+    """A loop of a length that this one computes, in another."""
+    return sj.scan(lambda h: double(h * 0.3 + v, 50), outputs_info=v, n_steps=3)[-1]
+
+
+def check(build: Callable[[Any], Any], mode: str = "emulate", values: Any = X) -> list[np.ndarray]:
+    x = sj.vector("x")
+    outputs = build(x)
+    found, expected = (sj.function([x], outputs, mode=m)(values) for m in (mode, "reference"))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    return found
+
+
+def test_loops_in_steps() -> None:
+    found = check(
+        lambda x: [
+            sj.map(double, x),
+            sj.map(lambda v: double(v, 50), x),
+            sj.map(lambda v: ending(v, sj.cast(v, "int64")), x),
+            sj.map(powers, x),
+            sj.map(inner, x),
+            sj.vmap(double)(x),
+        ]
+    )
+    assert found[0].tolist() == [192, 200, 120, 180] and found[5].tolist() == found[0].tolist()
+
+
+def test_gradients_of_loops_in_steps() -> None:
+    def build(x: Any) -> list[Any]:
+        y = sj.map(bent, x * 1.0)
+        slope = sj.grad(y.sum(), x)
+        h = sj.scan(lambda v, h: sj.tanh(bent(v + h, 9) * 0.01), x, sj.constant(0.5))
+        return [y, slope, sj.grad(slope.sum(), x), sj.jvp(y, x, x), sj.grad(h.sum(), x)]
+
+    found = check(build)
+    eps = 1e-6
+    above, below = (check(lambda x: [sj.map(bent, x)], "reference", X + e)[0] for e in (eps, -eps))
+    np.testing.assert_allclose(found[1], (above - below) / (2 * eps), rtol=1e-5)
+
+
+def test_compiled() -> None:
+    check(
+        lambda x: [y := sj.map(bent, x), sj.grad(y.sum(), x), sj.map(lambda v: ending(v, sj.cast(v, "int64")), x)],
+        "numba",
+    )
+
+
+def test_loops_in_branches_run_only_there() -> None:
+    """Without the condition they would never end, or not within the limit."""
+    x, on = sj.vector("x"), sj.scalar("on", "bool")
+    far = lambda v: sj.while_loop(lambda s: s != 5.0, lambda s: s + 1.0, v)
+    near = lambda v: sj.ifelse(v < 4.0, lambda: far(v), lambda: -v)
+    limited = lambda v: sj.ifelse(v < 100.0, lambda: bent(v), lambda: sj.sqrt(v))
+    for mode in ("emulate", "reference"):
+        f = sj.function([x], [sj.map(near, x), sj.map(limited, x), sj.grad(sj.map(limited, x).sum(), x)], mode=mode)
+        assert f([3.0, 200.0])[0].tolist() == [5, -200]
+        g = sj.function([x, on], sj.ifelse(on, lambda: sj.grad(far(x[0] * x[0]), x), lambda: x), mode=mode)
+        assert g([1.0], True).tolist() == [2] and g([3.0], False).tolist() == [3]
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_errors_in_steps(mode: str) -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.map(lambda v: double(v, 2), x), mode=mode)
+    assert f([30.0, 200.0]).tolist() == [120, 200]
+    with pytest.raises(sj.AssertError, match="max_steps = 2 steps, in step 1 of"):
+        f([30.0, 3.0])
+    g = sj.function([x], sj.map(lambda v: ending(v, sj.cast(v, "int64")), x), mode=mode)
+    with pytest.raises(sj.OutOfBoundsError):
+        g([3.0, 0.0])
+
+
+def test_what_has_no_limit_is_refused() -> None:
+    x = sj.vector("x")
+    for build in (lambda v: sj.grad(bent(v, None), v), lambda v: sj.arange(sj.cast(v, "int64")).sum()):
+        with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
+            sj.function([x], sj.map(build, x), mode="emulate")
