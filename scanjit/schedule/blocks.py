@@ -7,7 +7,7 @@ a scan stores only for maps over time after it, or for sums over time (the gradi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -183,6 +183,16 @@ class Search:
         offsets = [o for s in self.scan.statements for b, o, _ in _refs(s) if b is buffer]
         return row is not None and all(o - types.substitute(o, {row: 0}) == self.plan.row * step for o in offsets)
 
+    def first_offsets(self, group: Group, buffer: Buffer) -> list[Dimension]:
+        """Where the scan, or a nest, begins to go through a buffer row by row."""
+        nest = self.scan.nest if group is self.groups[self.at] else self.nests[group]
+        if nest is not None:
+            begin = {register.init.access for register in nest.registers}  # type: ignore[attr-defined]
+            return [a.offset for a, _ in nest.accesses() if a.buffer is buffer and a not in begin]
+        row = types.as_atom(self.plan.row)
+        assert row is not None
+        return [types.substitute(o, {row: 0}) for s in self.scan.statements for b, o, _ in _refs(s) if b is buffer]
+
 
 def _buffers(region: Region, group: Group, nests: dict[Group, Nest]) -> Iterator[tuple[Buffer, bool]]:
     if group in nests:
@@ -212,8 +222,15 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
     """The statements of a chain: what is made once before, then the loop over blocks of time, then what is left."""
     plan = chain.scan.plan
     first, rows = counter("first"), counter("rows")
-    made = Written(region, chain, nests, {*types.atoms(first), *types.atoms(rows)})
-    made.block(Stretch.of(plan, first, rows, chain.shrunk))
+    made = Written(region, nests, {*types.atoms(first), *types.atoms(rows)}, chain.shrunk)
+    stretch = Stretch.of(plan, first, rows, chain.shrunk)
+    for group in chain.before:
+        made.map(group, stretch)
+    made.scan(chain.scan, stretch)
+    for group in chain.after:
+        made.map(group, stretch)
+    for group, found in chain.sums.items():
+        made.sum(group, found, stretch, plan.reverse)
     width = sum((types.product(b.shape[1:]) * b.dtype.itemsize for b in chain.shrunk), start=0)
     size = types.maximum(BLOCK_BYTES // types.maximum(width, 1), 1)
     for depth in made.depths:
@@ -221,7 +238,7 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
     size = types.minimum(plan.length, size)
     for buffer in chain.shrunk:
         buffer.shape = (size, *buffer.shape[1:])
-    made.hold(rows, size)
+    made.hold({atom: size for atom in types.atoms(rows)})
     if chain.shrunk:
         names = ", ".join(sorted({b.name for b in chain.shrunk}))
         region.context.notes.append(f"{chain.scan.label}: in blocks of time, with memory for one block of {names}")
@@ -229,30 +246,27 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
 
 
 class Written:
-    """The statements of a chain, while they are written: `body` for a block of time, those made once before the `first`
-    block, and those after the `last`. `counters` are the atoms that change from block to block."""
+    """The statements of blocks of time, while they are written: `body` for a block, those made once before the `first`
+    block, and those after the `last`. `counters` are the atoms that change from block to block; of the buffers
+    `shrunk`, memory holds one block."""
 
     def __init__(
-        self, region: Region, chain: Chain, nests: dict[Group, Nest], counters: AbstractSet[types.Atom]
+        self,
+        region: Region,
+        nests: Mapping[Group, Nest],
+        counters: AbstractSet[types.Atom],
+        shrunk: Collection[Buffer],
     ) -> None:
-        self.region, self.chain, self.nests, self.counters = region, chain, nests, counters
+        self.region, self.nests, self.counters, self.shrunk = region, nests, counters, shrunk
         self.first: list[Statement] = []
         self.body: list[Statement] = []
         self.last: list[Statement] = []
         self.depths: list[Dimension] = []
         self.panels: list[Buffer] = []
 
-    def block(self, stretch: Stretch) -> None:
-        """Write all of a block."""
-        self.maps(self.chain.before, stretch)
-        self.scan(stretch)
-        self.maps(self.chain.after, stretch)
-        self.sums(stretch)
-
-    def maps(self, groups: list[Group], stretch: Stretch) -> None:
-        """Write the part of maps over time."""
-        for group in groups:
-            self.nest(stretch.nest(self.nests[group], self.nests[group].space[0]))
+    def map(self, group: Group, stretch: Stretch) -> None:
+        """Write the part of a map over time."""
+        self.nest(stretch.nest(self.nests[group], self.nests[group].space[0]))
 
     def nest(self, nest: Nest) -> None:
         """Write a nest of a block."""
@@ -262,32 +276,32 @@ class Written:
             if isinstance(statement, Pack) and not fixed:
                 self.panels.append(statement.target)
 
-    def hold(self, rows: Dimension, size: Dimension) -> None:
-        """Make what is packed in each block large enough for `size` rows."""
-        atom = types.as_atom(rows)
-        assert atom is not None
+    def hold(self, most: Mapping[types.Atom, Dimension]) -> None:
+        """Make what is packed in each block large enough, for counters that are no more than these."""
         for buffer in self.panels:
-            buffer.shape = tuple(types.substitute(dim, {atom: size}) for dim in buffer.shape)
+            buffer.shape = tuple(types.substitute(dim, most) for dim in buffer.shape)
 
-    def scan(self, stretch: Stretch) -> None:
-        """Write steps of the scan, of which the packs are made before."""
-        scan = self.chain.scan
+    def scan(self, scan: Block, stretch: Stretch) -> None:
+        """Write steps of a scan, of which the packs are made before."""
         if scan.nest is None:
             self.first += scan.statements[:-1]
+        self.again(scan, stretch)
+
+    def again(self, scan: Block, stretch: Stretch) -> None:
+        """Write steps of a scan that has been written before."""
         self.body += stretch.scan(self.region, scan)
 
-    def sums(self, stretch: Stretch) -> None:
-        """Write the part of sums over time."""
-        for group, found in self.chain.sums.items():
-            made = sums.apart(self.region, self.nests[group], found)
-            self.first += tile.shape_nest(self.region, made.start)
-            self.nest(made.block(stretch, self.chain.scan.plan.reverse))
-            if made.finish is not None:
-                self.last += tile.shape_nest(self.region, made.finish)
-            if made.depth is not None:
-                self.depths.append(made.depth)
+    def sum(self, group: Group, found: dict[Reduce, NestLoop], stretch: Stretch, reverse: bool) -> None:
+        """Write the part of sums over time, in the order of a scan."""
+        made = sums.apart(self.region, self.nests[group], found)
+        self.first += tile.shape_nest(self.region, made.start)
+        self.nest(made.block(stretch, reverse))
+        if made.finish is not None:
+            self.last += tile.shape_nest(self.region, made.finish)
+        if made.depth is not None:
+            self.depths.append(made.depth)
 
     def _is_fixed(self, pack: Pack) -> bool:
         """Whether a pack is the same in all blocks."""
         used = {atom for source in pack.sources for d in (source.offset, *source.shape) for atom in types.atoms(d)}
-        return used.isdisjoint(self.counters) and not any(s.buffer in self.chain.shrunk for s in pack.sources)
+        return used.isdisjoint(self.counters) and not any(s.buffer in self.shrunk for s in pack.sources)

@@ -266,3 +266,8 @@ def bases(node: Node) -> list[Node]:
     while isinstance(chain[-1].op, View):
         chain.append(chain[-1].args[0])
     return chain[::-1]
+
+
+def name_of(node: Node) -> str:
+    """What a scan is called in notes."""
+    return f"scan {node.params['name'] or ''} at {node.where}".replace("scan  at", "scan at")

@@ -26,7 +26,7 @@ from scanjit.schedule.program import (
     Value,
     counter,
 )
-from scanjit.schedule.region import Block, Item, Region
+from scanjit.schedule.region import Block, Item, Region, name_of
 from scanjit.schedule.statements import statements
 from scanjit.types import Dimension
 
@@ -118,13 +118,13 @@ def schedule_scan(region: Region, node: Node) -> None:
     loop = None
     made: list[Statement] = []
     if nest is not None:
-        region.context.notes.append(f"{_name(node)}: one nest with time inside, the carries in registers")
+        region.context.notes.append(f"{name_of(node)}: one nest with time inside, the carries in registers")
     else:
         loop = _as_loop(region, plan, places, sequences)
         made = [*region.held, loop]
         region.held = []
-        region.context.notes.append(f"{_name(node)}: a loop over time of {len(loop.body)} statements")
-    block = Block(made, {item: False for item in needs}, plan, nest, _name(node))
+        region.context.notes.append(f"{name_of(node)}: a loop over time of {len(loop.body)} statements")
+    block = Block(made, {item: False for item in needs}, plan, nest, name_of(node))
     region.items.append(block)
     _place_parts(region, plan, block, loop)
 
@@ -153,10 +153,6 @@ def open_body(node: Node) -> Body:
     for i, dim in node.params["sizes"]:
         mapping[graph.inputs[i]] = cast(ir.dim_node(dim), graph.inputs[i].dtype)
     return Body(inputs, ir.replace(graph.outputs, mapping, dims))
-
-
-def _name(node: Node) -> str:
-    return f"scan {node.params['name'] or ''} at {node.where}".replace("scan  at", "scan at")
 
 
 def no_ragged_step(node: Node) -> None:
@@ -261,7 +257,7 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     loop = TimeLoop(
         plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
     )
-    loop.unroll, loop.label, loop.ran = params["unroll"] or 1, _name(plan.node), counter("ran")
+    loop.unroll, loop.label, loop.ran = params["unroll"] or 1, name_of(plan.node), counter("ran")
     loop.persistent = [c.store.buffer for c in plan.carries]
     return loop
 

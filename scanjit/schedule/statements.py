@@ -13,15 +13,14 @@ def statements(region: Region) -> list[Statement]:
     groups = fuse(region)
     nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
     chained = blocks.chains(region, groups, nests)
-    pairs = checkpoint.pairs(region, groups, nests, chained)
+    families = checkpoint.families(region, groups, nests, chained)
     result: list[Statement] = []
     for group in groups:
         first = group.members[0]
-        if group in pairs:
-            if first is pairs[group].forward.scan:
-                result += checkpoint.forward(region, pairs[group], nests)
-            elif first is pairs[group].backward.scan:
-                result += checkpoint.backward(region, pairs[group], nests)
+        if group in families:
+            phase = families[group].phase_at(group)
+            if phase is not None:
+                result += checkpoint.statements_of(region, families[group], phase, nests)
         elif group in chained:
             if first is chained[group].scan:
                 result += blocks.blocked(region, chained[group], nests)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from scanjit import types
 from scanjit.schedule import tile
-from scanjit.schedule.program import Access, Beside, Buffer, Call, Loop, Nest, Pack, Ref, Statement, TimeLoop
+from scanjit.schedule.program import (
+    Access,
+    Beside,
+    Buffer,
+    Call,
+    Loop,
+    Nest,
+    Pack,
+    Ref,
+    Statement,
+    TimeLoop,
+    row_major,
+)
 from scanjit.schedule.region import Block, Region
 from scanjit.types import Dimension
 
@@ -22,22 +32,21 @@ if TYPE_CHECKING:
 class Stretch:
     """`rows` rows of time from `base` on: the steps of a scan from `start` on.
 
-    Of the buffers `shrunk`, memory holds these rows alone. Only the first `count` steps are done: all, or none.
+    Of the buffers `shrunk`, memory holds one stretch alone, from the row on that is given for each. Only the first
+    `count` steps are done: all, or none.
     """
 
     start: Dimension
     rows: Dimension
     base: Dimension
-    shrunk: AbstractSet[Buffer]
+    shrunk: Mapping[Buffer, Dimension]
     count: Dimension
 
     @classmethod
-    def of(
-        cls, plan: Plan, start: Dimension, rows: Dimension, shrunk: AbstractSet[Buffer], count: Dimension = None
-    ) -> Stretch:
-        """The steps of a scan from `start` on."""
+    def of(cls, plan: Plan, start: Dimension, rows: Dimension, shrunk: Iterable[Buffer]) -> Stretch:
+        """The steps of a scan from `start` on; memory of the buffers `shrunk` holds their rows."""
         base = plan.length - start - rows if plan.reverse else start
-        return cls(start, rows, base, shrunk, rows if count is None else count)
+        return cls(start, rows, base, dict.fromkeys(shrunk, base), rows)
 
     # ---- nests ------------------------------------------------------------------------------------------------------
 
@@ -56,9 +65,7 @@ class Stretch:
         steps = [stride for loop, stride in access.strides.items() if loop in short]
         if not steps:
             return access
-        offset = access.offset
-        if access.buffer not in self.shrunk:
-            offset = offset + self.base * steps[0]
+        offset = access.offset + (self.base - self.shrunk.get(access.buffer, 0)) * steps[0]
         return changed(access, offset=offset, strides={short.get(k, k): s for k, s in access.strides.items()})
 
     # ---- scans ------------------------------------------------------------------------------------------------------
@@ -68,7 +75,7 @@ class Stretch:
         if block.nest is None:
             loop = block.statements[-1]
             assert isinstance(loop, TimeLoop)
-            body = self._in_rows(loop.body, block.plan.row)
+            body = self._in_rows(loop.body)
             return [changed(loop, length=self.count, start=self.start, body=body)]
         nest = tile.rebuild_nest(block.nest, self._begins(block))
         assert nest.time is not None
@@ -100,13 +107,11 @@ class Stretch:
             return carry.store.row(step % carry.slots)
         return carry.store.row(row if carry.store.buffer in self.shrunk else self.base + row)
 
-    def _in_rows(self, body: list[Statement], row: Dimension) -> list[Statement]:
-        """Statements of a loop over time, with rows of shrunk buffers counted from the start of the stretch."""
-        atom = types.as_atom(row)
-        assert atom is not None
+    def _in_rows(self, body: list[Statement]) -> list[Statement]:
+        """Statements of a loop over time, with rows of shrunk buffers counted from the first that memory holds."""
 
         def offset(buffer: Buffer, old: Dimension) -> Dimension:
-            return types.substitute(old, {atom: row - self.base}) if buffer in self.shrunk else old
+            return old - self.shrunk[buffer] * row_major(buffer.shape)[0] if buffer in self.shrunk else old
 
         def moved(ref: Ref) -> Ref:
             return Ref(ref.buffer, offset(ref.buffer, ref.offset), ref.shape, ref.strides)
@@ -121,5 +126,5 @@ class Stretch:
                 result.append(changed(statement, refs=[moved(ref) for ref in statement.refs]))
             else:
                 assert not isinstance(statement, Beside)  # that stands between loops, not in one
-                result.append(changed(statement, body=self._in_rows(statement.body, row)))
+                result.append(changed(statement, body=self._in_rows(statement.body)))
         return result

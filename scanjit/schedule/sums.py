@@ -76,7 +76,7 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
     if not found or not covers(found, nest, buffers):
         return None
     rows = counter("rows")
-    stretch = Stretch(0, rows, 0, frozenset(), rows)
+    stretch = Stretch(0, rows, 0, {}, rows)
     chosen = tile.choose_tile(tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values())), machine)  # type: ignore[arg-type]
     return None if chosen.horizontal else found
 

@@ -182,10 +182,10 @@ PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
     nested, second_order, tangent, stacked,
 )  # fmt: skip
 SAVES = {
-    "lstm", "last_state", "backwards", "unrolled", "elementwise", "noisy", "dropout", "two_lags", "both_ways",
-    "nested", "second_order", "tangent",
+    "lstm", "last_state", "backwards", "truncated", "unrolled", "elementwise", "noisy", "dropout", "two_lags",
+    "both_ways", "nested", "second_order", "tangent",
 }  # fmt: skip
-"""In the others, all is stored: a gradient that is cut off, numbers, what others read too."""
+"""In the others, all is stored: numbers, what others read too."""
 
 
 def values(inputs: list[Any], length: int) -> list[np.ndarray]:
