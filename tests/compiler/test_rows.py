@@ -95,16 +95,18 @@ def test_loops_that_end_early_are_left() -> None:
 # ---- the same numbers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step, gradient", [(network, True), (deep, True), (deep, False)])
+@pytest.mark.parametrize(
+    "step, gradient, batch", [(network, True, "B"), (network, False, 28), (deep, True, "B"), (deep, False, "B")]
+)
 @pytest.mark.parametrize("shared", [False, True])
-def test_threads_in_turns(step: Step, gradient: bool, shared: bool, meeting: float) -> None:
+def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, meeting: float) -> None:
     """With threads at different steps, and temporaries in the memory that is planned for them. Tiles have 2 and 4 rows,
     and what each thread has is no multiple of these: a tile that touches another's rows is a race, which is a fault."""
-    x, w = arguments(3, 29)
-    expected = loop(step, gradient=gradient)(x, w)
+    x, w = arguments(3, 29 if batch == "B" else batch)
+    expected = loop(step, batch, gradient=gradient)(x, w)
     with Config(width=16, threads=3, shared=shared).active():
         parallel.MEETING = meeting
-        f = loop(step, gradient=gradient)
+        f = loop(step, batch, gradient=gradient)
         got = f(x, w)
     decided = [layout.rows for part in f._executable.parts for layout in part._layouts.values()]
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
