@@ -138,8 +138,14 @@ class NestWriter(LinearWriter):
         self.tile = tile
 
     def _lane_range(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
-        """A loop over a range of the lanes' loop; none, if one vector is all."""
+        """A loop over a range of the lanes' loop; none, if one vector is all. The loop over the rows of tiles is inside
+        or, for groups of tiles, around it."""
         depth, width = len(self.scopes), self.tile.lanes * self.tile.vectors
+        rows = self.tile.rows
+        if rows is not None and start is not None and self.tile.group != 1:
+            start, stop = self._group(start, stop, self.size(self.tile.group * width))
+            self._blocked(rows, self.tile.row_block)
+            rows = None
         if start is None:
             self.push(None, lane, "0")
         else:
@@ -149,10 +155,17 @@ class NestWriter(LinearWriter):
             self.push(f"for {name} in range({bounds}):", lane, name)
         if masked:
             self.masks[-1] = [self._head(lane, v) for v in range(self.tile.vectors)]
-        if self.tile.rows is not None:
-            self._blocked(self.tile.rows, self.tile.row_block)
+        if rows is not None:
+            self._blocked(rows, self.tile.row_block)
         self._body()
         self.pop(depth)
+
+    def _group(self, start: str, stop: str, columns: str) -> tuple[str, str]:
+        """Open a loop over groups of so many columns; the range of a group."""
+        first, last = self.fresh("first"), self.fresh("last")
+        self.push(f"for {first} in range({start}, {stop}, max({columns}, 1)):")  # (a range that cannot raise)
+        self.scope.add(f"{last} = min({first} + {columns}, {stop})")
+        return first, last
 
     def _head(self, lane: Loop, vector: int) -> str:
         """The mask of the lanes of a vector that are left."""

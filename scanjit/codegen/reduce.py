@@ -11,7 +11,7 @@ from scanjit.codegen.guard import GuardWriter
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64
 from scanjit.ops import Reduction
-from scanjit.schedule.program import Apply, Load, Loop, Reduce, Value, walk_values
+from scanjit.schedule.program import Apply, Loop, Reduce, walk_values
 from scanjit.types import Dimension
 
 CHUNK = 256
@@ -153,18 +153,7 @@ class ReductionWriter(GuardWriter):
             return self._start(reduction, point)
         total = self.fresh("acc")
         self.scope.add(f"{total} = {self.value(reduction.init, point)}")
-        self._fetch_ahead(reduction.init, point)
         return [total]
-
-    def _fetch_ahead(self, init: Value, point: Point) -> None:
-        """Ask for what the rows of the next register tile begin with: rows lie far apart, and no processor guesses
-        which memory comes next."""
-        rows = self.tile.rows
-        if rows is None or not isinstance(init, Load) or init.access.strides.get(rows, 0) == 0:
-            return
-        address, _ = self.vector(init.access, point)
-        step = init.access.strides[rows] * (self.tile.row_block * init.dtype.itemsize)
-        self.scope.add(f"prefetch({address} + {self.size(step)})")
 
     def _start(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""

@@ -20,6 +20,7 @@ from scanjit.schedule.program import (
     Store,
     Value,
 )
+from scanjit.types import Dimension
 
 INT64 = np.dtype("int64")
 _HINTS = {"add": "s", "sub": "d", "mul": "m", "div": "r", "neg": "m", "and": "b", "or": "b"}
@@ -98,6 +99,8 @@ class ValueWriter(Frame):
     def _load(self, value: Load, point: Point) -> str:
         address, step = self.vector(value.access, point)
         name, mask = suffix(value.dtype, point.width), self.mask(point)
+        if value.when != 1:
+            return self._load_begun(value, address, step, point)
         if step == 0:
             return f"broadcast_{name}({address})"
         if step != value.dtype.itemsize:
@@ -105,6 +108,17 @@ class ValueWriter(Frame):
         if mask is None or (value.access.panel is not None and point.vector == 0):  # panels are padded
             return f"load_{name}({address})"
         return f"load_masked_{name}({address}, {mask})"
+
+    def _load_begun(self, value: Load, address: str, step: Dimension, point: Point) -> str:
+        """A load that gives zero as long as nothing has been written there."""
+        name, lanes = suffix(value.dtype, point.width), f"head_x{point.width}({self.size(value.when * point.width)})"
+        begun, mask = self.remember(0, lanes, "begun", lanes), self.mask(point)
+        if step == 0:
+            return f"select({begun}, broadcast_{name}({address}), splat_{name}({number(value.dtype.type(0))}))"
+        inside = begun if mask is None else f"{begun} & {mask}"
+        if step != value.dtype.itemsize:
+            return f"load_strided_{name}({address}, {self.size(step)}, {inside})"
+        return f"load_masked_{name}({address}, {inside})"
 
     def store(self, store: Store, point: Point) -> None:
         """Store a value at a point."""

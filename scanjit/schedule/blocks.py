@@ -294,7 +294,8 @@ class Written:
     def sum(self, group: Group, found: dict[Reduce, NestLoop], stretch: Stretch, reverse: bool) -> None:
         """Write the part of sums over time, in the order of a scan."""
         made = sums.apart(self.region, self.nests[group], found)
-        self.first += tile.shape_nest(self.region, made.start)
+        if made.zeros is not None:
+            self.first += tile.shape_nest(self.region, made.zeros)
         self.nest(made.block(stretch, reverse))
         if made.finish is not None:
             self.last += tile.shape_nest(self.region, made.finish)

@@ -273,7 +273,7 @@ def _rebuilt(
     value: Value, get: Callable[[Value], Value], access: Callable[[Access], Access], loops: Callable[[Loop], Loop]
 ) -> Value:
     if isinstance(value, Load):
-        return Load(value.dtype, access(value.access))
+        return Load(value.dtype, access(value.access), value.when)
     if isinstance(value, Apply):
         return Apply(value.dtype, value.op, tuple(map(get, value.args)), value.params)
     if isinstance(value, Fetch):

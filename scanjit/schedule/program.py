@@ -131,9 +131,10 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class Load(Value):
-    """What a buffer holds."""
+    """What a buffer holds; or zero, where `when` is 0 and not 1."""
 
     access: Access
+    when: Dimension = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +242,8 @@ class Tile:
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
     `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
     loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
-    time; threads may then share them more evenly. Threads share the loop `split`, in pieces of `unit` iterations; or
+    time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows of all of these,
+    then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or
     each keeps its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`).
     """
 
@@ -251,6 +253,7 @@ class Tile:
     row_block: int = 1
     horizontal: bool = False
     singles: bool = False
+    group: Dimension = 1
     split: Loop | None = None
     unit: int = 1
     own: Loop | None = None

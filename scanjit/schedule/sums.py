@@ -43,14 +43,14 @@ class Sums:
 
     Parameters
     ----------
-    start : sets the sums to zero; before the first block.
-    nest : adds to them; over all of time, to be cut to a block by `block`.
+    zeros : sets the sums to zero where there is no time at all; None where there certainly is some.
+    nest : adds to them; over all of time, to be cut to a block by `block`. The first block begins with zeros.
     finish : what is made of the sums after the last block, if it is more than the sums.
     times : the loops over time.
     depth : how many elements of a product are summed in each step; None if nothing is a product.
     """
 
-    start: Nest
+    zeros: Nest | None
     nest: Nest
     finish: Nest | None
     times: list[Loop]
@@ -59,6 +59,13 @@ class Sums:
     def block(self, stretch: Stretch, reverse: bool) -> Nest:
         """The part of a block of time."""
         made = stretch.nest(self.nest, *self.times)
+        begun = types.minimum(stretch.start, 1)
+        starts: dict[Value, Value] = {
+            value.init: changed(value.init, when=begun)
+            for value in walk_values(made.roots)
+            if isinstance(value, Reduce) and isinstance(value.init, Load)
+        }
+        made = tile.rebuild_nest(made, lambda access: access, replace=starts)
         return _backwards(made) if reverse else made
 
 
@@ -101,7 +108,6 @@ def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
         places = {value: _place(region, nest, value) for value in found}
         replace: dict[Value, Value] = {value: Load(value.dtype, places[value]) for value in found}
         finish = tile.rebuild_nest(nest, lambda access: access, replace=replace)
-    zeros = [Store(places[value], Literal(value.dtype, value.dtype.type(0))) for value in found]
     depths = [
         types.product(loop.size for loop in value.loops if loop is not time)
         for value, time in found.items()
@@ -109,7 +115,23 @@ def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
     ]
     adding = _adding(nest, found, places)
     times = list(dict.fromkeys(found.values()))
-    return Sums(Nest(list(nest.space), zeros, "zeros"), adding, finish, times, depths[0] if depths else None)
+    return Sums(_zeros(nest, places, times[0].size), adding, finish, times, depths[0] if depths else None)
+
+
+def _zeros(nest: Nest, places: dict[Reduce, Access], length: Dimension) -> Nest | None:
+    """The nest that sets sums at their places to zero if there is no time: over a space that is empty otherwise."""
+    none = 1 - types.minimum(length, 1)
+    if none == 0:
+        return None
+    first, rest = nest.space[0], nest.space[1:]
+    short = Loop(first.size * none)
+    zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
+    made = Nest(list(nest.space), zeros, "zeros")
+    return tile.rebuild_nest(made, lambda a: _over(a, first, short), lambda loop: loop, [short, *rest])
+
+
+def _over(access: Access, old: Loop, new: Loop) -> Access:
+    return changed(access, strides={new if loop is old else loop: step for loop, step in access.strides.items()})
 
 
 def _place(region: Region, nest: Nest, value: Reduce) -> Access:

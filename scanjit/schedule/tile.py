@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
+from scanjit import types
 from scanjit.schedule import build
 from scanjit.schedule.linear import linear
 from scanjit.schedule.parallel import choose_split
@@ -30,6 +31,9 @@ from scanjit.schedule.program import (
 )
 from scanjit.schedule.region import Region
 from scanjit.types import Dimension
+
+GROUP_BYTES = 96 * 1024
+"""How much of right operands the tiles of a group read: a small part of the second-level cache."""
 
 
 def shape_nest(region: Region, nest: Nest) -> list[Statement]:
@@ -173,7 +177,26 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
     singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
-    return Tile(lanes, vectors, rows, block, singles=singles)
+    group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors)
+    return Tile(lanes, vectors, rows, block, singles=singles, group=group)
+
+
+def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> Dimension:
+    """How many tiles of columns are computed for some rows before the next rows.
+
+    One, if possible: their right operand is then in the nearest cache for all rows. But sums that go on are read and
+    written in memory that is far, and at the next rows no processor guesses which line comes next; in the columns
+    beside, it does.
+    """
+    lane, values = nest.space[-1], walk_values(nest.roots)
+    begun = any(isinstance(r.init, Load) and r.init.access.strides.keys() >= {rows, lane} for r in reductions)
+    again = any(isinstance(v, Apply) and lane in (found := depends(v)) and rows not in found for v in values)
+    if not begun or again or (isinstance(lane.size, int) and lane.size <= width):
+        return 1
+    rights = {load for r in reductions for load in _factors(r) or () if lane in load.access.strides}
+    terms = types.product(loop.size for loop in reductions[0].loops)
+    nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
+    return types.maximum(GROUP_BYTES // types.maximum(nbytes, 1), 1)
 
 
 def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:

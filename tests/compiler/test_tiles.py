@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.schedule import blocks, sums, tile
 from tests.fuzz.check import Config
 
 
@@ -88,3 +89,28 @@ def test_tiles_that_cannot_be_shared_evenly() -> None:
         for columns, singles in ((320, True), (200, True), (512, False), (1280, False)):
             x, w = sj.tensor((None, 64), "float32"), sj.tensor((64, columns), "float32")
             assert ("left0 = " in sj.function([x, w], x @ w, mode="emulate").source) == singles, columns
+
+
+# ---- groups of tiles, and sums that begin with zeros -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("group_bytes", [1, 1200, 10**6])
+def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over time go on from block to block: the same bits whatever the order of the tiles; zeros without time."""
+    monkeypatch.setattr(tile, "GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(sums, "DEPTH", 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
+    x, w, r = sj.tensor(("T", "B", 3), "float32"), sj.tensor((3, 27), "float32"), sj.tensor((27, 27), "float32")
+    states = sj.scan(lambda x_t, h: sj.tanh(x_t @ w + h @ r), x, [sj.zeros((x.shape[1], 27), "float32")])
+    gradients = sj.grad((states * states).sum(), [w, r])
+    rng = np.random.default_rng(group_bytes)
+    weights = [rng.standard_normal(shape).astype("float32") / 5 for shape in ((3, 27), (27, 27))]
+    with Config(width=16, threads=threads).active():
+        f = sj.function([x, w, r], gradients, mode="emulate")
+    assert "last0 = min(first0 + " in f.source
+    reference = sj.function([x, w, r], gradients, mode="reference")
+    for length, batch in ((0, 2), (1, 1), (2, 0), (7, 2), (9, 3)):
+        value = rng.standard_normal((length, batch, 3)).astype("float32")
+        for got, wanted in zip(f(value, *weights), reference(value, *weights), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
