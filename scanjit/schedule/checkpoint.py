@@ -156,7 +156,8 @@ class _Blocks:
         first, rows = self.first, self.rows
         cut = self.family.windows[group].cut(first, rows)
         shrunk = {buffer: window.cut(first, rows).base for buffer, window in self.family.shrunk.items()}
-        reverse = block_of(group).plan.reverse if group in self.family.chains else False
+        loop = self.family.sums.get(group, group)
+        reverse = block_of(loop).plan.reverse if loop in self.family.chains else False
         return Stretch(cut.start(reverse), cut.rows, cut.base, shrunk, cut.rows * count)
 
     def _again(self, group: Group, is_there: bool) -> None:
