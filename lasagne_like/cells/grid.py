@@ -27,13 +27,13 @@ class _Windowed(Cell):
         self,
         num_units: int,
         feature_size: int,
-        frequency_skip: int,
-        peepholes: bool,
-        cell_clip: float | None,
-        forget_bias: float,
-        W: Any,
-        W_cell: Any,
-        b: Any,
+        frequency_skip: int = 1,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
+        forget_bias: float = 1.0,
+        W: Any = init.GlorotUniform(),
+        W_cell: Any = init.Normal(0.1),
+        b: Any = init.Constant(0.0),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -144,23 +144,6 @@ class TimeFreqLSTM(_Windowed):
     W_time: Any
     W_freq: Any
     b: Any
-
-    def __init__(
-        self,
-        num_units: int,
-        feature_size: int,
-        frequency_skip: int = 1,
-        peepholes: bool = False,
-        cell_clip: float | None = None,
-        forget_bias: float = 1.0,
-        W: Any = init.GlorotUniform(),
-        W_cell: Any = init.Normal(0.1),
-        b: Any = init.Constant(0.0),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            num_units, feature_size, frequency_skip, peepholes, cell_clip, forget_bias, W, W_cell, b, **kwargs
-        )
 
     def make_params(self, input_shape: Any) -> None:
         self.add_windows(input_shape)

@@ -15,7 +15,15 @@ __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrappe
 class _Projection(Wrapper):
     """A wrapper with a dense map: `nonlinearity(x @ W + b)`."""
 
-    def __init__(self, cell: Cell, size: int, W: Any, b: Any, nonlinearity: Any, name: str | None) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        size: int,
+        W: Any = init.GlorotUniform(),
+        b: Any = init.Constant(0.0),
+        nonlinearity: Any = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(cell, name)
         self.size = size
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
@@ -54,17 +62,6 @@ class InputProjectionWrapper(_Projection):
     ((3, 2), (2,))
     """
 
-    def __init__(
-        self,
-        cell: Cell,
-        size: int,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(cell, size, W, b, nonlinearity, name)
-
     def make_params(self, input_shape: Any) -> None:
         self.add_map(features_of(self, input_shape))
         super().make_params((self.size,))
@@ -97,17 +94,6 @@ class OutputProjectionWrapper(_Projection):
     >>> cell.state_shape, cell.output_shape
     ((5,), (2,))
     """
-
-    def __init__(
-        self,
-        cell: Cell,
-        size: int,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(cell, size, W, b, nonlinearity, name)
 
     def make_params(self, input_shape: Any) -> None:
         super().make_params(input_shape)
