@@ -9,9 +9,12 @@ from scanjit.codegen.nest import Source, finished
 from scanjit.schedule.program import Buffer, Loop, Pack, Tile
 from scanjit.types import Dimension
 
+STREAMS = 8
+"""Rows (of all sources) that are copied of one panel before the next: neighbouring panels come from neighbouring
+memory, so that many rows are read as streams, which processors foresee; of more streams they lose track."""
 DEEP = 16
-"""Rows that are copied of one panel before the next: neighbouring panels come from neighbouring memory, so the rows are
-read as streams, and each panel is written in pieces of many cache lines."""
+"""Rows that are copied at a time where the sources lie transposed: a panel comes from few lines of memory, each read as
+a stream while the panel is written from its begin to its end."""
 
 
 def pack_source(pack: Pack, lanes: int) -> Source:
@@ -40,18 +43,18 @@ class _PackWriter:
     def body(self) -> list[str]:
         """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""
         depth, columns = self.pack.sources[0].shape
-        lines = [f"for first in range(0, {self.number(depth)}, {DEEP}):"]
-        lines.append(f"    last = min(first + {DEEP}, {self.number(depth)})")
-        lines.append(f"    for j in range(begin, end, {self.pack.width}):")
+        transposed = all(source.strides[0] == 1 != source.strides[1] for source in self.pack.sources)
+        transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
+        deep = DEEP if transposed else max(STREAMS // len(self.pack.sources), 1)
+        down = f"for first in range(0, {self.number(depth)}, {deep}):"
+        last = f"last = min(first + {deep}, {self.number(depth)})"
+        panels = f"for j in range(begin, end, {self.pack.width}):"
         rows = ["for k in range(first, last):", *("    " + line for line in self._row())]
-        if (
-            self.lanes > 1
-            and DEEP % self.lanes == 0
-            and all(s.strides[0] == 1 != s.strides[1] for s in self.pack.sources)
-        ):
+        if transposed:
             whole = f"if last - first == {DEEP} and j + {self.pack.width} <= {self.number(columns)}:"
             rows = [whole, *("    " + line for line in self._blocks()), "else:", *("    " + line for line in rows)]
-        return lines + ["        " + line for line in rows]
+        outer = [panels, "    " + down, "        " + last] if transposed else [down, "    " + last, "    " + panels]
+        return outer + ["        " + line for line in rows]
 
     def _row(self) -> list[str]:
         """Copy one row of a panel."""
