@@ -3,6 +3,7 @@
     python -m benchmarks lstm gru --peers torch,jax --threads 2 --json results.json
     python -m benchmarks report results.json
     python -m benchmarks environment pytensor
+    python -m benchmarks tiles
 
 Every engine runs in a process of its own, of its own interpreter if it needs one, and is stopped while others are
 timed.
@@ -18,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import facts, memory, remote, report, startup, threads
+from benchmarks import facts, memory, remote, report, startup, threads, tiles
 from benchmarks.case import Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
@@ -43,11 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for engine in words[1:]:
             remote.make_environment(engine)
         return 0
+    if words[:1] == ["tiles"]:
+        return tiles.main()
     options = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
     for word in options.words:
         if word not in WORDS:
-            raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and report, environment")
+            raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and report, environment, tiles")
     result = _Run(options).run()
     if options.json:
         report.save(result, options.json)

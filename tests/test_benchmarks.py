@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import report, tape
+from benchmarks import report, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -21,6 +21,7 @@ from benchmarks.startup import Start
 from benchmarks.targets import best_peer, fraction, ratio, targets
 from benchmarks.threads import Scaling
 from benchmarks.worker import task_data
+from scanjit.schedule import shapes
 
 TASKS = [task for case in all_cases() for task in case.tasks(True)]
 NAMES = [f"{task.case.name}, {task.kind}" for task in TASKS]
@@ -232,3 +233,14 @@ def test_the_picture(tmp_path: Path) -> None:
     else:
         with pytest.raises(SystemExit, match=r"scanjit\[docs\]"):
             main(command)
+
+
+def test_shapes_of_tiles_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is that of the table; the table itself is as before."""
+    for name, value in {"PRODUCTS": 1, "DEPTHS": (3,), "ROUNDS": 1, "SECONDS": 0.0}.items():
+        monkeypatch.setattr(tiles, name, value)
+    before = {key: dict(speeds) for key, speeds in shapes.MEASURED.items()}
+    found = tiles.measure()
+    assert list(found) == [1]
+    assert all(rows * vectors <= 24 and speed > 0 for (rows, vectors), speed in found[1].items())
+    assert before == shapes.MEASURED

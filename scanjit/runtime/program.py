@@ -183,7 +183,7 @@ class Part:
 
     def __init__(self, stage: Stage, name: str, mode: str) -> None:
         self.stage, self.mode = stage, mode
-        machine = schedule.Machine(cpu.vector_bytes(), 32 if cpu.vector_bytes() == 64 else 16)
+        machine = schedule.Machine(cpu.vector_bytes(), cpu.registers(), cpu.name())
         self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
         pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
         self.prepared, self.kept = prepared(self.program, [buffer for leaf, buffer in pairs if leaf.op is SHARED])

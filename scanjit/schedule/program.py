@@ -262,10 +262,16 @@ class Tile:
 
 @dataclass(frozen=True)
 class Machine:
-    """What schedules depend on: bytes a vector register, and how many of them there are."""
+    """What schedules depend on: bytes a vector register, how many of them there are, and the processor's name."""
 
     vector_bytes: int = 32
     registers: int = 16
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """What measurements of it are listed under."""
+        return f"{self.name} {self.vector_bytes}"
 
 
 @dataclass(eq=False)

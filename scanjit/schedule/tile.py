@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import build
+from scanjit.schedule import build, shapes
 from scanjit.schedule.linear import linear
 from scanjit.schedule.parallel import choose_split
 from scanjit.schedule.program import (
@@ -172,7 +172,7 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     rows = _row_loop(nest, reductions)
-    block, vectors = _blocks(len(reductions), rows, machine)
+    block, vectors = shapes.shape(len(reductions), rows, machine)
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
@@ -287,20 +287,6 @@ def _factors(reduction: Reduce) -> tuple[Load, Load] | None:
         if isinstance(left, Load) and isinstance(right, Load):
             return left, right
     return None
-
-
-def _blocks(reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:
-    """(rows, vectors) of the register tile. Accumulators take about half of the registers; from measurements."""
-    if not reductions:
-        return 1, 1
-    if rows is None:
-        return 1, max(1, 4 // reductions)
-    many = machine.registers >= 32
-    table = {1: (4, 4), 2: (4, 2), 3: (5, 1), 4: (4, 1)} if many else {1: (4, 2), 2: (4, 1), 3: (3, 1), 4: (2, 1)}
-    block, vectors = table.get(reductions, (3, 1) if many else (1, 1))
-    while isinstance(rows.size, int) and block > 1 and block - 1 >= rows.size:
-        block -= 1
-    return block, vectors
 
 
 def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:

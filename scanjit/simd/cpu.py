@@ -70,6 +70,17 @@ def vector_bytes() -> int:
     return 16 if is_arm64() else 8
 
 
+def registers() -> int:
+    """How many vector registers there are."""
+    return 32 if vector_bytes() == 64 or is_arm64() else 16
+
+
+@functools.cache
+def name() -> str:
+    """What LLVM calls the processor that code is made for."""
+    return os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+
+
 def lanes(dtype: object) -> int:
     """Lanes of one register for elements of `dtype` (1 when ``vector_bytes()`` is below 16).
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule import blocks, sums, tile
+from scanjit.schedule import blocks, shapes, sums, tile
+from scanjit.schedule.program import Loop, Machine, counter
 from tests.fuzz.check import Config
 
 
@@ -114,3 +115,27 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
         value = rng.standard_normal((length, batch, 3)).astype("float32")
         for got, wanted in zip(f(value, *weights), reference(value, *weights), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+
+
+# ---- shapes of tiles -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", shapes.MEASURED)
+def test_measured_shapes_fit_the_registers(key: str) -> None:
+    machine = Machine(int(key.split()[1]), 32 if key.endswith(" 64") else 16, key.split()[0])
+    assert machine.key == key
+    for products, speeds in shapes.MEASURED[key].items():
+        assert all(rows * vectors * products <= shapes.MOST[machine.registers] for rows, vectors in speeds)
+        for size in (0, 1, 3, 20):
+            rows, vectors = shapes.shape(products, Loop(size), machine)
+            assert 1 <= rows <= max(size, 1)
+            assert vectors >= 1
+
+
+def test_shapes_are_those_of_the_machine() -> None:
+    rows = Loop(counter("rows"))
+    assert shapes.shape(1, rows, Machine(64, 32, "znver4")) == (4, 4)
+    assert shapes.shape(1, rows, Machine(32, 16, "another")) == (4, 3)
+    assert shapes.shape(3, Loop(5), Machine(64, 32)) == (5, 1)
+    assert shapes.shape(100, rows, Machine(64, 32)) == (1, 1)
+    assert shapes.shape(2, None, Machine(64, 32)) == (1, 2)
