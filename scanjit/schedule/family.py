@@ -9,6 +9,7 @@ stack), go over the stretches together, in one `Phase`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -106,6 +107,8 @@ class Around:
         any_loop = self.search(self.loops[0])
         self.reads, self.writes, self.needs = any_loop.reads, any_loop.writes, any_loop.needs
         self.order = any_loop.order
+        written = Counter(buffer for group in groups for buffer in self.writes[group])
+        self.shared = {buffer for buffer, count in written.items() if count > 1}
         self.users: dict[Group, set[Group]] = {group: set() for group in groups}
         self.below: dict[Group, set[Group]] = {}
         for group in groups:
@@ -156,7 +159,7 @@ def candidates(around: Around, root: Group, others: Iterable[Group]) -> list[Gro
         for loop in fits:
             made = set().union(*(around.writes[member] for member in found))
             reads = around.reads_of(loop) & made if directly else set(found).intersection(around.reached(loop))
-            if loop not in found and reads and all(_in_order(around, loop, member) for member in found):
+            if loop not in found and reads and all(_in_order(around, loop, member, found) for member in found):
                 found.append(loop)
     return sorted(found, key=around.at.__getitem__)
 
@@ -166,9 +169,15 @@ def _fits(root: Group, loop: Group) -> bool:
     return can_be_cut(loop) and not is_linear(loop) and Window.within(block_of(root).plan, block_of(loop).plan.length)
 
 
-def _in_order(around: Around, loop: Group, member: Group) -> bool:
-    """Whether two loops go the same way, or one needs the other: of others, neither is to wait for the other."""
-    return block_of(loop).plan.reverse == block_of(member).plan.reverse or around.related(loop, member)
+def _in_order(around: Around, loop: Group, member: Group, found: list[Group]) -> bool:
+    """Whether one of two loops needs the other, or they go the same way and read what a loop made that goes the other
+    way. Of other loops neither is to wait for the other."""
+    if around.related(loop, member):
+        return True
+    both = around.reads_of(loop) & around.reads_of(member)
+    reverse = block_of(loop).plan.reverse
+    against = [other for other in found if block_of(other).plan.reverse != reverse]
+    return block_of(member).plan.reverse == reverse and any(both & around.writes[other] for other in against)
 
 
 class Draft:
@@ -253,12 +262,19 @@ class Draft:
             made = set().union(*(self.writes[group] for group in self.going)) - self.private.keys() - self.whole
             ours = {buffer: window for buffer in made if (window := self._ours(buffer)) is not None}
             self.shrunk = {**self.private, **ours}
+            spoiled = set().union(*(self.writes[g] & ours.keys() for g in self.going if self._spoils(g)))
             idle = {m for m in self.maps if not (self.reads[m] | self.writes[m]) & self.shrunk.keys()}
-            if not idle:
+            if not spoiled and not idle:
                 return True
+            self.whole |= spoiled
             self.maps -= idle
             self.going -= idle
             self.ends.going -= idle
+
+    def _spoils(self, group: Group) -> bool:
+        """Whether a map, made again, would write over what others have written since."""
+        whole = self.writes[group] - self.shrunk.keys()
+        return group not in self.chains and not whole.isdisjoint(self.around.shared)
 
     def _ours(self, buffer: Buffer) -> Window | None:
         """The rows of a buffer, if only the family uses it, row by row."""

@@ -1,0 +1,50 @@
+"""Whether checkpoints change nothing: a program all of whose loops keep some of their carries, against the same program
+whose loops store everything. The results have to be equal to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scanjit.ir import PART, Node
+from scanjit.rewrite.engine import in_bodies, map_scans
+from scanjit.runtime.function import function
+from tests.fuzz.check import Config, Mismatch, outcome_of
+from tests.fuzz.programs import Program
+
+CHOICES: tuple[int | str, ...] = (1, 2, 3, "sqrt")
+
+
+def with_checkpoints(outputs: Sequence[Node], checkpoint: int | str | None) -> list[Node]:
+    """The same outputs, where all loops ask for these checkpoints, those inside steps too."""
+
+    def asking(old: Node, scan: Node) -> dict[int, Node]:
+        made = scan.op(*scan.operands, **{**scan.params, "checkpoint": checkpoint})
+        return {i: PART(made, index=i) for i in range(len(scan.type))}
+
+    inner = in_bodies(list(outputs), lambda nodes: with_checkpoints(nodes, checkpoint))
+    return map_scans(inner, asking)
+
+
+def check_checkpoints(p: Program, checkpoint: int | str, config: Config, runs: int = 2) -> bool:
+    """Run a program with and without checkpoints. Says whether anything was made again; raises `Mismatch`."""
+    rng = np.random.default_rng(p.seed)
+    with config.active():
+        plain, other = (
+            function(p.inputs, with_checkpoints(p.outputs, given), mode=config.mode) for given in (None, checkpoint)
+        )
+    again = "made again" in other.explain()
+    for sizes in p.bindings(rng, runs if p.sizes else 1) if again else ():
+        arguments = p.draw(rng, sizes)
+        with config.active():
+            expected, got = outcome_of(plain, arguments), outcome_of(other, arguments)
+        where = f"checkpoint={checkpoint!r}, {config}; sizes {[int(n) for n in sizes.values()]}"
+        if isinstance(expected, Exception) or isinstance(got, Exception):
+            if type(expected) is not type(got):
+                raise Mismatch(f"{where}: {got!r} instead of {expected!r}")
+            continue
+        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+                raise Mismatch(f"{where}: output {i} of type {p.outputs[i].type} differs")
+    return again
