@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from scanjit import errors, types
-from scanjit.ir import Graph, Node, walk
+from scanjit.ir import Node, walk
 from scanjit.types import Dimension, Type
 
 
@@ -20,21 +21,29 @@ def verify(before: Sequence[Node], after: Sequence[Node], what: str) -> None:
                 f"{what} changed the type of an output", got=new.type, expected=old.type, where=old.where
             )
     try:
-        _check(after, set())
+        _check(after)
     except errors.ScanjitError as error:
         raise errors.InternalError(f"{what} made an invalid graph: {error}", where=error.where) from error
 
 
-def _check(outputs: Sequence[Node], seen: set[Graph]) -> None:
+_valid: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
+"""What was checked before, with all that is inside, by `id`: nodes never change, and most passes keep most of them."""
+
+
+def _check(outputs: Sequence[Node]) -> None:
+    checked: dict[int, Node] = {}
     stack = [list(outputs)]
     while stack:
         for node in walk(stack.pop()):
+            if id(node) in checked or _valid.get(id(node)) is node:
+                continue
             inferred = node.op.infer(*(arg.type for arg in node.operands), **node.params)
             if not _same(inferred, node.type):
                 raise errors.InternalError("a node has another type than its op infers", got=node, expected=inferred)
-            if "body" in node.params and node.params["body"] not in seen:
-                seen.add(node.params["body"])
+            checked[id(node)] = node
+            if "body" in node.params:
                 stack.append(node.params["body"].nodes())
+    _valid.update(checked)
 
 
 def _same(a: Any, b: Any) -> bool:
