@@ -32,8 +32,8 @@ from scanjit.schedule.program import (
 from scanjit.schedule.region import Region
 from scanjit.types import Dimension
 
-GROUP_BYTES = 96 * 1024
-"""How much of right operands the tiles of a group read: a small part of the second-level cache."""
+GROUP_BYTES = 256 * 1024
+"""How much of right operands the tiles of a group read: a part of the second-level cache."""
 
 
 def shape_nest(region: Region, nest: Nest) -> list[Statement]:
@@ -184,15 +184,13 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
 def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> Dimension:
     """How many tiles of columns are computed for some rows before the next rows.
 
-    One, if possible: their right operand is then in the nearest cache for all rows. But sums that go on are read and
-    written in memory that is far, and at the next rows no processor guesses which line comes next; in the columns
-    beside, it does.
+    As many as read right operands that stay near: results are then written, and sums that go on read, in long pieces of
+    rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each time.
     """
     lane, values = nest.space[-1], walk_values(nest.roots)
-    begun = any(isinstance(r.init, Load) and r.init.access.strides.keys() >= {rows, lane} for r in reductions)
     again = any(isinstance(v, Apply) and lane in (found := depends(v)) and rows not in found for v in values)
-    if not begun or again or (isinstance(lane.size, int) and lane.size <= width):
-        return 1
+    if again or (isinstance(lane.size, int) and lane.size <= width):
+        return 1  # (what depends on the column alone is not to be computed for each tile)
     rights = {load for r in reductions for load in _factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
