@@ -6,6 +6,7 @@ last bit whatever the blocks are. What else a nest does with its sums is done af
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from dataclasses import replace as changed
@@ -26,6 +27,7 @@ from scanjit.schedule.program import (
     Store,
     Value,
     counter,
+    operands,
     row_major,
     walk_values,
 )
@@ -90,13 +92,25 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
 
 def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
     """Whether all that a nest does with buffers is to go through them row by row in these sums."""
-    inside: set[Access] = set()
     for value, time in found.items():
         for access in _inside(value):
             if access.buffer in buffers and access.strides.get(time, 0) != row_major(access.buffer.shape)[0]:
                 return False
-            inside.add(access)
-    return all(access in inside for access, _ in nest.accesses() if access.buffer in buffers)
+    return buffers.isdisjoint(_others(found, nest))
+
+
+def _others(found: dict[Reduce, Loop], nest: Nest) -> Iterator[Buffer]:
+    """What a nest reads and writes that is not in these sums, whatever they share with it."""
+    yield from (store.access.buffer for store in (*nest.stores, *nest.finals))
+    seen: set[Value] = {*found}
+    stack = [value for value in nest.roots if value not in seen]
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack += operands(value)
+            if isinstance(value, Load | Fetch):
+                yield value.access.buffer
 
 
 def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
