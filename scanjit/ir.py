@@ -656,6 +656,15 @@ def _param_atoms(value: Any) -> Iterator[Atom]:
             yield from _atoms_of(node)
 
 
+def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tuple[int, Dimension], ...]:
+    """The operands whose values are sizes in the graph of an op, by their positions from `first` on, as dimensions."""
+    known = [(i, inner.dim_atom) for i, inner in enumerate(body.inputs) if i >= first and inner.dim_atom is not None]
+    if not known:
+        return ()
+    used = {atom for node in body.nodes() for atom in _atoms_of(node)}
+    return tuple((i, as_dim(operands[i])) for i, atom in known if atom in used)
+
+
 def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
     """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
 

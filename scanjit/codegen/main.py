@@ -293,8 +293,9 @@ class _MainWriter:
             self._meet(depth)  # nobody may write it anew before all have looked
             self.add(depth, f"if {runs} != 0:")
             depth += 1
-        if loop.count is not None:
+        if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
+            self.add(depth, f"{self._counter(loop.ran, 'ran')} = 0")
             self._meet(depth)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, depth)
@@ -304,8 +305,6 @@ class _MainWriter:
             self._step(loop, step, depth + 1)
         if loop.rows is not None:
             self._meet(depth, everybody=True)
-        if loop.count is not None:
-            self.add(depth, f"{self._counter(loop.ran, 'ran')} = load_i64({self._address(loop.count.buffer, 0)})")
 
     def _unrolled(self, loop: TimeLoop, step: str, depth: int) -> None:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""
@@ -389,7 +388,8 @@ class _MainWriter:
         self.stepping, self.rows = outer
         if loop.count is not None and loop.stop is not None:
             stopped = step.replace("step", "stopped")
-            self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {step} + 1)")
+            self.add(depth, f"{self._counter(loop.ran, 'ran')} = {step} + 1")
+            self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, {self._counter(loop.ran, 'ran')})")
             self.add(depth, f"{stopped} = load_i64({self._address(loop.stop.buffer, 0)})")
             self._meet(depth)  # nobody may begin the next step before all have looked
             self.add(depth, f"if {stopped} != 0:")

@@ -171,9 +171,7 @@ def branch(
     captured = ir.free_variables(outputs, inner)
     body = Graph.of([*inner, *captured], outputs)
     operands = [condition, *(outer for _, outer in pairs), *captured]
-    sizes = {atom for node in body.nodes() for atom in ir._atoms_of(node)}
-    sized = [i for i, symbol in enumerate(body.inputs) if symbol.dim_atom in sizes]
-    return parts(IFELSE(*operands, body=body, sizes=tuple((i, ir.as_dim(operands[i + 1])) for i in sized)))
+    return parts(IFELSE(*operands, body=body, sizes=ir.sizes_in(body, operands[1:])))
 
 
 def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:

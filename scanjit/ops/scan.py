@@ -137,8 +137,8 @@ SCAN = Loop(
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,
 `sequences` (counts), `until` (bool), `reverse` (bool: rows are read and written from the last to the first), `sizes`
-(pairs of a position among the operands and the dimension which that operand's value is: for those constants on whose
-value the types of the body's inputs depend; `scan_node` finds them), and, without influence on the value: `truncate`
+(pairs of a position among the operands and the dimension which that operand's value is: for those constants whose
+values are sizes in the body; `scan_node` finds them), and, without influence on the value: `truncate`
 (int, of the gradient), `unroll` (int or True), `checkpoint`, `name`."""
 
 
@@ -166,27 +166,12 @@ def scan_node(
         sequences=len(xs),
         until=until,
         reverse=reverse,
-        sizes=_sizes(body, operands, len(inits) + len(xs)),
+        sizes=ir.sizes_in(body, operands, len(inits) + len(xs)),
         truncate=truncate,
         unroll=unroll,
         checkpoint=checkpoint,
         name=name,
     )
-
-
-def _sizes(body: Graph, operands: Sequence[Node], first: int) -> tuple[tuple[int, Dimension], ...]:
-    """The parameter `sizes`; see `SCAN`. The constants are the operands from `first` on."""
-    used = {
-        atom
-        for node in (*body.inputs, *body.outputs)
-        for dim in node.type.shape
-        for atom in types.atoms(dim)
-        if atom.kind == "value"
-    }
-    if not used:
-        return ()
-    fixed = list(zip(body.inputs, operands, strict=True))[first:]
-    return tuple((i, ir.as_dim(outer)) for i, (inner, outer) in enumerate(fixed, first) if inner.dim_atom in used)
 
 
 # ---- building scans from scans ---------------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """The pass: values that are sizes inside of a branch are computed before it: memory is planned before it runs."""
     sizes = _sizes(outputs)
-    if not sizes:
-        return outputs
-    return share(replace(outputs, cut(outputs, sizes)), notes)
+    if sizes:
+        outputs = share(replace(outputs, cut(outputs, sizes)), notes)
+    return in_bodies(outputs, lambda inner: sizes_outside(inner, notes))
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:

@@ -21,7 +21,7 @@ from scanjit.rewrite.scan_prune import prune
 from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.scan_sink import sink
-from scanjit.rewrite.scan_steps import own_lengths
+from scanjit.rewrite.scan_steps import all_own_lengths, own_lengths
 from scanjit.rewrite.verify import verify
 from scanjit.rewrite.windows import push_slices
 
@@ -58,9 +58,9 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:
-    """What has to be done before a graph can be scheduled: systems in the form in which they are computed, and what is
-    a size in a branch outside of it."""
-    return sizes_outside(Rewriter(factor.small | factor.large)(outputs), [])
+    """What has to be done before a graph can be scheduled: systems in the form in which they are computed, loops in
+    steps that count, and what is a size in a branch outside of it."""
+    return sizes_outside(all_own_lengths(Rewriter(factor.small | factor.large)(outputs)), [])
 
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import CONSTANT, PART, SIZE, Graph, Node, apply, constant_value, dim_node, rebuild, replace, walk
+from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, constant_value, dim_node, rebuild, replace, walk
 from scanjit.ops.branch import IFELSE, captured
 from scanjit.ops.elementwise import cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
@@ -35,22 +35,29 @@ _MOST_ROWS = 2**40
 
 
 def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass."""
-    return _Level((), False, notes).rewritten(outputs)
+    """The pass. What a step computes of constants alone leaves the loop later: it is known before."""
+    return _Level((), False, False, notes).rewritten(outputs)
+
+
+def all_own_lengths(outputs: list[Node]) -> list[Node]:
+    """The same where nothing leaves a loop any more."""
+    return _Level((), False, True, []).rewritten(outputs)
 
 
 class _Level:
     """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it; in a
-    branch, what loops in it compute is not known before either."""
+    branch, what loops in it compute is not known before either. `last`: nothing that a step computes is."""
 
-    def __init__(self, moving: Sequence[Node], branch: bool, notes: list[Note]) -> None:
-        self.moving, self.branch, self.notes = set(moving), branch, notes
+    inside = False
+
+    def __init__(self, moving: Sequence[Node], branch: bool, last: bool, notes: list[Note]) -> None:
+        self.moving, self.branch, self.last, self.notes = set(moving), branch, last, notes
         self.limits: dict[Node, Dimension] = {}
         """Of numbers of steps that loops have counted: how many they can be."""
 
     def rewritten(self, outputs: list[Node]) -> list[Node]:
         """The outputs, with loops that count."""
-        if (self.moving or self.branch) and self._is_concerned(outputs):
+        if self._is_concerned(outputs):
             outputs = prune(self._with_last_rows(merge(outputs, self.notes)), self.notes)
         order = walk(outputs)
         used = {(node.args[0], node.params["index"]) for node in order if node.op is PART}
@@ -67,8 +74,8 @@ class _Level:
                     found = self._counting(new, [i for i in range(len(node.type)) if (node, i) in used])
                     if found is not None:
                         parts[node] = found
-                elif new.op is SLICE:
-                    done[node] = self._taken(new) or new
+                elif new.op is SLICE and (taken := self._taken(new)) is not None:
+                    done[node] = taken
                 elif new.op is SIZE and self.moves(new.params["dim"]):
                     done[node] = _number(new.params["dim"])
         return [done[output] for output in outputs]
@@ -108,19 +115,24 @@ class _Level:
         body = node.params.get("body")
         if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir._atoms_of(node)):
             return node
-        if node.op is SCAN:
-            layout = Layout.of(node)
-            first, rows, fixed = layout.split(body.inputs)
+        layout = Layout.of(node) if node.op is SCAN else None
+        if layout is not None:
+            before, rows, fixed = layout.split(body.inputs)
             _, _, consts = layout.split(node.operands)
-            inside = [*first, *rows, *(inner for inner, k in zip(fixed, consts, strict=True) if self._is_moving(k))]
+            inside = [*before, *rows, *(inner for inner, k in zip(fixed, consts, strict=True) if self._is_moving(k))]
         else:
             pairs = zip(body.inputs, node.operands[1:], strict=True)
             inside = [inner for inner, operand in pairs if self._is_moving(operand)]
-        new = _Level(inside, node.op is IFELSE, self.notes).rewritten(list(body.outputs))
+        level = _Level(inside, node.op is IFELSE, self.last, self.notes)
+        level.inside = self.inside or node.op is SCAN
+        new = level.rewritten(list(body.outputs))
         if all(a is b for a, b in zip(new, body.outputs, strict=True)):
             return node
+        graph = Graph.of(body.inputs, new)
+        first = layout.carries + layout.sequences if layout is not None else 0
+        sizes = ir.sizes_in(graph, node.operands if layout is not None else node.operands[1:], first)
         with errors.located(node.where):
-            return node.op(*node.operands, **{**node.params, "body": Graph.of(body.inputs, new)})
+            return node.op(*node.operands, **{**node.params, "body": graph, "sizes": sizes})
 
     # ---- what is known before ----------------------------------------------------------------------------------------
 
@@ -129,6 +141,10 @@ class _Level:
         return any(atom.kind == "value" and self._is_moving(atom.args[0]) for atom in types.atoms(dim))
 
     def _is_moving(self, node: Node) -> bool:
+        if node.op is BOUND:
+            return node in self.moving
+        if self.last and self.inside:
+            return not ir.is_closed(node)
         if not self.moving and not self.branch:
             return False
         return any(other in self.moving or (self.branch and other.op is SCAN) for other in walk([node]))
@@ -159,8 +175,8 @@ class _Level:
             return self.most(int(known))
         if node in self.limits:
             return self.limits[node]
-        if node.op is SIZE:
-            return self.most(node.params["dim"])
+        if node.op in (SIZE, BOUND):
+            return None if node in self.moving else self.most(ir.as_dim(node))
         if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
             whole = node.args[0]
             return self.most(whole.params["length"]) if node.params["index"] == len(whole.type) - 1 else None

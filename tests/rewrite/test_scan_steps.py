@@ -71,6 +71,19 @@ def test_gradients_of_loops_in_steps() -> None:
     np.testing.assert_allclose(found[1], (above - below) / (2 * eps), rtol=1e-5)
 
 
+def test_limits_and_sizes_that_are_the_same_in_all_steps() -> None:
+    """A limit, or a number of steps, that a run decides: of a value outside, of one that the step makes of it."""
+    x, n = sj.vector("x"), sj.scalar("n", "int64")
+    on = lambda v: sj.grad(bent(v, n + 4), v)
+    steps = lambda v: sj.while_loop(lambda s: s[1] < n % 4, lambda s: (s[0] * v, s[1] + 1), (v, 0), n % 4)[0]
+    either = lambda v: sj.ifelse(v > 50.0, lambda: steps(v), lambda: steps(-v))
+    outputs = [sj.map(f, x) for f in (on, steps, either)] + [sj.grad(sj.map(either, x).sum(), x)]
+    for mode in ("emulate", "reference"):
+        found = sj.function([x, n], outputs, mode=mode)(X, 3)
+        np.testing.assert_allclose(found[0], sj.function([x], sj.map(lambda v: sj.grad(bent(v), v), x), mode=mode)(X))
+        np.testing.assert_allclose(found[1:4:2], [X**4, 4 * X**3])
+
+
 def test_compiled() -> None:
     check(
         lambda x: [y := sj.map(bent, x), sj.grad(y.sum(), x), sj.map(lambda v: ending(v, sj.cast(v, "int64")), x)],
