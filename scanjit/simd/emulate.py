@@ -279,6 +279,11 @@ def quiet(function: Emulated) -> Emulated:
     return call
 
 
+@functools.lru_cache(maxsize=1024)
+def _compiled(source: str, filename: str) -> types.CodeType:
+    return compile(source, filename, "exec")
+
+
 def load_source(source: str, memory: Memory, filename: str = "<generated>") -> dict[str, Any]:
     """Execute generated source in the emulation.
 
@@ -297,7 +302,7 @@ def load_source(source: str, memory: Memory, filename: str = "<generated>") -> d
         Its globals; the functions that it defines run without NumPy's warnings.
     """
     result = namespace(memory)
-    exec(compile(source, filename, "exec"), result)
+    exec(_compiled(source, filename), result)
     for name, value in list(result.items()):
         if isinstance(value, types.FunctionType) and value.__globals__ is result:
             result[name] = quiet(value)
