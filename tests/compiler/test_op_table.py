@@ -37,22 +37,23 @@ def _several(node: Node) -> bool:
     return isinstance(node.type, tuple)
 
 
-def same(nodes: list[Node], made: list[Node], arrays: list[np.ndarray], config: Config) -> None:
-    """Run both ways and compare."""
+def same(nodes: list[Node], made: list[Node], arrays: list[np.ndarray], *configs: Config) -> None:
+    """Run in all these ways, and compare with the reference."""
     expected = sj.function(nodes, made, mode="reference")(*arrays)
-    with config.active():
-        got = sj.function(nodes, made, mode=config.mode)(*arrays)
-    for node, a, b in zip(made, got, expected, strict=True):
-        assert agree(a, b), f"{node!r}: {a}, not {b}"
+    for config in configs:
+        with config.active():
+            got = sj.function(nodes, made, mode=config.mode)(*arrays)
+        for node, a, b in zip(made, got, expected, strict=True):
+            assert agree(a, b), f"{config}: {node!r}: {a}, not {b}"
 
 
-@pytest.mark.parametrize("width", [64, 16, 4])
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("op", SAMPLED, ids=str)
-def test_emulated(op: Op, symbolic: bool, width: int) -> None:
+def test_emulated(op: Op, symbolic: bool) -> None:
+    configs = [Config(width=width, rewrite=symbolic) for width in (64, 16, 4)]
     with np.errstate(all="ignore"):
         for dtype in op.dtypes:
-            same(*outputs_of(op, dtype, symbolic), Config(width=width, rewrite=symbolic))
+            same(*outputs_of(op, dtype, symbolic), *configs)
 
 
 def applied(op: Elementwise, dtype: str, size: int, rng: np.random.Generator) -> tuple[list[Any], list[np.ndarray]]:
