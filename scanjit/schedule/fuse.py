@@ -98,6 +98,9 @@ def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> 
     rows that are needed for a stretch of steps only together with others."""
     reduces = bool(found or group.reductions)
     waits = order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
+    if found and group.reductions:
+        sizes = [loop.size for value in found | group.reductions for loop in value.loops]
+        waits = waits or order.sums_apart(group.members, task, sizes)
     return waits or order.parts(group.members, task)
 
 

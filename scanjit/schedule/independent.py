@@ -7,11 +7,12 @@ product over what one of them made, or block by block along with that one, it wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from scanjit.schedule.region import Block, Item, Task
+from scanjit.types import Dimension
 
 Loops = frozenset[Block]
 
@@ -53,6 +54,12 @@ class Order:
         fed, others = self.feeds[item], self._all(self.feeds, members)
         alone = (fed - others, others - fed)
         return all(alone) and any(_keeps(loop) and _has_rows(loop, item) for loops in alone for loop in loops)
+
+    def sums_apart(self, members: Sequence[Item], item: Item, sizes: Collection[Dimension]) -> bool:
+        """Whether an item that sums over loops of these sizes needs other loops over as many steps than these members:
+        each of their sums can be made with the steps of the last loop that it needs, but not both with those of one."""
+        others = self._all(self.needs, members) ^ self.needs[item]
+        return any(loop.plan.length is size for loop in others for size in sizes)
 
     def _all(self, of: dict[Item, Loops], members: Sequence[Item]) -> Loops:
         return Loops().union(*(of[member] for member in members))

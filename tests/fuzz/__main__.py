@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 
 from tests.fuzz.check import Config, Outcome, check, configs_of, localized
+from tests.fuzz.checkpoints import CHOICES, check_checkpoints
 from tests.fuzz.programs import program
 
 
@@ -26,6 +27,11 @@ def run_one(seed: int, numba: bool = False, most: int | None = None) -> tuple[Ou
     made.spent("make", start)
     outcome = check(p, configs_of(seed, numba))
     outcome.add(made)
+    start = time.perf_counter()
+    for config in configs_of(seed, numba):
+        if config.rewrite and check_checkpoints(p, CHOICES[seed // 5 % len(CHOICES)], config):
+            p.features.add("checkpoints")
+    outcome.spent("checkpoints", start)
     return outcome, p.features
 
 
