@@ -32,8 +32,24 @@ from scanjit.schedule.program import (
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    ["", "begin", "block", "column", "columns", "end", "first", "high", "low", "n", "ran", "row", "rows", "runs"]
-    + ["shares", "step", "stopped", "tick"]
+    [
+        "",
+        "begin",
+        "block",
+        "column",
+        "columns",
+        "end",
+        "even",
+        "first",
+        "high",
+        "left",
+        "low",
+        "n",
+        "ran",
+        "row",
+        "rows",
+    ]
+    + ["runs", "shares", "step", "stopped", "tick"]
 )
 """What the variables begin with that a main function has of its own."""
 
@@ -195,6 +211,9 @@ class _MainWriter:
         arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
         arguments += [self.number(dim) for dim in source.numbers]
         tile, kept = source.tile, self._keeping()
+        if tile.rest:
+            self._call_evenly(source.name, arguments, tile, depth)
+            return
         if tile.split is None:
             self.add(depth, f"if {kept.thread} == 0:")
             depth += 1
@@ -204,6 +223,32 @@ class _MainWriter:
             arguments += [_times(kept.low, self.number(tile.each)), _times(kept.high, self.number(tile.each))]
         self.add(depth, f"{source.name}({', '.join(arguments)})")
         self._meet(depth - (tile.split is None))
+
+    def _call_evenly(self, name: str, arguments: list[str], tile: Tile, depth: int) -> None:
+        """Call a nest of which threads compute equally many pieces, and then rows of those that are left."""
+        assert tile.split is not None
+        assert tile.rows is not None
+        kept, size, rows, block = self._keeping(), tile.split.size, tile.rows.size, tile.row_block
+        pieces, thread, threads = self.number((size + (tile.unit - 1)) // tile.unit), kept.thread, kept.threads
+        even, left, low, high = (self._fresh(word) for word in ("even", "left", "low", "high"))
+        tiles = self.number((rows + (block - 1)) // block)
+        lines = [
+            f"{even} = {pieces}//{threads}*{tile.unit}",
+            f"{left} = {even}*{threads}",
+            f"{low} = {tiles}*{thread}//{threads}*{block}",
+            f"{high} = min({tiles}*({thread} + 1)//{threads}*{block}, {self.number(rows)})",
+        ]
+        if any(atom in self.counters for atom in types.atoms(rows)):
+            for line in lines:
+                self.add(depth, line)
+        else:
+            self.shares += lines
+        first, last = (kept.low, kept.high) if self.rows is not None else ("0", self.number(rows))
+        end = f"min({even}*({thread} + 1), {self.number(size)})"
+        self.add(depth, f"{name}({', '.join([*arguments, f'{even}*{thread}', end, first, last])})")
+        self.add(depth, f"if {left} < {self.number(size)}:")
+        self.add(depth + 1, f"{name}({', '.join([*arguments, left, self.number(size), low, high])})")
+        self._meet(depth)
 
     def _meet(self, depth: int, everybody: bool = False) -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows."""

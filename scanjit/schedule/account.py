@@ -77,7 +77,9 @@ def _pieces(statement: Leaf, sizes: Mapping[Atom, int]) -> int:
     elif statement.tile is None or statement.tile.split is None:
         return 1
     else:
-        size, unit = statement.tile.split.size, statement.tile.unit
+        size, unit, tile = statement.tile.split.size, statement.tile.unit, statement.tile
+        if tile.rest and tile.rows is not None:
+            return -(-size // unit) * max(1, -(-types.evaluate(tile.rows.size, sizes) // tile.row_block))
     return max(1, -(-types.evaluate(size, sizes) // unit))
 
 

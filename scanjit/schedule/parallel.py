@@ -22,6 +22,8 @@ SMALLEST_PROGRAM = 8e6
 """A program that does less work (in operations) than this runs on one thread: waking the others costs more."""
 SMALLEST_STRETCH = 1e5
 """What the threads do between two meetings must on average be this much work."""
+FEW_PIECES = 24
+"""Of so few pieces one more or less counts."""
 MEETING = 3e4
 """What a meeting of threads costs, in operations."""
 CORE_BYTES = 2**20
@@ -49,6 +51,16 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
     if first is not lane and first.size != 1:
         return first, 1
     return lane, width
+
+
+def leaves_rest(tile: Tile) -> bool:
+    """Whether the number of tiles of columns is odd and so small that one of two threads had much more to do. They then
+    share the rows of the last one."""
+    if tile.split is None or tile.rows is None or tile.rows is tile.split or tile.horizontal or tile.singles:
+        return False
+    size = tile.split.size
+    pieces = -(-size // tile.unit) if isinstance(size, int) else 0
+    return pieces % 2 == 1 and 1 < pieces <= FEW_PIECES
 
 
 class Team(NamedTuple):

@@ -244,7 +244,8 @@ class Tile:
     loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
     time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows of all of these,
     then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or
-    each keeps its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`).
+    each keeps its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With
+    `rest`, all threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
     """
 
     lanes: int = 1
@@ -258,6 +259,7 @@ class Tile:
     unit: int = 1
     own: Loop | None = None
     each: Dimension = 1
+    rest: bool = False
 
 
 @dataclass(frozen=True)

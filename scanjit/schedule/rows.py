@@ -65,7 +65,8 @@ def _mark(loop: TimeLoop, counters: set[Atom]) -> bool:
             unit = 1
             for nest, (rows, each) in zip(nests, own, strict=True):
                 assert nest.tile is not None
-                nest.tile = changed(nest.tile, own=rows, each=each)
+                rest = nest.tile.rest and rows is nest.tile.rows and each == 1
+                nest.tile = changed(nest.tile, own=rows, each=each, rest=rest)
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
             loop.rows = Rows(size, unit, counter("kept"))
             return True

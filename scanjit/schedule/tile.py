@@ -9,7 +9,7 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule import build, shapes
 from scanjit.schedule.linear import linear
-from scanjit.schedule.parallel import choose_split
+from scanjit.schedule.parallel import choose_split, leaves_rest
 from scanjit.schedule.program import (
     Access,
     Apply,
@@ -43,7 +43,8 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     nest = merge_loops(nest)
     tile = choose_tile(nest, region.context.machine)
     split, unit = choose_split(nest, tile)
-    nest.tile = changed(tile, split=split, unit=unit)
+    tile = changed(tile, split=split, unit=unit)
+    nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     packs, nest = pack_operands(region, nest)
     region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
     return [*packs, nest]

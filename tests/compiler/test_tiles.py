@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,3 +140,28 @@ def test_shapes_are_those_of_the_machine() -> None:
     assert shapes.shape(3, Loop(5), Machine(64, 32)) == (5, 1)
     assert shapes.shape(100, rows, Machine(64, 32)) == (1, 1)
     assert shapes.shape(2, None, Machine(64, 32)) == (1, 2)
+
+
+# ---- columns that threads cannot share evenly ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
+    """Five tiles of columns for two threads: two for each, and rows of the fifth."""
+    x, w = sj.tensor(("T", "B", 5), "float32"), sj.tensor((18, 72), "float32")
+    v = sj.tensor((5, 72), "float32")
+
+    def step(row: Any, h: Any) -> Any:
+        a, b, c, d = ((row @ v + h @ w)[:, 18 * i : 18 * (i + 1)] for i in range(4))
+        return sj.tanh(a) * b + sj.sigmoid(c) * d
+
+    inputs, states = [x, v, w], sj.scan(step, x, sj.zeros((x.shape[1], 18), "float32"))
+    with Config(width=16, threads=threads).active():
+        f = sj.function(inputs, states, mode="emulate")
+    assert "left0 = even0*" in f.source
+    reference = sj.function(inputs, states, mode="reference")
+    rng = np.random.default_rng(threads)
+    weights = [rng.standard_normal(s).astype("float32") / 4 for s in ((5, 72), (18, 72))]
+    for batch in (0, 1, 2, 7, 20):
+        value = rng.standard_normal((3, batch, 5)).astype("float32")
+        np.testing.assert_allclose(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)
