@@ -117,9 +117,9 @@ def scan(
     checkpoint : None, "sqrt", "all" or int
         What is stored for the gradient: what the compiler finds best (None), every ceil(sqrt(n))-th state or every k-th
         state, from which the steps between are made again, or all that the gradient asks for ("all"). Results are the
-        same. All is stored as with None where nothing would be saved or steps cannot be made again: with `until` or
-        `truncate_gradient`, for linear recurrences of numbers, and for what other computations read too;
-        `explain()` of the function says so.
+        same. A scan in the step of another one that says nothing itself (None) is made again with that step. All is
+        stored as with None where nothing would be saved or steps cannot be made again: with `until`, for linear
+        recurrences of numbers, and for what other computations read too; `explain()` of the function says so.
 
     Returns
     -------

@@ -59,14 +59,24 @@ def _costs(body: Sequence[Statement], sizes: dict[Atom, int], runs: int) -> Iter
                     fixed = touched(cost.statement, sizes | counters, fixed=True) or 0.0
                     yield cost._replace(loop=statement, fixed=fixed)
         elif isinstance(statement, Blocks):
-            total, size = types.evaluate(statement.total, sizes), types.evaluate(statement.size, sizes)
-            inner = sizes | _at(statement.first, 0) | _at(statement.rows, min(total, size))
-            yield from _costs(statement.body, inner, runs * -(-total // size))
+            yield from _block(statement, sizes, runs)
         elif isinstance(statement, Beside):
             yield from _costs(statement.branches, sizes, runs)
         else:
             work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
             yield Cost(statement, runs, work, nbytes, _pieces(statement, sizes))
+
+
+def _block(blocks: Blocks, sizes: dict[Atom, int], runs: int) -> Iterator[Cost]:
+    """What a block costs, of which some (the first, the last) may leave out statements."""
+    total, size = types.evaluate(blocks.total, sizes), types.evaluate(blocks.size, sizes)
+    count = -(-total // size)
+    some = [
+        _costs(blocks.body, sizes | _at(blocks.first, number * size) | _at(blocks.rows, min(total, size)), runs * count)
+        for number in sorted({0, max(count - 2, 0), max(count - 1, 0)})
+    ]
+    for costs in zip(*some, strict=True):
+        yield max(costs, key=lambda cost: (cost.operations * cost.runs, cost.nbytes * cost.runs))
 
 
 def _pieces(statement: Leaf, sizes: Mapping[Atom, int]) -> int:
