@@ -3,6 +3,7 @@ is none."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from scanjit.ir import LEAVES, Node, constant_value, is_closed, replace, walk
@@ -36,9 +37,10 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """The pass: values that are sizes inside of a branch are computed before it: memory is planned before it runs."""
-    sizes = _sizes(outputs)
-    if sizes:
-        outputs = share(replace(outputs, cut(outputs, sizes)), notes)
+    while sizes := _sizes(outputs):  # what depends on an inner branch is another node once that has given up a size
+        before, outputs = outputs, share(replace(outputs, cut(outputs, sizes)), notes)
+        if all(map(operator.is_, before, outputs)):
+            break
     return in_bodies(outputs, lambda inner: sizes_outside(inner, notes))
 
 

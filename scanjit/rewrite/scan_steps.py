@@ -45,8 +45,9 @@ def all_own_lengths(outputs: list[Node]) -> list[Node]:
 
 
 class _Level:
-    """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it; in a
-    branch, what loops in it compute is not known before either. `last`: nothing that a step computes is."""
+    """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it. In a
+    branch, what loops in it compute is not known before either; `inside` of a step, nothing that it computes is.
+    `last`: nor is anything else that a step computes."""
 
     inside = False
 
@@ -143,7 +144,7 @@ class _Level:
     def _is_moving(self, node: Node) -> bool:
         if node.op is BOUND:
             return node in self.moving
-        if self.last and self.inside:
+        if self.inside and (self.last or self.branch):
             return not ir.is_closed(node)
         if not self.moving and not self.branch:
             return False

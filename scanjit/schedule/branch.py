@@ -17,8 +17,7 @@ def schedule_branch(region: Region, node: Node) -> None:
     """Schedule an ifelse in a region; its parts get their places."""
     condition, *operands = node.operands
     body = open_body(node)
-    for other in ir.walk(body.outputs):
-        no_ragged_step(other)
+    no_ragged_step(body)
     first = len(region.items)
     flags = [_flag(region, value) for value in (condition, ir.apply("invert", condition))]
     results = [Buffer(kind.dtype, kind.shape, "temporary", "branch") for kind in node.type]

@@ -98,8 +98,7 @@ def schedule_scan(region: Region, node: Node) -> None:
     """Schedule a scan in a region; its parts get their places."""
     layout = Layout.of(node)
     body = open_body(node)
-    for other in ir.walk(body.outputs):
-        no_ragged_step(other)
+    no_ragged_step(body)
     plan = _plan(region, node, layout, body)
     inits, xs, consts = layout.split(node.operands)
     first = len(region.items)
@@ -155,17 +154,20 @@ def open_body(node: Node) -> Body:
     return Body(inputs, ir.replace(graph.outputs, mapping, dims))
 
 
-def no_ragged_step(node: Node) -> None:
+def no_ragged_step(body: Body) -> None:
     """An error if the size of a node, or where it reads, depends on a value that is computed in the body."""
-    own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
-    sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
-    if any(n.op is ir.BOUND for n in ir.walk(sized)):
-        raise NotSupportedError(
-            "a size inside a step of a scan depends on a value computed in that step",
-            got=f"{node.type}",
-            where=node.where,
-            fix="use a mask over the full size, or mode='reference'",
-        )
+    inputs = set(body.inputs)
+    for node in ir.walk(body.outputs):
+        own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
+        sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
+        if sized and not inputs.isdisjoint(ir.walk(sized)):
+            raise NotSupportedError(
+                "a size inside a step of a scan depends on a value computed in that step",
+                got=f"{node.type}",
+                where=node.where,
+                fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
+                "max_steps",
+            )
 
 
 def _consts(plan: Plan) -> tuple[Node, ...]:
