@@ -52,7 +52,8 @@ def families(
                 _keep(region, family, draft)
                 continue
             text = draft.refused or "what the gradient reads of it is needed by something else too"
-        reasons[root] = text or "no loop beside it goes over its steps and reads what it stores"
+        if text or wanted.keys().isdisjoint(around.reached(root)):  # else it is a gradient itself
+            reasons[root] = text or "no loop beside it goes over its steps and reads what it stores"
     for group, text in reasons.items():
         if group not in found and _asked(block_of(group).plan.node):
             note = f"checkpoint={_asked(block_of(group).plan.node)!r} is not done, all is stored: {text}"

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from scanjit.schedule import sums
 from scanjit.schedule.blocks import Chain, Search, can_be_cut
 from scanjit.schedule.fuse import Group
-from scanjit.schedule.kept import Ends
+from scanjit.schedule.kept import Ends, indexed
 from scanjit.schedule.linear import linear
-from scanjit.schedule.program import Buffer, Nest, row_major
+from scanjit.schedule.program import Buffer, Loop, Nest, leaves_of, row_major
 from scanjit.schedule.region import Block, Region
 from scanjit.schedule.window import Window, lies_in
 from scanjit.types import Dimension
@@ -303,16 +303,43 @@ class Draft:
             steps = sums.covers(self.found[group], self.nests[group], {buffer})
         else:
             steps = any(self.around.search(loop).steps_with_time(group, {buffer}) for loop in self.loops)
-        return steps and (own == window or self._aligned(group, buffer, own, window))
+        return steps and self._in_rows(group, buffer) and (own == window or self._aligned(group, buffer, own, window))
+
+    def _in_rows(self, group: Group, buffer: Buffer) -> bool:
+        """Whether all that is read of a buffer at computed positions is read in one row."""
+        step = row_major(buffer.shape)[0]
+        found = (indices for nest in self._nests(group) for access, indices in indexed(nest) if access.buffer is buffer)
+        return all(lies_in((index.size - 1) * index.stride, step) for indices in found for index in indices)
+
+    def _nests(self, group: Group) -> list[Nest]:
+        """The nests of a group, those in a loop too."""
+        if group in self.nests:
+            return [self.nests[group]]
+        block = block_of(group)
+        leaves = leaves_of(block.statements) if block.nest is None else [block.nest]
+        return [nest for nest in leaves if isinstance(nest, Nest)]
 
     def _aligned(self, group: Group, buffer: Buffer, own: Window, rows: Window) -> bool:
         """Whether a group that goes over fewer steps reads the rows of just these."""
         step = row_major(buffer.shape)[0]
         shift, most = (own.first_row - rows.first_row) * step, 2 if buffer in self.carries else 1
+        spans = self._spans(group, buffer)
         return all(
-            lies_in(offset - shift, step * most)
+            lies_in(offset - shift + end, step * most)
             for offset in self.around.search(self.home.get(group, self.root)).first_offsets(group, buffer)
+            for end in spans
         )
+
+    def _spans(self, group: Group, buffer: Buffer) -> list[Dimension]:
+        """How far loops that do not go from row to row go through a buffer, to either side."""
+        found: list[Dimension] = [0]
+        for nest in self._nests(group):
+            times: set[Loop | None] = {nest.time}
+            if group not in self.chains:
+                times = {*self.found[group].values()} if group in self.found else {nest.space[0]}
+            strides = (access.strides for access, _ in nest.accesses() if access.buffer is buffer)
+            found += [(loop.size - 1) * by for each in strides for loop, by in each.items() if loop not in times]
+        return found
 
     # ---- when it is done --------------------------------------------------------------------------------------------
 

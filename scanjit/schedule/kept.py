@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit.schedule import tile
 from scanjit.schedule.fuse import Group
-from scanjit.schedule.program import Access, Buffer, Nest, Ref, row_major
+from scanjit.schedule.program import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
 from scanjit.types import Dimension
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ class Ends:
         """Whether a nest only writes a carry before the first step, or reads it after the last one."""
         if group not in self.nests or group in self.going:
             return False
-        accesses = [(a, written) for a, written in self.nests[group].accesses() if a.buffer is buffer]
+        nest = self.nests[group]
+        accesses = [(a, written) for a, written in nest.accesses() if a.buffer is buffer]
+        if any(access.buffer is buffer for access, _ in indexed(nest)):
+            return False
         return all(_place(access, written, plan, carry) is not None for access, written in accesses)
 
     def redirect(self, plan: Plan, stacks: Mapping[int, Buffer], turned: bool) -> None:
@@ -52,6 +55,12 @@ class Ends:
                 continue
             writes = {store.access for store in (*nest.stores, *nest.finals)}
             self.nests[group] = tile.rebuild_nest(nest, _moved(plan, stacks, carries, writes, turned))
+
+
+def indexed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:
+    """The accesses of a nest at computed positions, with these."""
+    yield from ((v.access, v.indices) for v in walk_values(nest.roots) if isinstance(v, Fetch))
+    yield from ((store.access, store.indices) for store in nest.stores if store.indices)
 
 
 def _moved(
