@@ -69,9 +69,12 @@ class Scope:
         """The source lines."""
         result = [] if self.header is None else ["    " * indent + self.header]
         inner = indent if self.header is None else indent + 1
+        body: list[str] = []
         for line in self.lines:
-            result += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
-        return result
+            body += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
+        if self.header is not None and not body:  # steps that leave what they carry as it is
+            body = ["    " * inner + "pass"]
+        return result + body
 
 
 @dataclass(frozen=True)

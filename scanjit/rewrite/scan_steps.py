@@ -46,8 +46,8 @@ def all_own_lengths(outputs: list[Node]) -> list[Node]:
 
 class _Level:
     """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it. In a
-    branch, what loops in it compute is not known before either; `inside` of a step, nothing that it computes is.
-    `last`: nor is anything else that a step computes."""
+    branch, what loops and branches in it compute is not known before either; `inside` of a step, nothing that it
+    computes is. `last`: nor is anything else that a step computes."""
 
     inside = False
 
@@ -148,7 +148,7 @@ class _Level:
             return not ir.is_closed(node)
         if not self.moving and not self.branch:
             return False
-        return any(other in self.moving or (self.branch and other.op is SCAN) for other in walk([node]))
+        return any(other in self.moving or (self.branch and other.op in (SCAN, IFELSE)) for other in walk([node]))
 
     def most(self, dim: Dimension) -> Dimension | None:
         """A size known before that a size computed here does not exceed; None if there is none."""

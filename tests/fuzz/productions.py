@@ -176,6 +176,33 @@ def chosen(b: Builder) -> Node:
     return st.where(condition, x, x if y is None else y)
 
 
+def branched(b: Builder) -> Node:
+    """`ifelse`; what its branches are made of is used elsewhere too, or not."""
+    condition, x = b.steady("b"), b.some("f")
+    one = b.rnd.choice((st.all, st.any))(condition)
+    y = b.fitted(b.some("f"), x.type.shape, x.dtype)
+    f, g = (UNARY[b.rnd.choice(list(UNARY))] for _ in range(2))
+    if b.chance(0.3):
+        return st.ifelse(one, lambda: (f(x), y), lambda: (x, g(y)))[b.rnd.randrange(2)]
+    if b.chance(0.2):
+        return st.ifelse(one, lambda: _repeated(b, x), lambda: _repeated(b, y))
+    return st.ifelse(one, f(x), g(y) if b.chance(0.7) else 0)
+
+
+def repeated(b: Builder) -> Node:
+    """`while_loop`: how often a value decides, in a step too."""
+    return _repeated(b, b.some("f"))
+
+
+def _repeated(b: Builder, x: Node) -> Node:
+    most = b.rnd.choice((3, 4))
+    count = st.any(b.steady("b")) + (st.sum(b.steady("iu"), dtype="int64") % most if b.chance(0.6) else 1)
+    w, mix = b.fitted(b.some("f"), x.type.shape, x.dtype), b.rnd.choice((st.tanh, st.sin, lambda v: v * 0.5))
+    last, ran = st.while_loop(lambda s: s[1] < count, lambda s: (mix(s[0] + w), s[1] + 1), (x, 0), max_steps=most)
+    b.exact.add(ran)
+    return last if b.chance(0.7) else last * st.cast(ran, x.dtype)
+
+
 def cast(b: Builder) -> Node:
     """A cast."""
     from tests.fuzz.builder import DTYPES
@@ -561,6 +588,8 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (1, logic),
     (0.3, nans),
     (3, chosen),
+    (2, branched),
+    (0.7, repeated),
     (2, cast),
     (6, reduced),
     (1, position),

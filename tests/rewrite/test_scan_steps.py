@@ -121,3 +121,37 @@ def test_what_has_no_limit_is_refused() -> None:
     for build in (lambda v: sj.grad(bent(v, None), v), lambda v: sj.arange(sj.cast(v, "int64")).sum()):
         with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
             sj.function([x], sj.map(build, x), mode="emulate")
+
+
+def test_branches_that_give_sizes_to_each_other() -> None:
+    """How often a loop runs in a branch depends on what a branch in it gives, in a step too."""
+
+    def some(v: Any) -> Any:
+        first = sj.ifelse(v > 50.0, lambda: double(v, 9), lambda: double(2.0 * v, 9))
+        k = sj.cast(first, "int64") % 3 + 1
+        last = lambda w: sj.while_loop(lambda s: s[1] < k, lambda s: (sj.sin(s[0] + w), s[1] + 1), (v, 0), 4)[0]
+        return sj.ifelse(first > 150.0, lambda: last(v), lambda: last(first))
+
+    def build(x: Any) -> list[Any]:
+        whole = sj.ifelse(x.sum() > 0.0, lambda: some(x[0]) + some(x[2]), lambda: x[1])
+        return [sj.grad(whole, x), sj.map(some, x)]
+
+    check(build)
+
+
+def test_a_size_of_a_step_in_a_branch_is_refused() -> None:
+    """Also where another size there is known before."""
+    x, y, n = sj.vector("x"), sj.vector("y"), sj.scalar("n", "int64")
+    part = y[: sj.abs(n - 1)]
+    some = lambda v: sj.ifelse(v > 0.0, lambda: sj.ones(sj.cast(v, "int64")).sum() + part.sum() * v, lambda: v)
+    with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
+        sj.function([x, y, n], sj.map(some, x), mode="emulate")
+
+
+def test_threads_know_themselves_how_many_steps_ran() -> None:
+    """What counts them may be overwritten by one that goes on."""
+    x = sj.vector("x")
+    rows = sj.scan(lambda h: (h * 2.0, sj.until(h.sum() > 9.0)), outputs_info=x, n_steps=9)
+    f = sj.function([x], rows, mode="emulate")
+    assert f([1.0, 2.0]).tolist() == [[2.0, 4.0], [4.0, 8.0], [8.0, 16.0]]
+    assert "ran0 = step0 + 1" in f.source and "= load_i64(count" not in f.source
