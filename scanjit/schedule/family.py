@@ -222,7 +222,6 @@ class Draft:
             for i, carry in enumerate(block_of(loop).plan.carries)
             if carry.trajectory
         }
-        self.phases = self._phases()
 
     def _window_of(self, group: Group) -> Window | None:
         """The steps that a map over time is for, if it goes through what it writes row by row."""
@@ -296,6 +295,8 @@ class Draft:
         """Whether a group goes along, and through a buffer row by row."""
         if group not in self.going or not buffer.shape:
             return False
+        if buffer in self.writes[group] and self.carries.get(buffer, (group, 0))[0] is not group:
+            return False  # it begins the carry, of a loop of one step
         own = self.windows[group]
         if group in self.chains:
             steps = self.around.search(group).steps_by_rows(buffer)
@@ -345,7 +346,7 @@ class Draft:
 
     def _placed(self) -> bool:
         """Find the phase in which each group is done first; False if a map was dropped for which there is none."""
-        around = self.around
+        around, self.phases = self.around, self._phases()
         self.done = {group: i for i, phase in enumerate(self.phases) for loop in phase.loops
                      for group in (loop, *self.chains[loop].others)}  # fmt: skip
         low = dict(self.done)

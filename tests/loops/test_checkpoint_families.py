@@ -239,3 +239,17 @@ def test_random_programs() -> None:
         if "gradient" in p.features:
             met += check_checkpoints(p, CHOICES[seed // 5 % len(CHOICES)], configs_of(seed)[0])
     assert met > 3
+
+
+def test_states_at_computed_positions() -> None:
+    """Counted from the last one: what is read begins where the last state lies, and is any of them."""
+    for checkpoint in (2, "sqrt"):
+        found = []
+        for given in (None, checkpoint):
+            inputs, h = rnn(given)
+            at = sj.tensor(("K",), "int64", "at")
+            cost = (h[::-1][at] ** 2).sum()
+            f = sj.function([*inputs, at], [cost, *sj.grad(cost, inputs)], mode="emulate")
+            found.append(f(*values(inputs, 7), np.array([0, 3, 6, 3])))
+        for value, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(value, other)
