@@ -211,7 +211,8 @@ class Draft:
         self.home = {group: loop for loop, chain in self.chains.items() for group in (loop, *chain.others)}
         self.found = {group: over for chain in self.chains.values() for group, over in chain.sums.items()}
         self.going = self.home.keys() | self.maps
-        self.ends = Ends(around.groups, self.nests, self.reads, self.writes, self.going)
+        taken_apart = {group for chain in around.chained.values() for group in chain.sums}  # by what their sums are now
+        self.ends = Ends(around.groups, self.nests, self.reads, self.writes, self.going | taken_apart)
         self.windows = {loop: Window.last(self.plan, block_of(loop).plan.length) for loop in self.loops}
         self.windows |= {group: self.windows[loop] for group, loop in self.home.items()}
         self.windows |= {group: window for group in self.maps if (window := self._window_of(group)) is not None}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Ends:
-    """What the groups of a region do with carries, but for those that are `going` along with their loops."""
+    """What the groups of a region do with carries, but for those that are `going` along with their loops, or are to
+    stay as they are."""
 
     def __init__(
         self,
