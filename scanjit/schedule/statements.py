@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scanjit.schedule import blocks, checkpoint, tile
+from scanjit.schedule import blocks, checkpoint, deep, tile
 from scanjit.schedule.fuse import fuse, nest_of
 from scanjit.schedule.program import Statement
 from scanjit.schedule.region import Block, Region, Single, Task
@@ -28,6 +28,8 @@ def statements(region: Region) -> list[Statement]:
             result.append(first.statement)
         elif isinstance(first, Block):
             result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
+        elif (found := deep.deep(region, nests[group])) is not None:
+            result += deep.blocked(region, group, nests, found)
         else:
             result += tile.shape_nest(region, nests[group])
     return result

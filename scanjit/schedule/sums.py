@@ -80,7 +80,7 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
     for value in walk_values(nest.roots):
         if isinstance(value, Reduce):
             time = next((loop for loop in value.loops if _same(loop.size, length)), None)
-            if time is not None and _is_chain(value) and any(a.buffer in buffers for a in _inside(value)):
+            if time is not None and is_chain(value) and any(a.buffer in buffers for a in _inside(value)):
                 found[value] = time
     if not found or not covers(found, nest, buffers):
         return None
@@ -125,7 +125,7 @@ def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
     depths = [
         types.product(loop.size for loop in value.loops if loop is not time)
         for value, time in found.items()
-        if _is_product(value)
+        if is_product(value)
     ]
     adding = _adding(nest, found, places)
     times = list(dict.fromkeys(found.values()))
@@ -168,7 +168,7 @@ def _adding(nest: Nest, found: dict[Reduce, Loop], places: dict[Reduce, Access])
 def _backwards(nest: Nest) -> Nest:
     """Sums from the last row of time to the first; those of products (whose loops become one) from the last element."""
     sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
-    products = any(map(_is_product, sums))
+    products = any(map(is_product, sums))
     turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}
 
     def access(old: Access) -> Access:
@@ -181,13 +181,13 @@ def _backwards(nest: Nest) -> Nest:
     return tile.rebuild_nest(nest, access)
 
 
-def _is_chain(value: Reduce) -> bool:
+def is_chain(value: Reduce) -> bool:
     """Whether a reduction is a sum of floats over what is no reduction itself."""
     nested = any(isinstance(inner, Reduce) for inner in walk_values([value.body]))
     return value.op.name == "sum" and value.dtype.kind == "f" and value.init is None and not nested
 
 
-def _is_product(value: Reduce) -> bool:
+def is_product(value: Reduce) -> bool:
     body = value.body
     return isinstance(body, Apply) and body.op.name == "mul" and all(isinstance(arg, Load) for arg in body.args)
 

@@ -110,12 +110,12 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
     weights = [rng.standard_normal(shape).astype("float32") / 5 for shape in ((3, 27), (27, 27))]
     with Config(width=16, threads=threads).active():
         f = sj.function([x, w, r], gradients, mode="emulate")
-    assert "last0 = min(first0 + " in f.source
-    reference = sj.function([x, w, r], gradients, mode="reference")
-    for length, batch in ((0, 2), (1, 1), (2, 0), (7, 2), (9, 3)):
-        value = rng.standard_normal((length, batch, 3)).astype("float32")
-        for got, wanted in zip(f(value, *weights), reference(value, *weights), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+        assert "last0 = min(first0 + " in f.source
+        reference = sj.function([x, w, r], gradients, mode="reference")
+        for length, batch in ((0, 2), (1, 1), (2, 0), (7, 2), (9, 3)):
+            value = rng.standard_normal((length, batch, 3)).astype("float32")
+            for got, wanted in zip(f(value, *weights), reference(value, *weights), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
@@ -158,10 +158,10 @@ def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
     inputs, states = [x, v, w], sj.scan(step, x, sj.zeros((x.shape[1], 18), "float32"))
     with Config(width=16, threads=threads).active():
         f = sj.function(inputs, states, mode="emulate")
-    assert "left0 = even0*" in f.source
-    reference = sj.function(inputs, states, mode="reference")
-    rng = np.random.default_rng(threads)
-    weights = [rng.standard_normal(s).astype("float32") / 4 for s in ((5, 72), (18, 72))]
-    for batch in (0, 1, 2, 7, 20):
-        value = rng.standard_normal((3, batch, 5)).astype("float32")
-        np.testing.assert_allclose(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)
+        assert "left0 = even0*" in f.source
+        reference = sj.function(inputs, states, mode="reference")
+        rng = np.random.default_rng(threads)
+        weights = [rng.standard_normal(s).astype("float32") / 4 for s in ((5, 72), (18, 72))]
+        for batch in (0, 1, 2, 7, 20):
+            value = rng.standard_normal((3, batch, 5)).astype("float32")
+            np.testing.assert_allclose(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)

@@ -26,7 +26,7 @@ from scanjit.runtime import emulation, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime import threads as workers
 from scanjit.runtime.function import function
-from scanjit.schedule import blocks, parallel, rows
+from scanjit.schedule import blocks, deep, parallel, rows, tile
 from scanjit.schedule.program import Rows
 from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
@@ -71,6 +71,9 @@ class Config:
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
                 patch.setattr(blocks, "BLOCK_BYTES", 100)
+                patch.setattr(tile, "GROUP_BYTES", 100)
+                patch.setattr(deep, "LEAST", 2)
+                patch.setattr(deep, "NEAR_BYTES", 1)
                 patch.setattr(reduce, "CHUNK", 2)
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:

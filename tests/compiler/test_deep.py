@@ -1,0 +1,64 @@
+"""Products of many terms: in blocks of terms, with the bits of one long sum."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.schedule import deep
+from tests.fuzz.check import Config
+
+SIZES = (0, 1, 3, 4, 5, 11)
+
+
+def program(rows: int | str, batch: int | str, dtype: str = "float32") -> tuple[list[sj.Node], list[sj.Node]]:
+    """Gradients of two weights that share an operand, over rows of a batch."""
+    x, g = sj.tensor((rows, batch, 6), dtype, name="x"), sj.tensor((rows, batch, 9), dtype, name="g")
+    return [x, g], [sj.tensordot(x, g, [[0, 1], [0, 1]]), sj.tensordot(sj.tanh(x), g, [[0, 1], [0, 1]])]
+
+
+def values(rows: int, batch: int, dtype: str = "float32") -> list[np.ndarray]:
+    rng = np.random.default_rng(rows + 10 * batch)
+    return [rng.standard_normal((rows, batch, n)).astype(dtype) for n in (6, 9)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_terms(dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, outputs = program("T", "B", dtype)
+    with Config(width=16, threads=threads).active():
+        monkeypatch.setattr(deep, "LEAST", 10**6)
+        whole = sj.function(inputs, outputs, mode="emulate")
+        monkeypatch.setattr(deep, "LEAST", 4)
+        monkeypatch.setattr(deep, "NEAR_BYTES", 1)
+        blocked = sj.function(inputs, outputs, mode="emulate")
+        assert "are made in blocks of" in blocked.explain()
+        for rows, batch in itertools.product(SIZES, (0, 1, 3)):
+            given = values(rows, batch, dtype)
+            for got, bits, x in zip(blocked(*given), whole(*given), (given[0], np.tanh(given[0])), strict=True):
+                np.testing.assert_array_equal(got, bits)
+                np.testing.assert_allclose(got, np.tensordot(x, given[1], [[0, 1], [0, 1]]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(11, 3), ("T", 3), (11, "B")])
+def test_known_sizes(rows: int | str, batch: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep, "LEAST", 4)
+    inputs, outputs = program(rows, batch)
+    f = sj.function(inputs, outputs, mode="emulate")
+    assert "are made in blocks of" in f.explain()
+    given = values(11, 3)
+    for got, x in zip(f(*given), (given[0], np.tanh(given[0])), strict=True):
+        np.testing.assert_allclose(got, np.tensordot(x, given[1], [[0, 1], [0, 1]]), rtol=1e-5, atol=1e-5)
+
+
+def test_few_terms_stay_together() -> None:
+    x, w = sj.matrix("x"), sj.tensor((100, 30))
+    assert "are made in blocks of" not in sj.function([x, w], x @ w, mode="emulate").explain()
+
+
+def test_sums_with_an_epilogue_stay_together() -> None:
+    x, w = sj.matrix("x"), sj.tensor((10000, 30))
+    assert "are made in blocks of" not in sj.function([x, w], sj.tanh(x @ w), mode="emulate").explain()
