@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scanjit import types
-from scanjit.schedule import sums, tile
+from scanjit.schedule import sums
 from scanjit.schedule.blocks import Written
 from scanjit.schedule.fuse import Group
-from scanjit.schedule.program import Blocks, Loop, Machine, Nest, Reduce, Statement, counter, walk_values
+from scanjit.schedule.program import Blocks, Loop, Nest, Reduce, Statement, counter, walk_values
 from scanjit.schedule.region import Region
 from scanjit.schedule.stretch import Stretch
 from scanjit.types import Dimension
@@ -43,13 +43,10 @@ def deep(region: Region, nest: Nest) -> dict[Reduce, Loop] | None:
     if any(isinstance(terms, int) and terms < 2 * LEAST for terms in many):
         return None
     same = all(loop.size is one or loop.size == one for loop in found.values())
-    return found if same and _in_tiles(nest, region.context.machine) else None
-
-
-def _in_tiles(nest: Nest, machine: Machine) -> bool:
-    """Whether the nest is computed in register tiles of rows and columns, each sum as one chain."""
-    chosen = tile.choose_tile(tile.merge_loops(nest), machine)
-    return chosen.rows is not None and not chosen.horizontal
+    if not same:
+        return None
+    chosen = sums.tile_of_block(nest, found, region.context.machine)
+    return found if chosen.rows is not None and not chosen.horizontal else None
 
 
 def blocked(region: Region, group: Group, nests: Mapping[Group, Nest], found: dict[Reduce, Loop]) -> list[Statement]:

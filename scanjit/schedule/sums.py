@@ -21,10 +21,12 @@ from scanjit.schedule.program import (
     Literal,
     Load,
     Loop,
+    Machine,
     Nest,
     Reduce,
     Ref,
     Store,
+    Tile,
     Value,
     counter,
     operands,
@@ -71,7 +73,7 @@ class Sums:
         return _backwards(made) if reverse else made
 
 
-def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: object) -> dict[Reduce, Loop] | None:
+def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: Machine) -> dict[Reduce, Loop] | None:
     """The sums of a nest over the rows of buffers, each with its loop over time; None if there is anything else that
     the nest does with the buffers, or if the sums cannot be made block by block."""
     if nest.time is not None or nest.sequential or not nest.space:
@@ -84,10 +86,14 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
                 found[value] = time
     if not found or not covers(found, nest, buffers):
         return None
+    return None if tile_of_block(nest, found, machine).horizontal else found
+
+
+def tile_of_block(nest: Nest, found: dict[Reduce, Loop], machine: Machine) -> Tile:
+    """How the part of a block would be computed. Not with lanes along the sums: all lanes had what these begin with."""
     rows = counter("rows")
     stretch = Stretch(0, rows, 0, {}, rows)
-    chosen = tile.choose_tile(tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values())), machine)  # type: ignore[arg-type]
-    return None if chosen.horizontal else found
+    return tile.choose_tile(tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values())), machine)
 
 
 def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:

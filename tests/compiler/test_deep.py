@@ -62,3 +62,15 @@ def test_few_terms_stay_together() -> None:
 def test_sums_with_an_epilogue_stay_together() -> None:
     x, w = sj.matrix("x"), sj.tensor((10000, 30))
     assert "are made in blocks of" not in sj.function([x, w], sj.tanh(x @ w), mode="emulate").explain()
+
+
+@pytest.mark.parametrize("terms", [2, 5, 40, "n"])
+def test_lanes_along_the_sum(terms: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has fewer columns than lanes may be summed along the lanes, which begin with nothing."""
+    monkeypatch.setattr(deep, "LEAST", 1)
+    size = terms if isinstance(terms, int) else 9
+    a, b = np.random.default_rng(size).standard_normal((2, 5, size))
+    x, y = (sj.tensor((5, terms)) for _ in range(2))
+    with Config(width=64, small=True).active():
+        got = sj.function([x, y], sj.tensordot(x, y, [[1], [1]]), mode="emulate")(a, b)
+    np.testing.assert_allclose(got, a @ b.T, rtol=1e-12, atol=1e-12)
