@@ -184,7 +184,6 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "scatter": scatter,
         "load_i64": memory.load_i64,
         "store_i64": memory.store_i64,
-        "prefetch": lambda address: None,
         "clock": time.perf_counter_ns,
         "barrier": _barrier,
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),

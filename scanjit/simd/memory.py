@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from .cpu import is_x86
 from .kinds import KINDS, Kind
-from .llvm_lanes import I8, I32, I64, LlvmLanes, call, constant, element_type, indices, splat_scalar, vector_type
+from .llvm_lanes import I32, I64, LlvmLanes, call, constant, element_type, indices, splat_scalar, vector_type
 
 _BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
 
@@ -123,12 +123,6 @@ def load_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
 def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """One 64-bit integer."""
     builder.store(value, pointer(builder, address, I64)).align = 8
-
-
-def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Ask for the cache line of an address, to be read."""
-    flags = [ir.Constant(I32, k) for k in (0, 3, 1)]
-    call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), *flags])
 
 
 def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: list[ir.Value]) -> None:

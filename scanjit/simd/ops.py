@@ -474,11 +474,6 @@ def _typing_store_i64(address: Any, value: Any) -> Any:
     return signature(types.none, INT, INT)
 
 
-def _typing_prefetch(address: Any) -> Any:
-    _need_int(address)
-    return signature(types.none, INT)
-
-
 def _typing_select(mask: Any, yes: Any, no: Any) -> Any:
     common = _common((yes, no))
     _need_mask(mask, common.lanes)
@@ -560,7 +555,6 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
     "store_i64": (_typing_store_i64, lambda b, sig, a: memory.store_i64(b, a[0], a[1])),
     "barrier": (_typing_store_i64, lambda b, sig, a: memory.barrier(b, a[0], a[1])),
     "clock": (_typing_clock, lambda b, sig, a: memory.clock(b)),
-    "prefetch": (_typing_prefetch, lambda b, sig, a: memory.prefetch(b, a[0])),
     "select": (_typing_select, _lower_select),
     "any_of": (_typing_mask_to_bool, lambda b, sig, a: _vector(b, sig.args[0], a[0]).any()),
     "all_of": (_typing_mask_to_bool, _lower_all_of),

@@ -135,7 +135,7 @@ SUFFIXED = frozenset(
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(
-    "store store_masked store_strided scatter load_i64 store_i64 prefetch barrier clock select any_of all_of lane "
+    "store store_masked store_strided scatter load_i64 store_i64 barrier clock select any_of all_of lane "
     "lane0 lane_i64 concat_lanes opaque".split()
 )
 PLAIN |= {f"{routine}_{kind}" for routine in ("potrf", "getrf", "trsm") for kind in ("f32", "f64")}

@@ -203,7 +203,7 @@ def test_integer_powers_of_negative_exponents() -> None:
 def test_masks_and_scalars() -> None:
     imports = (
         "head_x8 store any_of all_of splat_boolx8 load_i64 store_i64 iota_i64x8 lane_i64 concat_lanes splat_f32x8 "
-        "splat_i8x8 load_boolx8 broadcast_boolx8 reduce_and prefetch select splat_f64x8"
+        "splat_i8x8 load_boolx8 broadcast_boolx8 reduce_and select splat_f64x8"
     ).split()
     body = [
         "for n in range(-2, 11):",
@@ -214,7 +214,6 @@ def test_masks_and_scalars() -> None:
         "    if all_of(m):",
         "        store_i64(counts + 8, load_i64(counts + 8) + 1)",
         "store_i64(counts + 16, lane_i64(iota_i64x8(40), 2))",
-        "prefetch(counts)",
         "store(z, concat_lanes(splat_boolx8(True), load_boolx8(flags)))",
         "store(z + 16, broadcast_boolx8(flags))",
         "store(f, select(load_boolx8(flags), splat_f32x8(0.1), splat_f32x8(n + 3)))",
