@@ -129,6 +129,8 @@ class Region:
         self.makers: dict[Node, list[Item]] = {}
         self.items: list[Item] = []
         self.buffers: set[Buffer] = set()
+        self.results: set[Buffer] = set()
+        """Buffers of others in which this region's outputs lie."""
         self.packed: list[Pack] = []
         """Packs that nests of this region have before them."""
         self.held: list[Pack] = []
@@ -189,6 +191,7 @@ class Region:
 
     def schedule(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs` (into `targets`, where given); says where each lies."""
+        self.results = {target.buffer for target in targets if target is not None}
         self.context.choose_places(self, outputs, targets)
         for node in ir.walk(outputs, self.places, sizes=False):
             if node in self.stored and node not in self.places:
@@ -256,6 +259,7 @@ class Region:
         return (
             self.parent is not None
             and ref.buffer not in self.buffers
+            and ref.buffer not in self.results
             and not (set(types.atoms(ref.offset)) & self.counters)
         )
 

@@ -149,6 +149,18 @@ def test_loops_and_branches_inside_of_branches(mode):
         f([2.0, 3.0, 4.0], 0)
 
 
+def test_a_product_reads_what_its_own_branch_computed():
+    x, y, on = sj.matrix("x"), sj.matrix("y"), sj.scalar("on", dtype="bool")
+
+    def then():
+        h = sj.exp(x)  # lies in the first result: it is not there before the branch runs
+        return h, y @ h
+
+    outputs = sj.ifelse(on, then, lambda: (x, y))
+    given = rng.normal(size=(2, 3, 3))
+    modes_agree([x, y, on], outputs, (*given, True), (*given, False))
+
+
 def test_results_of_a_loop_before_the_step_are_operands():
     x = sj.matrix("x")
     loop = sj.scan(lambda row, h: [sj.tanh(h + row), h * row], x, [sj.zeros(2), None])
