@@ -634,13 +634,14 @@ def _renewed(
     return tuple(new[i] for i in range(len(inputs))), known
 
 
-def _atoms_of(node: Node) -> Iterator[Atom]:
+def _atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
     for kind in kinds:
         for dim in kind.shape:
             yield from types.atoms(dim)
     for value in node.params.values():
-        yield from _param_atoms(value)
+        if inside or not isinstance(value, Graph):
+            yield from _param_atoms(value)
 
 
 def _param_atoms(value: Any) -> Iterator[Atom]:
@@ -661,7 +662,8 @@ def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tup
     known = [(i, inner.dim_atom) for i, inner in enumerate(body.inputs) if i >= first and inner.dim_atom is not None]
     if not known:
         return ()
-    used = {atom for node in body.nodes() for atom in _atoms_of(node)}
+    # Graphs inside say in `sizes` what they use of these; inputs of their own may well be the same nodes as ours.
+    used = {atom for node in body.nodes() for atom in _atoms_of(node, inside=False)}
     return tuple((i, as_dim(operands[i])) for i, atom in known if atom in used)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import ir
+from scanjit.ops.branch import branch
 
 X = np.array([3.0, 200.0, 60.0, 45.0])
 
@@ -137,6 +139,15 @@ def test_branches_that_give_sizes_to_each_other() -> None:
         return [sj.grad(whole, x), sj.map(some, x)]
 
     check(build)
+
+
+def test_a_value_is_no_size_because_one_in_the_same_place_of_an_inner_graph_is() -> None:
+    k, m, c = (ir.new_input(sj.scalar("k", kind).type) for kind in ("int64", "int64", "bool"))
+    v = ir.new_input(sj.vector("v").type.with_shape((ir.as_dim(m),)))
+    (inner,) = branch(c, [v.sum()], [-v.sum()], [(m, m), (v, v)])
+    graph = ir.Graph.of([k, m, v, c], [inner * k])
+    assert inner.args[0].params["body"].inputs[0] is graph.inputs[0]
+    assert ir.sizes_in(graph, [k, m, v, c]) == ((1, ir.as_dim(m)),)
 
 
 def test_a_size_of_a_step_in_a_branch_is_refused() -> None:
