@@ -91,7 +91,7 @@ for n in (1, 3, 7, 8, 13, 37):
     np.testing.assert_allclose(view(y), want, rtol=0, atol=1e-6)
 calls = [line for line in kernel.inspect_asm(kernel.signatures[0]).splitlines() if "$fma" in line or ", fma" in line]
 assert not any("fmaf" in line for line in calls), calls
-print("ok")
+print("ok", flush=True)
 import os; os._exit(0)  # unmapping guarded pages that ctypes still exports would complain
 """
 
