@@ -190,26 +190,25 @@ def _past(taps: tuple[int, ...], label: str) -> tuple[int, ...]:
 # ---- n_steps and the options -----------------------------------------------------------------------------------------
 
 
-def steps(given: Any) -> Dimension | None:
-    """`n_steps` as a dimension; None where the sequences decide."""
+def steps(given: Any, name: str = "n_steps") -> Dimension | None:
+    """An argument that counts steps, as a dimension; None where it is not given."""
     if given is None or isinstance(given, Dim):
         return given
     wrong = ScanError(
-        "n_steps must be an integer",
+        f"{name} must be an integer",
         got=describe(given),
         expected="an int or an integer scalar",
         fix="convert it: int(n), or sj.cast(n, 'int64')",
     )
     if isinstance(given, bool | np.bool_ | str) or is_container(given):
         raise wrong
-    node = symbol(given, "n_steps")
+    node = symbol(given, name)
     if node.ndim or node.dtype.kind not in "iu":
         raise wrong
     length = as_dim(given if isinstance(given, int | np.integer) else node)
     if isinstance(length, int) and length < 0:
-        raise ScanError(
-            "n_steps is negative", got=length, expected="0 or more", fix="to run from the end, use go_backwards=True"
-        )
+        backwards = "to run from the end, use go_backwards=True" if name == "n_steps" else None
+        raise ScanError(f"{name} is negative", got=length, expected="0 or more", fix=backwards)
     return length
 
 

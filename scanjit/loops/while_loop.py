@@ -96,7 +96,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
             refused.append(error)
             return [new]
 
-    most = _NO_LIMIT if max_steps is None else entries.steps(max_steps)
+    most = _NO_LIMIT if max_steps is None else entries.steps(max_steps, "max_steps")
     loop = build(step, [], [state], [], most, name="while_loop", stack=False)
     if refused:
         raise refused[0]

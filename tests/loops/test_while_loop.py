@@ -149,8 +149,9 @@ def test_errors(cond: Any, body: Any, init: Any, words: str) -> None:
 
 
 def test_a_limit_must_be_a_number_of_steps() -> None:
-    with pytest.raises(ScanError, match="n_steps is negative"):
-        double(1.0, max_steps=-1)
+    for given, words in ((-1, "max_steps is negative"), (2.5, "max_steps must be an integer")):
+        with pytest.raises(ScanError, match=words):
+            double(1.0, max_steps=given)
 
 
 def test_associative_scan() -> None:
