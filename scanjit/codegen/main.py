@@ -32,25 +32,8 @@ from scanjit.schedule.program import (
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    [
-        "",
-        "begin",
-        "block",
-        "column",
-        "columns",
-        "end",
-        "even",
-        "first",
-        "high",
-        "left",
-        "low",
-        "n",
-        "ran",
-        "row",
-        "rows",
-    ]
-    + ["runs", "shares", "step", "stopped", "tick"]
-)
+    "begin block column columns end even first high left low n ran row rows runs shares step stopped tick".split()
+) | {""}
 """What the variables begin with that a main function has of its own."""
 
 

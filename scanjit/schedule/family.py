@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from scanjit import types
 from scanjit.schedule import sums
 from scanjit.schedule.blocks import Chain, Search, can_be_cut
 from scanjit.schedule.fuse import Group
@@ -311,7 +312,7 @@ class Draft:
         """Whether all that is read of a buffer at computed positions is read in one row."""
         step = row_major(buffer.shape)[0]
         found = (indices for nest in self._nests(group) for access, indices in indexed(nest) if access.buffer is buffer)
-        return all(lies_in((index.size - 1) * index.stride, step) for indices in found for index in indices)
+        return all(lies_in(0, (index.size - 1) * index.stride, step) for indices in found for index in indices)
 
     def _nests(self, group: Group) -> list[Nest]:
         """The nests of a group, those in a loop too."""
@@ -325,22 +326,31 @@ class Draft:
         """Whether a group that goes over fewer steps reads the rows of just these."""
         step = row_major(buffer.shape)[0]
         shift, most = (own.first_row - rows.first_row) * step, 2 if buffer in self.carries else 1
+        offsets = self.around.search(self.home.get(group, self.root)).first_offsets(group, buffer)
         spans = self._spans(group, buffer)
-        return all(
-            lies_in(offset - shift + end, step * most)
-            for offset in self.around.search(self.home.get(group, self.root)).first_offsets(group, buffer)
-            for end in spans
+        return spans is not None and all(
+            lies_in(offset - shift + low, offset - shift + high, step * most)
+            for offset in offsets
+            for low, high in spans
         )
 
-    def _spans(self, group: Group, buffer: Buffer) -> list[Dimension]:
-        """How far loops that do not go from row to row go through a buffer, to either side."""
-        found: list[Dimension] = [0]
+    def _spans(self, group: Group, buffer: Buffer) -> list[tuple[Dimension, Dimension]] | None:
+        """How far the loops of each access that do not go from row to row go through a buffer, to either side; None if
+        it is not certain to which."""
+        found: list[tuple[Dimension, Dimension]] = []
         for nest in self._nests(group):
             times: set[Loop | None] = {nest.time}
             if group not in self.chains:
                 times = {*self.found[group].values()} if group in self.found else {nest.space[0]}
-            strides = (access.strides for access, _ in nest.accesses() if access.buffer is buffer)
-            found += [(loop.size - 1) * by for each in strides for loop, by in each.items() if loop not in times]
+            for access, _ in nest.accesses():
+                if access.buffer is buffer:
+                    loops = {loop: by for loop, by in access.strides.items() if loop not in times}
+                    up = {loop for loop, by in loops.items() if types.not_negative(by)}
+                    if not all(types.not_negative(-1 * by) for loop, by in loops.items() if loop not in up):
+                        return None
+                    ends = {loop: (loop.size - 1) * by for loop, by in loops.items()}
+                    low = sum((end for loop, end in ends.items() if loop not in up), start=0)
+                    found.append((low, sum((ends[loop] for loop in up), start=0)))
         return found
 
     # ---- when it is done --------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class Load(Value):
-    """What a buffer holds; or zero, where `when` is 0 and not 1."""
+    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1)."""
 
     access: Access
     when: Dimension = 1
@@ -243,9 +243,9 @@ class Tile:
     `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
     loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
     time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows of all of these,
-    then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or
-    each keeps its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With
-    `rest`, all threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
+    then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps its part of the
+    loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With `rest`, all threads compute
+    equally many pieces, and of those that are left some of the rows, which are `own` then.
     """
 
     lanes: int = 1
