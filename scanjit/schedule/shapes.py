@@ -36,7 +36,7 @@ LIKE = {32: "znver4 64", 16: "znver4 32"}
 """Whose speeds are taken for what has not been measured, by the number of registers: accumulators have to fit them."""
 MOST = {32: 24, 16: 12}
 """So many accumulators leave registers for operands."""
-USUAL = (4, 8, 16, 20, 32, 64)
+USUAL = (4, 8, 16, 32, 64)
 """How many rows there are, where that is not known."""
 
 
