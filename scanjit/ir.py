@@ -602,7 +602,7 @@ class Graph:
         for atom in sorted(found, key=lambda atom: atom.serial):
             before = types._polynomial({(atom,): 1})
             after = change(before)
-            if after is not before:
+            if after != before:
                 dims[atom] = after
         if not dims:
             return self

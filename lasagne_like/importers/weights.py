@@ -35,7 +35,7 @@ GATES = {
 PEEPHOLES = "ifo"
 
 
-@dataclass
+@dataclass(eq=False)
 class CellWeights:
     """The parameters of an LSTM, a GRU or a plain cell.
 

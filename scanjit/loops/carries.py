@@ -22,7 +22,7 @@ _ORDER = "biuf"
 """Kinds of dtype: a weak scalar takes the dtype of a result whose kind is not before its own."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Carry:
     """One tensor that is fed back: `initial` holds its values before the first step, the earliest first."""
 

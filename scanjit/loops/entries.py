@@ -15,7 +15,7 @@ from scanjit.loops.structure import Tree, describe, flatten, is_container, is_nu
 from scanjit.types import Dim, Dimension
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leaf:
     """One tensor of an entry. `value` is a node, or a Python number: a weak scalar whose dtype the step decides."""
 
@@ -30,7 +30,7 @@ class Leaf:
         return f"{self.label} ({named!r})" if named else self.label
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One entry of `sequences` or `outputs_info`: a structure of tensors that are read at the same taps.
 

@@ -30,7 +30,7 @@ from scanjit.ops.scan import Layout, scan_node
 from scanjit.ops.shape import IOTA, window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loop:
     """A scan that was built: its node, and how its results divide into the outputs of the step."""
 
@@ -226,7 +226,7 @@ def build(
 # ---- tracing ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Traced:
     """A step that was called on symbols."""
 

@@ -38,7 +38,7 @@ def until(condition: Any) -> Until:
     return Until(condition)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Returned:
     """What a step returned: each output's structure and leaves (nodes, or Python numbers), and a condition."""
 

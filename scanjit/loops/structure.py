@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Tree:
     """
 
     kind: type | None = None
-    names: tuple[Any, ...] = ()
+    names: tuple[Hashable, ...] = ()
     children: tuple[Tree, ...] = ()
 
     @property
@@ -52,7 +52,7 @@ class Tree:
             return dict(zip(self.names, values, strict=True))
         if issubclass(self.kind, tuple):
             return self.kind(*values)
-        return self.kind(**dict(zip(self.names, values, strict=True)))
+        return self.kind(**dict(zip(map(str, self.names), values, strict=True)))
 
     def paths(self) -> list[str]:
         """How each leaf is reached, as Python writes it."""

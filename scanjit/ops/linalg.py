@@ -121,7 +121,7 @@ def _guarded_reference(
     union = (*left, *(label for label in right if label not in left))
     terms = np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(union)}", a, b)
     kept = np.einsum(f"{_letters(where)}->{_letters(tuple(label for label in union if label in where))}", mask)
-    kept = np.expand_dims(kept, [axis for axis, label in enumerate(union) if label not in where])
+    kept = np.expand_dims(kept, tuple(axis for axis, label in enumerate(union) if label not in where))
     terms = np.where(kept, terms, np.zeros((), a.dtype))
     return np.einsum(f"{_letters(union)}->{_letters(out)}", terms)
 
@@ -138,7 +138,8 @@ def _guarded_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tup
         sizes = dict(zip((*left, *right), (*a, *b), strict=True))
         mask = rng.random([sizes[label] for label in where]) < 0.3
         kept = np.expand_dims(
-            np.transpose(mask, np.argsort(where)), [axis for axis, label in enumerate(left) if label not in where]
+            np.transpose(mask, np.argsort(where)),
+            tuple(axis for axis, label in enumerate(left) if label not in where),
         )
         x = np.where(kept, sample(rng, a, dtype), np.zeros((), dtype))
         yield (x, sample(rng, b, dtype), mask), {"left": left, "right": right, "out": out, "where": where}

@@ -17,7 +17,7 @@ from scanjit.rewrite.split import free_labels, is_outer, is_small
 _MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
 
 
-@dataclass
+@dataclass(eq=False)
 class Term:
     """One summand of a carry.
 

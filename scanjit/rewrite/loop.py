@@ -18,7 +18,7 @@ from scanjit.types import Dimension, Type
 _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
 
 
-@dataclass
+@dataclass(eq=False)
 class Carry:
     """A value from step to step: `inner` holds it in the body, `new` is what it becomes."""
 
@@ -27,7 +27,7 @@ class Carry:
     new: Node
 
 
-@dataclass
+@dataclass(eq=False)
 class Loop:
     """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
 
@@ -206,7 +206,7 @@ class Y:
         self.node = node
 
 
-@dataclass
+@dataclass(eq=False)
 class Finished:
     """A loop put together: its node, and its results as parts of it."""
 

@@ -19,14 +19,24 @@ from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE
 from scanjit.rewrite.match import is_zero, same_dim, scalar
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mask:
     """A bool node, the axis of a value that each of its axes goes along with, and which of true and false it is that
-    leaves the value alone."""
+    leaves the value alone. Two masks are equal if they are of the same node."""
 
     node: Node
     axes: tuple[int, ...]
     holds: bool = True
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return id(self.node), self.axes, self.holds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 Facts = Mapping[Mask, bool] | None

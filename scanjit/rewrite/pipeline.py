@@ -34,7 +34,7 @@ VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
 """Whether every pass is followed by the verifier. The tests switch it on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """Rewritten outputs, and what was done."""
 

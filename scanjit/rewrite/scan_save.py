@@ -30,7 +30,7 @@ Rows = tuple[Dimension, int]
 """Which rows of F the rows of R are: the first one, and the step."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Plan:
     """What one loop R takes from a loop F: nodes of R's body, and the same values in F's body."""
 
@@ -39,7 +39,7 @@ class _Plan:
     values: dict[Node, Node]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Plans:
     keep: dict[Node, list[Node]] = field(default_factory=dict)
     take: dict[Node, list[_Plan]] = field(default_factory=dict)

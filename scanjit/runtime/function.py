@@ -116,7 +116,7 @@ def function(
     return CompiledFunction(graph, name, mode, on_step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FunctionGraph:
     """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`."""
 

@@ -63,7 +63,7 @@ def failed(node: Node, at: At) -> errors.AssertError:
 # ---- compiled code ---------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False)
 class _Look:
     """A probe, and which of the values shows it: what is printed, or whether a condition has failed."""
 
@@ -74,7 +74,7 @@ class _Look:
         yield self.value
 
 
-@dataclass
+@dataclass(eq=False)
 class _Steps:
     """A loop with probes in its step; `count` is the value that says how many steps ran, if they may be fewer."""
 
@@ -86,7 +86,7 @@ class _Steps:
         yield from (index for item in self.items for index in item.indices())
 
 
-@dataclass
+@dataclass(eq=False)
 class _Branches:
     """An ifelse with probes, and the value of its condition."""
 
@@ -99,7 +99,7 @@ class _Branches:
         yield from (index for item in (*self.then, *self.other) for index in item.indices())
 
 
-@dataclass
+@dataclass(eq=False)
 class Probes:
     """The probes of a compiled function: `values` are computed beside its results."""
 

@@ -10,7 +10,7 @@ from scanjit.ir import Node
 from scanjit.types import Atom
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stage:
     """Nodes computed from others, all sizes known. `values` are scalars whose values are sizes from then on."""
 

@@ -41,7 +41,7 @@ DEPTH = 192
 """A product is summed over at least so many elements at a time: its result is loaded and stored once for them."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Sums:
     """A nest with sums over time taken apart.
 

@@ -32,7 +32,7 @@ _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 _LEAST_ROWS = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """What an op of ONNX needs: weights as it wants them, without the axis of directions."""
 

@@ -25,7 +25,7 @@ Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Weights:
     """What one direction has: weights of inputs and of states as columns of gates, biases, and peepholes."""
 
