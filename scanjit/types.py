@@ -441,7 +441,7 @@ def require(
 ) -> None:
     """`left <= right` must hold: an error if it cannot, a condition to check at run time if it may.
 
-    `what` is the text of the error, with `{left}` and `{right}` for the values."""
+    `what` is the text of the error, with `{left}` and `{right}` for the values; what users named is `escaped` in it."""
     if not_negative(right - left):
         return
     if not_negative(left - right - 1):
@@ -449,6 +449,11 @@ def require(
     found = _collector.get()
     if found is not None:
         found.append(Condition("<=", left, right, what, error))
+
+
+def escaped(text: str) -> str:
+    """A text as part of one with placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def export_numpy(
     replaced = {}
     for i, (layer, symbol) in enumerate(zip(inputs, symbols, strict=True)):
         if not symbol.name:  # the arguments of the function should have names
-            label = re.sub(r"\W", "_", layer.name or ("x" if len(inputs) == 1 else f"x{i}"))
+            label = layer.name or ("x" if len(inputs) == 1 else f"x{i}")
             symbols[i] = replaced[layer] = sj.tensor(layer.shape, symbol.dtype, label)
     outputs = get_output(network, replaced or None, deterministic=True, **kwargs)
     f = sj.function(symbols, outputs, name=name, mode="reference")

@@ -9,6 +9,7 @@ from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.names import imports, suffix
 from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, Tile, walk_values
+from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
 SPILLED = -1
@@ -54,8 +55,7 @@ def finished(
     head = imports(body, frozenset(calls))
     signature = f"({', '.join(parameters)}):"
     digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
-    name = "".join(c if c.isalnum() else "_" for c in label).strip("_") or "nest"
-    name = f"{name if name[0].isalpha() else 'nest_' + name}_{digest}"
+    name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
     lines = [*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""]
     return Source(name, "\n".join(lines), len(parameters), addresses, numbers, calls)
 

@@ -14,6 +14,7 @@ from scanjit.ops.branch import IFELSE
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.runtime.sizes import Check
+from scanjit.show.identifiers import identifier
 from scanjit.types import Atom, Dimension
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Body:
             name = self.module.helper({"//": "quotient", "%": "remainder", "root": "root"}[atom.kind])
             return f"{name}({', '.join(self.dim(arg) for arg in atom.args[: 1 if atom.kind == 'root' else 2])})"
         if atom not in self.sizes:
-            self.sizes[atom] = self.wanted[atom] = self.name(atom.name if atom.name.isidentifier() else "n")
+            self.sizes[atom] = self.wanted[atom] = self.name(identifier(atom.name, "n"))
         return self.sizes[atom]
 
     def flush(self) -> None:
@@ -173,7 +174,7 @@ class Body:
         """A loop over a function of one step."""
         layout, p = Layout.of(node), node.params
         inits, xs, consts = layout.split(node.operands)
-        label = p["name"] if p["name"] and str(p["name"]).isidentifier() else "loop"
+        label = identifier(p["name"] or "", "loop")
         used = self._parts.get(node, set())
         after, ys, ends = layout.split_results(p["body"].outputs)
         kept = [y for i, y in enumerate(ys) if layout.carries + i in used]
@@ -261,7 +262,7 @@ def names_of_sizes(body: Body, nodes: Iterable[tuple[Node, str]]) -> list[tuple[
         for axis, dim in enumerate(node.type.shape):
             atom = types.as_atom(dim)
             if atom is not None and atom.kind == "size" and atom not in body.sizes:
-                label = atom.name if types.is_named(atom) and atom.name.isidentifier() else f"{name}_{axis}"
+                label = identifier(atom.name if types.is_named(atom) else "", f"{name}_{axis}")
                 body.sizes[atom] = body.assign(label, f"{name}.shape[{axis}]")
             elif not isinstance(dim, int):
                 rest.append((f"{name}.shape[{axis}]", dim))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import keyword
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +17,7 @@ from scanjit.loops.structure import Tree
 from scanjit.runtime import sizes
 from scanjit.runtime.function import CompiledFunction
 from scanjit.runtime.shared import SharedVariable
+from scanjit.show.identifiers import identifier, writable
 from scanjit.types import Atom
 
 _RESERVED = {"np", "variables", "Path", "math", *dir(builtins)}
@@ -47,10 +46,9 @@ class Module:
 
     def unused(self, base: str, taken: set[str]) -> str:
         """A name that nothing has in one function, nor in the module; it is taken then."""
-        base = re.sub(r"\W", "_", base)
-        base = f"_{base}" if base[:1].isdigit() or not base else base
+        base = identifier(base, "x")
         number, name = 1, base
-        while name in taken or name in self._taken or name in self.harvest.names or keyword.iskeyword(name):
+        while name in taken or name in self._taken or name in self.harvest.names:
             number += 1
             name = f"{base}_{number}"
         taken.add(name)
@@ -59,7 +57,7 @@ class Module:
 
     def variable(self, variable: SharedVariable) -> str:
         """The text of the value of a shared variable."""
-        return f"variables[{self._key(variable, variable.name or 'unnamed', variable.get_value)!r}]"
+        return f"variables[{self._key(variable, writable(variable.name or 'unnamed'), variable.get_value)!r}]"
 
     def constant(self, array: np.ndarray) -> str:
         """The text of a constant that is too large to be written out."""
@@ -83,7 +81,8 @@ class Module:
         """The name of the function of a graph, and the sizes that it takes behind its inputs."""
         key = graph, tuple(outputs)
         if key not in self._functions:
-            name = self.unused(base, self._taken)
+            name = self.unused(base, self._local)  # no function may have an argument of this name
+            self._taken.add(name)
             names: set[str] = set()
             labels = [*arguments, *["value"] * (len(graph.inputs) - len(arguments))]
             given = {node: self.unused(label, names) for node, label in zip(graph.inputs, labels, strict=True)}
@@ -174,7 +173,7 @@ class Module:
         """What the function takes and gives."""
         takes = ", ".join(f"{name}: {node.type}" for node, name in given) or "nothing"
         gives = ", ".join(str(node.type) for node in self.called.graph.outputs) or "nothing"
-        return f"From {takes}; to {gives}."
+        return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")
 
 
 def _nested(tree: Tree | None, leaves: list[str]) -> str:

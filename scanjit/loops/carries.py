@@ -44,7 +44,7 @@ class Carry:
             initial = [value]
         else:
             advice = "stack the values of the steps before the first, the earliest first"
-            text = f"{windows.escaped(leaf.label)}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
+            text = f"{types.escaped(leaf.label)}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
             if value.ndim == 0:
                 raise ScanError(
                     f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {entry.lag} rows",

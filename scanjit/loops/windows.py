@@ -38,15 +38,10 @@ def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
     """The tensor of a sequence, which must hold rows for so many steps: an error now, or a check when it runs."""
     need = length + entry.lag + entry.ahead
     x = expect(leaf.value, (0, length, NEGATIVE))
-    text = f"{escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}"
+    text = f"{types.escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}"
     beyond = entry.lag + entry.ahead
     why = f", {beyond} of them for its taps {list(entry.taps)}" if beyond else ""
     return with_rows(x, need, text, f"give {need} rows{why}, or run fewer steps")
-
-
-def escaped(label: str) -> str:
-    """A label as part of a text with placeholders."""
-    return label.replace("{", "{{").replace("}", "}}")
 
 
 def with_rows(x: Node, need: Dimension, text: str, fix: str) -> Node:

@@ -214,12 +214,13 @@ def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimens
     first, last = ends if not_negative(step) else ends[::-1]
     if not not_negative(step) and not not_negative(-step):
         raise errors.InternalError("the sign of a step must be known", got=step)
+    outside = _OUTSIDE.format(types.escaped(str(start)), axis, types.escaped(str(size)))
     some = 1 if not_negative(length - 1) else types.minimum(length, 1)
     if not not_negative(first):
         least, rest = _apart(first)
-        types.require(some * least, some * rest, _OUTSIDE.format(start, axis, size))
+        types.require(some * least, some * rest, outside)
     if not not_negative(size - 1 - last):
-        types.require(some * (last + 1), some * size, _OUTSIDE.format(start, axis, size))
+        types.require(some * (last + 1), some * size, outside)
 
 
 _OUTSIDE = "index {} is out of bounds for axis {} with size {}: {{left}} entries are needed, there are {{right}}"

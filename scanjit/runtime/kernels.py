@@ -169,8 +169,8 @@ def _make(wanted: Sequence[Wanted]) -> None:
 def _unit(
     source: str, name: str, externals: Mapping[str, int], planned: Mapping[str, Unit], store: cache.Cache
 ) -> Unit:
-    if not name.isidentifier():
-        raise InternalError("the name of a kernel has to be an identifier", got=repr(name))
+    if not (name.isidentifier() and name.isascii()):
+        raise InternalError("the name of a kernel has to be an identifier of ASCII letters", got=repr(name))
     callees = {}
     for callee, arity in sorted(externals.items()):
         symbol = planned[callee].symbol if callee in planned else _callee(callee, arity, name).symbol

@@ -41,7 +41,6 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
     dumped = pickling.dump([*graph.inputs, *graph.roots, *defaults])
     sizes = sorted({*dumped.sizes, *_sizes_of(variables)}, key=lambda atom: atom.serial)
-    _check_names([*(record.params.get("name") for record in dumped.records), *(atom.name for atom in sizes)])
     numbers = {variable: i for i, variable in enumerate(variables)}
     writer = Writer(numbers, {atom: i for i, atom in enumerate(sizes)})
     content = {
@@ -61,13 +60,6 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
         "graph": writer.graph(dumped),
     }
     container.write(path, content, writer.arrays)
-
-
-def _check_names(names: Sequence[str | None]) -> None:
-    """`load` takes no names with braces: they would be formats in the texts of errors."""
-    for name in names:
-        if name is not None and "{" in name:
-            raise errors.NotSupportedError("a name with a brace in it cannot be saved", got=repr(name))
 
 
 def _sizes_of(variables: Sequence[SharedVariable]) -> set[Atom]:
@@ -251,8 +243,6 @@ class _Loader:
 
 
 def _atom(name: JSON) -> Atom:
-    if isinstance(name, str) and "{" in name:
-        raise errors.FormatError("the name of a size has a brace in it", got=repr(name[:80]))  # see `sound`
     (atom,) = types.atoms(types.size(None if name is None else text(name, "the name of a size")))
     return atom
 

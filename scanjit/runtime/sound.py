@@ -33,8 +33,6 @@ def check(node: Node) -> None:
         allowed = _ALLOWED.get(name)
         if allowed is not None and not allowed(value):
             raise errors.FormatError(f"the parameter {name} of {node.op.name} is not what it may be", got=repr(value))
-    if node.name is not None and "{" in node.name:
-        raise errors.FormatError("a name has a brace in it", got=repr(node.name[:80]))  # see `_bound`
     if isinstance(node.op, Elementwise):
         _check_elementwise(node, node.op)
     elif isinstance(node.op, Reduction | ArgReduction) or node.op is CONTRACT:
@@ -143,8 +141,8 @@ def _number(value: Any) -> bool:
 
 
 def _bound(value: Any) -> bool:
-    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless. (So
-    names, which are written into such texts, have no braces.)"""
+    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless. (The
+    names in such texts are escaped.)"""
     return (
         type(value) is tuple
         and len(value) == 3

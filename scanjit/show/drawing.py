@@ -8,6 +8,7 @@ from typing import Any
 
 from scanjit import ir
 from scanjit.ir import CONSTANT, INPUT, PART, SHARED, SIZE, Node
+from scanjit.show.identifiers import writable
 from scanjit.show.subject import leaf_name, number, subject
 
 _MOST_BOXES = 60
@@ -101,7 +102,7 @@ def _line(start: Box, end: Box) -> str:
 
 
 def _box(node: Node, x: float, y: float, width: float) -> str:
-    head, kind = map(html.escape, _label(node))
+    head, kind = (html.escape(writable(line)) for line in _label(node))
     fill = _FILLS.get(node.op.name, "#ffffff")
     return (
         f'<rect x="{x - width / 2:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" height="{_BOX}" rx="5" '
@@ -112,4 +113,4 @@ def _box(node: Node, x: float, y: float, width: float) -> str:
 
 def document(x: Any) -> str:
     """A function in a notebook: its signature and the drawing of its graph."""
-    return f"<div><code>{html.escape(repr(x))}</code><br/>{svg(x)}</div>"
+    return f"<div><code>{html.escape(writable(repr(x)))}</code><br/>{svg(x)}</div>"

@@ -354,16 +354,11 @@ def test_names_are_no_code_and_no_formats(saved):
             node[2]["name"] = evil
     container.write(saved, content, arrays)
     assert sj.load(saved, "emulate")(np.ones((3, 2)))["h"].shape == (3, 2) and not mark.exists()
-    container.write(saved, {**content, "sizes": ["{left:>99999999999}"] * len(content["sizes"])}, arrays)
-    with pytest.raises(sj.FormatError, match="brace"):
-        sj.load(saved)
-    node_of(content, "input")[2]["name"] = "{left.__class__}"
+    hostile = "{left:>99999999999}{left.__class__}"
+    content["sizes"] = [f"{hostile}{i}" for i in range(len(content["sizes"]))]
+    node_of(content, "input")[2]["name"] = hostile
     container.write(saved, content, arrays)
-    with pytest.raises(sj.FormatError, match="brace"):
-        sj.load(saved)
-    x = sj.tensor(("{T}",), name="x")
-    with pytest.raises(sj.NotSupportedError, match="brace"):
-        sj.function([x], x + 1, mode="reference").save(saved)
+    assert sj.load(saved, "reference")(np.ones((3, 2)))["h"].shape == (3, 2)
 
 
 def test_random_changes_never_do_more_than_raise(saved):

@@ -10,6 +10,7 @@ from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.scan import Layout
+from scanjit.show.identifiers import writable
 from scanjit.types import Type
 
 _COUNT, _CONDITION = Type(np.dtype("int64")), Type(np.dtype("bool"))
@@ -74,7 +75,7 @@ def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Type]
 
 
 def _label(node: Node) -> str:
-    return node.params["name"] or "step"
+    return writable(node.params["name"] or "step")
 
 
 def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:

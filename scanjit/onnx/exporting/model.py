@@ -15,6 +15,7 @@ from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
 from scanjit.runtime.function import CompiledFunction, check_complete, function
+from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim
 
 OLDEST, NEWEST = 13, 25
@@ -70,7 +71,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
     inputs, outputs, label = _read(source)
-    graph = _Exported(inputs, outputs, opset, cells).graph(name or label)
+    graph = _Exported(inputs, outputs, opset, cells).graph(writable(name or label))
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", opset)],
@@ -205,7 +206,7 @@ class _Exported:
         if atom is None or atom.kind != "size":
             return None
         if atom not in self.parameters:
-            self.parameters[atom] = atom.name if types.is_named(atom) else self._new_size()
+            self.parameters[atom] = writable(atom.name) if types.is_named(atom) else self._new_size()
         return self.parameters[atom]
 
     def _new_size(self) -> str:

@@ -11,6 +11,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
+from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim, Dimension, Type
 
 Rule = Callable[..., "str | Sequence[str]"]
@@ -26,7 +27,7 @@ class Names:
 
     def new(self, wanted: str) -> str:
         """The name, or the name with a number."""
-        name = wanted
+        name = wanted = writable(wanted)
         while not name or name in self._taken:
             count = self._counts.get(wanted, 0)
             self._counts[wanted] = count + 1

@@ -54,7 +54,7 @@ def last_states(made: Loop, first: int, count: int) -> list[Node]:
 
 
 def _name(graph: Any) -> str | None:
-    return graph.name if graph.name.isidentifier() else None
+    return graph.name or None
 
 
 def _sequences(call: Call, given: Sequence[Node]) -> list[Node]:

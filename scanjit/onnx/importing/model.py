@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -227,15 +226,10 @@ class Model:
         array([2., 4.])
         """
         outputs = self.outputs[0] if len(self.outputs) == 1 else list(self.outputs)
-        return function(list(self.inputs), outputs, name=name or _identifier(self.name), mode=mode)
+        return function(list(self.inputs), outputs, name=name or self.name or "model", mode=mode)
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.name!r}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
-
-
-def _identifier(name: str) -> str:
-    """A name that may stand in generated code."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII)[:60].strip("_") or "model"
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -263,7 +257,7 @@ def _dimension(dim: Any, sizes: dict[str, Dimension], what: str) -> Dimension:
     if not name:
         return types.size()
     if name not in sizes:
-        sizes[name] = types.size(name if name.isidentifier() else None)
+        sizes[name] = types.size(name)
     return sizes[name]
 
 

@@ -1,0 +1,41 @@
+"""Any text as a name: in generated code, in exported packages, and in the files of others."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+_LONGEST = 60
+"""Characters: names of files are made of these."""
+_NOT_WRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML has no place for; of zero bytes and of halves of characters, most formats have none either."""
+
+
+def identifier(text: str, other: str) -> str:
+    """The text as a Python identifier of ASCII letters, digits and underscores; `other` if nothing of it remains.
+
+    Only ASCII: names of symbols in object code have no other letters, Python changes some (`ﬁ` becomes `fi`), and some
+    characters that count as letters or digits may not stand in a name (`²`).
+
+    Examples
+    --------
+    >>> identifier("layer 1/h", "loop"), identifier("1st", "loop"), identifier("α", "loop"), identifier("for", "loop")
+    ('layer_1_h', 'loop_1st', 'loop', 'for_')
+    """
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)[:_LONGEST]
+    if not name.strip("_"):
+        return other
+    if name[0].isdigit():
+        return f"{other}_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def writable(text: str) -> str:
+    r"""The text as every file can hold it: control characters and halves of characters become what `repr` shows.
+
+    Examples
+    --------
+    >>> writable("α\ud800\0") == "α\\ud800\\x00"
+    True
+    """
+    return _NOT_WRITABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
