@@ -92,10 +92,10 @@ def test_a_function_that_calls_itself():
 def test_sizes_that_would_fill_the_memory_are_refused_or_left_to_the_call():
     huge = onnx.TensorProto(name="w", data_type=FLOAT, dims=[2**20, 2**20], raw_data=b"\0" * 8)
     with pytest.raises(sj.FormatError, match=r"(?s)'w' holds another number of bytes.*got: +8"):
-        sjo.load(model_of([node("Relu", "x")], initializers=[huge]))
+        sjo.load(model_of([node("Add", "x", "w")], initializers=[huge]))
     huge = onnx.TensorProto(name="w", data_type=INT64, dims=[2**62, 4], int64_data=[1])
     with pytest.raises(sj.FormatError, match="another number of numbers"):
-        sjo.load(model_of([node("Relu", "x")], initializers=[huge]))
+        sjo.load(model_of([node("Add", "x", "w")], initializers=[huge]))
     lazy = [node("ConstantOfShape", "shape", output="c"), node("Expand", "x", "shape")]
     model = sjo.load(model_of(lazy, shape=(1, 1), initializers=[ints("shape", 2**30, 2**30)]))
     assert model.outputs[0].type.shape == (2**30, 2**30)

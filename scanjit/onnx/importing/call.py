@@ -170,6 +170,11 @@ class Call:
             raise errors.FormatError(f"{self.op} lacks its graph {name!r}")
         return value
 
+    @property
+    def in_subgraph(self) -> bool:
+        """Whether the node is in a branch, or in the body of a loop."""
+        return self.scope.outer is not None
+
     def run(self, graph: Any, inputs: Sequence[Node]) -> list[Node]:
         """The outputs of a subgraph for these inputs."""
         return self.reader.subgraph(graph, inputs, self.scope)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call
+from scanjit.onnx.importing.choices import Choices
 from scanjit.onnx.importing.table import TABLE
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -21,16 +23,27 @@ _DEEPEST = 64
 
 
 class Scope:
-    """The names that are visible in a graph, and the versions of op sets that its nodes belong to."""
+    """The names that are visible in a graph, and the versions of op sets that its nodes belong to.
 
-    def __init__(self, versions: Mapping[str, int], outer: Scope | None = None, depth: int = 0) -> None:
-        self.versions, self.outer, self.depth = versions, outer, depth
+    `later` has what is read when it is used for the first time: the initializers.
+    """
+
+    def __init__(
+        self,
+        versions: Mapping[str, int],
+        outer: Scope | None = None,
+        depth: int = 0,
+        later: Mapping[str, Callable[[], Node]] = MappingProxyType({}),
+    ) -> None:
+        self.versions, self.outer, self.depth, self.later = versions, outer, depth, later
         self.values: dict[str, Node] = {}
 
     def find(self, name: str) -> Node | None:
         """The value of a name, here or further out."""
         scope: Scope | None = self
         while scope is not None:
+            if name in scope.later and name not in scope.values:
+                scope.values[name] = scope.later[name]()
             if name in scope.values:
                 return scope.values[name]
             scope = scope.outer
@@ -38,7 +51,7 @@ class Scope:
 
     def define(self, name: str, node: Node) -> None:
         """A new name. Each is defined once."""
-        if name in self.values:
+        if name in self.values or name in self.later:
             raise errors.FormatError(f"two things in this graph are called {name!r}")
         self.values[name] = node
 
@@ -55,6 +68,7 @@ class Reader:
 
     def __init__(self, functions: Mapping[tuple[str, str], Any], folder: str | None, source: str) -> None:
         self.functions, self.folder, self.source = functions, folder, source
+        self.choices = Choices()
 
     def nodes(self, graph: Any, scope: Scope) -> None:
         """Compute all nodes of a graph (or of a function)."""
@@ -87,6 +101,17 @@ class Reader:
         node = scope.find(name)
         if node is None:
             raise errors.FormatError(f"the output {name!r} of a graph is made by nothing in it")
+        return node
+
+    def result(self, value: Any, scope: Scope) -> Node:
+        """The value of an output of the model, which has the rank that it is declared with."""
+        node, kind = self.output(value.name, scope), value.type.tensor_type
+        if kind.HasField("shape") and len(kind.shape.dim) != node.ndim and self.choices.any():
+            raise errors.ShapeError(
+                f"the output {value.name!r} has another rank than it is declared with",
+                got=node.type,
+                expected=f"{len(kind.shape.dim)} axes",
+            )
         return node
 
     # ---- one node ----------------------------------------------------------------------------------------------------

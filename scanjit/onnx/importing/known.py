@@ -22,6 +22,8 @@ _MOST = 1 << 16
 """What has more elements than this is not computed while a graph is built."""
 _LONGEST = 256
 """Vectors with more elements than this are no shapes."""
+_USUAL = 100_003
+"""A size that no model asks for by its number."""
 
 
 _held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held", default=None)
@@ -68,6 +70,33 @@ def _is_large(node: Node) -> bool:
     if isinstance(node.type, tuple) or any(isinstance(dim, Dim) for dim in node.type.shape):
         return True
     return next(ir._atoms_of(node), None) is not None or types.product(node.type.shape) > _MOST
+
+
+def truth(condition: Node) -> bool | None:
+    """Whether a condition holds, where constants and sizes decide it."""
+    value = array(condition)
+    if value is not None:
+        return bool(value)
+    elements = _elements(condition, {})
+    return None if elements is None else elements[0]
+
+
+def usual(condition: Node) -> bool | None:
+    """Whether a condition holds for most sizes; None if it depends on more than sizes."""
+    order = ir.walk([condition])
+    atoms = {atom for n in order if n.op is ir.SIZE for atom in types.atoms(n.params["dim"])}
+    if any(n.op in LEAVES or (n.op is not ir.SIZE and ("body" in n.params or _is_large(n))) for n in order):
+        return None
+    if any(atom.kind == "value" for atom in atoms):
+        return None
+    sizes = {atom: _USUAL + 2 * i for i, atom in enumerate(sorted(atoms, key=lambda atom: atom.serial))}
+    values: dict[Node, Any] = {}
+    for n in order:
+        if n.op is ir.SIZE:
+            values[n] = np.int64(types.evaluate(n.params["dim"], sizes))
+        else:
+            values[n] = n.op.reference(*(values[arg] for arg in n.operands), **n.params)
+    return bool(values[condition])
 
 
 def dims(node: Node, what: str) -> tuple[Dimension, ...]:

@@ -1,4 +1,4 @@
-"""Scan, Loop and If."""
+"""Scan and Loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.loops import entries
-from scanjit.loops.ifelse import ifelse
 from scanjit.loops.scan import Loop, build
 from scanjit.loops.step import until
 from scanjit.onnx import functions as tensor
@@ -149,20 +148,3 @@ def _results(made: Loop, states: int, outputs: int) -> list[Node]:
     last = last_states(made, skipped, states)
     stacked = made.stacked()[skipped + states :] if outputs else []
     return [*last, *stacked]
-
-
-# ---- If --------------------------------------------------------------------------------------------------------------
-
-
-def if_(call: Call) -> list[Node]:
-    """One of two graphs."""
-    then, other = call.graph("then_branch"), call.graph("else_branch")
-    condition = truth(scalar(call.input(0)))
-    value = known.array(condition)
-    if value is None:
-        elements = known._elements(condition, {})
-        value = None if elements is None or elements[0] is None else np.asarray(elements[0])
-    if value is not None:
-        return call.run(then if value else other, [])
-    found = ifelse(condition, lambda: tuple(call.run(then, [])), lambda: tuple(call.run(other, [])))
-    return list(found)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
-from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 from scanjit.onnx.importing.graph import Reader, Scope
-from scanjit.ops.elementwise import cast
+from scanjit.onnx.importing.inputs import Inputs, fitted
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Dimension, Type
@@ -23,7 +21,12 @@ _OLDEST = 7
 """The first op set with broadcasting as it is now."""
 
 
-def load(source: Any) -> Model:
+def load(
+    source: Any,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int | Sequence[int | None]] | None = None,
+) -> Model:
     """An ONNX model, as expressions to build on.
 
     Sizes with a name in the model are symbolic sizes of that name. Weights are shared variables: tensors of floats with
@@ -36,6 +39,12 @@ def load(source: Any) -> Model:
     ----------
     source : path, bytes, or `onnx.ModelProto`
         Data that a model keeps in other files is read if the model is given by its path, from its own folder only.
+    inputs : dict from names of inputs to arrays or numbers, optional
+        These inputs have these values for good. They are constants before anything else is read: a branch that they
+        exclude is not looked at.
+    sizes : dict, optional
+        From the name of a size to its value, or from the name of an input to its shape, in which None is a size that
+        stays as the model declares it. A size that is known takes part in all checks, and gives faster code.
 
     Returns
     -------
@@ -49,6 +58,15 @@ def load(source: Any) -> Model:
     FormatError, ShapeError, DtypeError
         For a model that is not valid. The error names the node. Nothing in a model is run as code, and nothing is made
         of a size that the file does not hold data for.
+    ArgumentError
+        For an input or a size that the model has not.
+
+    Notes
+    -----
+    A branch whose condition is known is the only one that is read. Where the condition depends on sizes that are not
+    known, and the two branches differ in rank, as in `If(x.shape[k] == 1) {Squeeze} else {Identity}`, the model is read
+    for one of them: the one that most sizes take, or if the rest of the model does not fit that one, the other. A call
+    with sizes that would take the branch that was left out is an `AssertError`.
 
     Examples
     --------
@@ -63,10 +81,17 @@ def load(source: Any) -> Model:
     array([[0.],
            [0.],
            [0.]])
+
+    Sizes and inputs that never change:
+
+    >>> sj.onnx.load(data, sizes={"n": 3}).outputs
+    (<dot: float64(3, 1)>,)
+    >>> sj.onnx.load(data, inputs={"x": np.zeros((3, 2))}).inputs
+    ()
     """
     proto, folder, label = _proto(source)
     try:
-        return Model(proto, folder, label)
+        return Model(proto, folder, label, dict(inputs or {}), dict(sizes or {}))
     except errors.ScanjitError:
         raise
     except Exception as error:  # whatever a file that nobody made leads to
@@ -105,11 +130,12 @@ class Model:
     ----------
     name : str
     inputs : tuple of Node
-        The symbols that the outputs are expressions of, with the names that they have in the model.
+        The symbols that the outputs are expressions of, with the names that they have in the model; without the inputs
+        that `load` was given values for.
     outputs : tuple of Node
     output_names : tuple of str
     initializers : dict from names to SharedVariable
-        The weights; setting one changes what functions of the model compute.
+        The weights that the outputs use; setting one changes what functions of the model compute.
 
     Examples
     --------
@@ -124,7 +150,9 @@ class Model:
     [array([20., 40., 60.]), array([11., 21., 31.])]
     """
 
-    def __init__(self, proto: Any, folder: str | None, label: str) -> None:
+    def __init__(
+        self, proto: Any, folder: str | None, label: str, values: Mapping[str, Any], sizes: Mapping[str, Any]
+    ) -> None:
         self._proto, self._label = proto, label
         self._versions = {item.domain: item.version for item in proto.opset_import}
         version = max(self._versions.get("", 0), self._versions.get("ai.onnx", 0))
@@ -142,43 +170,47 @@ class Model:
         functions = {(f.domain, f.name): f for f in proto.functions}
         self._reader = Reader(functions, folder, label)
         self.name: str = proto.graph.name
-        self._constants: dict[str, Node] = {}
         self.initializers: dict[str, SharedVariable] = {}
         with errors.located(label):
-            self._read_initializers(proto.graph)
-            declared = [value for value in proto.graph.input if not self._has(value.name)]
-            sizes: dict[str, Dimension] = {}
-            self.inputs: tuple[Node, ...] = tuple(_symbol(value, sizes) for value in declared)
+            self._initializers = self._listed(proto.graph)
+            declared = [value for value in proto.graph.input if value.name not in self._initializers]
+            made = Inputs(declared, values, sizes)
+            self._fixed, self._names = made.values, tuple(made.symbols)
+            self.inputs: tuple[Node, ...] = tuple(made.symbols.values())
             self.output_names: tuple[str, ...] = tuple(value.name for value in proto.graph.output)
             self.outputs: tuple[Node, ...] = self._computed(self.inputs)
 
-    def _has(self, name: str) -> bool:
-        return name in self.initializers or name in self._constants
-
-    def _read_initializers(self, graph: Any) -> None:
+    def _listed(self, graph: Any) -> dict[str, Any]:
+        """The initializers by name: read when a node asks for them."""
         if graph.sparse_initializer:
             raise errors.NotSupportedError("sparse initializers are not supported")
+        found: dict[str, Any] = {}
         for value in graph.initializer:
-            if self._has(value.name):
+            if value.name in found:
                 raise errors.FormatError(f"two initializers are called {value.name!r}")
-            array = tensors.array_of(value, self._reader.folder)
-            if array.dtype.kind == "f" and array.ndim:
-                kind = Type(array.dtype, array.shape)
-                self.initializers[value.name] = SharedVariable(array, kind, value.name, self._label)
-            else:
-                self._constants[value.name] = ir.constant(array)
+            found[value.name] = value
+        return found
+
+    def _initializer(self, name: str) -> Node:
+        """The value of an initializer: a shared variable for floats with axes, else a constant."""
+        if name in self.initializers:
+            return self.initializers[name].__scanjit_node__()
+        array = tensors.array_of(self._initializers[name], self._reader.folder)
+        if array.dtype.kind != "f" or not array.ndim:
+            return ir.constant(array)
+        made = SharedVariable(array, Type(array.dtype, array.shape), name, self._label)
+        self.initializers[name] = made
+        return made.__scanjit_node__()
 
     def _computed(self, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        scope = Scope(self._versions)
-        for name, variable in self.initializers.items():
-            scope.define(name, variable.__scanjit_node__())
-        for name, node in self._constants.items():
-            scope.define(name, node)
-        names = [value.name for value in self._proto.graph.input if not self._has(value.name)]
-        for name, node in zip(names, inputs, strict=True):
+        return self._reader.choices.fitting(lambda: self._walked(inputs))
+
+    def _walked(self, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
+        scope = Scope(self._versions, later={n: functools.partial(self._initializer, n) for n in self._initializers})
+        for name, node in [*self._fixed.items(), *zip(self._names, inputs, strict=True)]:
             scope.define(name, node)
         self._reader.nodes(self._proto.graph, scope)
-        return tuple(self._reader.output(name, scope) for name in self.output_names)
+        return tuple(self._reader.result(value, scope) for value in self._proto.graph.output)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for these values of the inputs, by position or by name: expressions or arrays.
@@ -189,11 +221,8 @@ class Model:
             As many as the model has outputs.
         """
         given = self._given(args, named)
-        fitted: list[Node] = []
         sizes: dict[types.Atom, Dimension] = {}
-        for symbol, value in zip(self.inputs, given, strict=True):
-            fitted.append(_fitted(symbol, value, sizes))
-        outputs = self._computed(tuple(fitted))
+        outputs = self._computed(tuple(fitted(*pair, sizes) for pair in zip(self.inputs, given, strict=True)))
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -230,47 +259,3 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.name!r}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
-
-
-# ---- inputs ----------------------------------------------------------------------------------------------------------
-
-
-def _symbol(value: Any, sizes: dict[str, Dimension]) -> Node:
-    """The symbol of an input of the graph."""
-    what = f"the input {value.name!r}"
-    if not value.type.HasField("tensor_type"):
-        raise errors.NotSupportedError(f"{what} is no tensor", got=value.type.WhichOneof("value"))
-    kind = value.type.tensor_type
-    dtype = tensors.dtype_of(kind.elem_type, what)
-    if not kind.HasField("shape"):
-        raise errors.NotSupportedError(f"{what} has a rank that is not known")
-    shape = tuple(_dimension(dim, sizes, what) for dim in kind.shape.dim)
-    return ir.new_input(Type(dtype, shape), value.name)
-
-
-def _dimension(dim: Any, sizes: dict[str, Dimension], what: str) -> Dimension:
-    if dim.HasField("dim_value"):
-        if dim.dim_value < 0:
-            raise errors.FormatError(f"{what} has a negative size", got=dim.dim_value)
-        return dim.dim_value
-    name = dim.dim_param
-    if not name:
-        return types.size()
-    if name not in sizes:
-        sizes[name] = types.size(name)
-    return sizes[name]
-
-
-def _fitted(symbol: Node, value: Any, sizes: dict[types.Atom, Dimension]) -> Node:
-    """What stands for an input: of its dtype, and of sizes that agree with it and with the other inputs."""
-    node = tensor.as_tensor(value)
-    label = f"the input {symbol.name!r} of the model"
-    if not np.can_cast(node.dtype, symbol.dtype, "safe"):
-        raise errors.DtypeError(f"{label} has another dtype", got=node.type, expected=symbol.type)
-    if node.ndim != symbol.ndim:
-        raise types.other_shape(label, (node.type.shape, symbol.type.shape))
-    shape: list[Dimension] = []
-    for declared, own in zip(symbol.type.shape, node.type.shape, strict=True):
-        atom = types.as_atom(declared)
-        shape.append(declared if atom is None else sizes.setdefault(atom, own))
-    return tensor.specify_shape(cast(node, symbol.dtype), shape, label)

@@ -14,6 +14,7 @@ from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.probe import ASSERT
 from scanjit.ops.shape import DIMSHUFFLE, IOTA, full, window
 from scanjit.tensor.indexing import _index_array
 from scanjit.tensor.variables import axes_of, axis_of
@@ -54,9 +55,19 @@ def transpose(call: Call) -> Node:
 
 
 def squeeze(call: Call) -> Node:
-    """Without axes of size 1."""
-    axes = call.ints("axes", 1, None)
-    return tensor.squeeze(call.input(0), axes)
+    """Without axes of size 1.
+
+    In a branch, a size that is not known is checked where the branch runs: it says nothing of the other one.
+    """
+    x, axes = call.input(0), call.ints("axes", 1, None)
+    unknown = [a for a in axes_of(axes, x.ndim) if isinstance(x.type.shape[a], types.Dim)] if axes is not None else []
+    if not unknown or not call.in_subgraph:
+        return tensor.squeeze(x, axes)
+    for axis in unknown:
+        n = ir.dim_node(x.type.shape[axis])
+        first = x[(*[slice(None)] * axis, slice(0, 1))]
+        x = ASSERT(first, n == 1, message=f"axis {axis}, which Squeeze drops, has another size than 1")
+    return tensor.squeeze(x, axes)
 
 
 def unsqueeze(call: Call) -> Node:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
-from scanjit.onnx.importing import dense, loops, recurrent, shapes
+from scanjit.onnx.importing import branches, dense, loops, recurrent, shapes
 from scanjit.onnx.importing import elementwise as e
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
@@ -152,7 +152,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Unsqueeze": shapes.unsqueeze,
     # loops and branches
     "GRU": recurrent.recurrent(3, 1, ("Sigmoid", "Tanh"), recurrent.gru),
-    "If": loops.if_,
+    "If": branches.if_,
     "LSTM": recurrent.recurrent(4, 2, ("Sigmoid", "Tanh", "Tanh"), recurrent.lstm),
     "Loop": loops.loop,
     "RNN": recurrent.recurrent(1, 1, ("Tanh",), recurrent.rnn),

@@ -1,0 +1,53 @@
+"""Choices between branches that do not fit each other, which are revised where the rest of a model does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from scanjit import errors
+
+Result = TypeVar("Result")
+
+_MOST = 64
+"""So many walks over a model are tried."""
+
+
+class Choices:
+    """The choices that a walk over a model makes, in their order.
+
+    A walk that fails is done again with its last choice revised; if that one was revised already, the one before it.
+    """
+
+    def __init__(self) -> None:
+        self._revised: list[bool] = []
+        """Of each choice so far, whether this walk revises it."""
+        self._next = 0
+
+    def take(self, preferred: bool) -> bool:
+        """What is preferred; in a walk that revises this choice, the other."""
+        if self._next == len(self._revised):
+            self._revised.append(False)
+        self._next += 1
+        return preferred != self._revised[self._next - 1]
+
+    def any(self) -> bool:
+        """Whether this walk came to a choice."""
+        return self._next > 0
+
+    def fitting(self, walk: Callable[[], Result]) -> Result:
+        """The result of the first walk that succeeds. If none does, the error of the first one is raised."""
+        first, self._revised = None, []
+        for _ in range(_MOST):
+            self._next = 0
+            try:
+                return walk()
+            except errors.ScanjitError as error:
+                first = first or error
+            del self._revised[self._next :]
+            while self._revised and self._revised[-1]:
+                self._revised.pop()
+            if not self._revised:
+                break
+            self._revised[-1] = True
+        raise first or errors.InternalError("no walk was tried")
