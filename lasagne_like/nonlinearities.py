@@ -1,8 +1,15 @@
-"""Nonlinearities: elementwise functions of expressions (and `softmax`, over the last axis)."""
+"""Nonlinearities: elementwise functions (and `softmax`, over the last axis) of expressions.
+
+Of a NumPy array they give the value.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import scanjit as sj
 from lasagne_like.utils import number
@@ -26,7 +33,19 @@ __all__ = [
 ]
 
 
-def sigmoid(x: Any) -> sj.Node:
+def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
+    """The function or method itself; but where its last argument is a NumPy array, the value of what it gives."""
+
+    @functools.wraps(expression)
+    def nonlinearity(*args: Any) -> Any:
+        found = expression(*args)
+        return sj.function([], found, mode="reference")() if isinstance(args[-1], np.ndarray) else found
+
+    return nonlinearity
+
+
+@_computed_for_arrays
+def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`.
 
     Examples
@@ -39,7 +58,8 @@ def sigmoid(x: Any) -> sj.Node:
     return sj.sigmoid(x)
 
 
-def softmax(x: Any) -> sj.Node:
+@_computed_for_arrays
+def softmax(x: Any) -> Any:
     """`exp(x)` divided by its sum over the last axis.
 
     Examples
@@ -52,7 +72,8 @@ def softmax(x: Any) -> sj.Node:
     return sj.softmax(x, axis=-1)
 
 
-def tanh(x: Any) -> sj.Node:
+@_computed_for_arrays
+def tanh(x: Any) -> Any:
     """The hyperbolic tangent.
 
     Examples
@@ -86,7 +107,8 @@ class ScaledTanH:
     def __init__(self, scale_in: Any = 1, scale_out: Any = 1) -> None:
         self.scale_in, self.scale_out = scale_in, scale_out
 
-    def __call__(self, x: Any) -> sj.Node:
+    @_computed_for_arrays
+    def __call__(self, x: Any) -> Any:
         x = sj.as_tensor(x)
         return sj.tanh(x * number(self.scale_in, x.dtype)) * number(self.scale_out, x.dtype)
 
@@ -94,14 +116,18 @@ class ScaledTanH:
 ScaledTanh = ScaledTanH
 
 
-def rectify(x: Any) -> sj.Node:
+@_computed_for_arrays
+def rectify(x: Any) -> Any:
     """`max(0, x)`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import scanjit as sj
     >>> from lasagne_like.nonlinearities import rectify
     >>> sj.function([], rectify([-1.0, 0.0, 1.0]), mode="reference")().round(3)
+    array([0., 0., 1.])
+    >>> rectify(np.array([-1.0, 0.0, 1.0]))
     array([0., 0., 1.])
     """
     return sj.relu(x)
@@ -126,7 +152,8 @@ class LeakyRectify:
     def __init__(self, leakiness: Any = 0.01) -> None:
         self.leakiness = leakiness
 
-    def __call__(self, x: Any) -> sj.Node:
+    @_computed_for_arrays
+    def __call__(self, x: Any) -> Any:
         x = sj.as_tensor(x)
         return sj.where(x > 0, x, x * number(self.leakiness, x.dtype))
 
@@ -138,7 +165,8 @@ very_leaky_rectify = LeakyRectify(1 / 3)
 """A leaky rectifier with leakiness 1/3."""
 
 
-def elu(x: Any) -> sj.Node:
+@_computed_for_arrays
+def elu(x: Any) -> Any:
     """`x` where it is positive, `exp(x) - 1` elsewhere.
 
     Examples
@@ -173,7 +201,8 @@ class SELU:
     def __init__(self, scale: Any = 1, scale_neg: Any = 1) -> None:
         self.scale, self.scale_neg = scale, scale_neg
 
-    def __call__(self, x: Any) -> sj.Node:
+    @_computed_for_arrays
+    def __call__(self, x: Any) -> Any:
         x = sj.as_tensor(x)
         scale, scale_neg = number(self.scale, x.dtype), number(self.scale_neg, x.dtype)
         return scale * sj.where(x > 0, x, scale_neg * sj.expm1(sj.minimum(x, 0)))
@@ -183,7 +212,8 @@ selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.673263242354377
 """The scaled exponential linear unit with a fixed point at mean 0 and variance 1."""
 
 
-def softplus(x: Any) -> sj.Node:
+@_computed_for_arrays
+def softplus(x: Any) -> Any:
     """`log(1 + exp(x))`.
 
     Examples

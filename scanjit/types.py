@@ -499,6 +499,31 @@ def dtype_of(name: Any) -> np.dtype:
     return dtype
 
 
+class DtypeName(str):
+    """The name of a dtype that serves as the dtype itself: it has its attributes, and `==` compares dtypes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dtype = DtypeName("float32")
+    >>> dtype.startswith("float"), dtype == np.float32, dtype.itemsize
+    (True, True, 4)
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.dtype(str(self)), name)
+
+    def __eq__(self, other: object) -> bool:
+        return np.dtype(str(self)) == (str(other) if isinstance(other, str) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
 def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -> tuple[Dimension, ...]:
     """The shape that NumPy's broadcasting gives. Only a dimension known to be 1 is stretched."""
     ndim = max(map(len, shapes), default=0)

@@ -82,7 +82,7 @@ def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **
     for component in cycles.components(layers, dict(known)):
         for layer in component:
             inputs = cycles.inputs_of(layer)
-            missing = [other for other in inputs if other is None or (other not in known and other not in component)]
+            missing = [other for other in inputs if other not in known and other not in component]
             if isinstance(layer, DelayLayer) and layer.source is None:
                 raise ValueError(f"{layer!r} is not connected: say whose values it gives with {layer!r}.connect(layer)")
             if missing or not inputs:
@@ -124,7 +124,8 @@ def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
         Outputs that are asked for together share what they have in common: the same dropout masks, say.
     inputs : None, expression, array, or dict
         None: the symbols of the input layers. A value: for the only input layer. A dictionary: the value to take in
-        place of what each of these layers (not only input layers) gives.
+        place of what each of these layers (not only input layers) gives; its key None stands for what feeds the layers
+        that were made for a shape.
     **kwargs
         Passed on to every layer: `deterministic=True` turns off noise, for example. A warning tells of those that no
         layer knows.

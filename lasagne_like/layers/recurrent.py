@@ -12,7 +12,7 @@ from lasagne_like.layers import helper
 from lasagne_like.layers.base import Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
-from lasagne_like.layers.rnn import RNNLayer
+from lasagne_like.layers.rnn import RNNLayer, _fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 
@@ -165,42 +165,54 @@ class CustomRecurrentLayer(RNNLayer):
 
 def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> None:
     """Errors for layers that do not fit together, which name the shapes of both."""
-    a, b, c = i2h.output_shape, h2h.output_shape, _first_shape(h2h)
-
-    def fits(m: Any, n: Any) -> bool:
-        return len(m) == len(n) and all(p is None or q is None or p == q for p, q in zip(m, n, strict=True))
-
+    a, b = i2h.output_shape, h2h.output_shape
+    starts, c = _only_start("input_to_hidden", i2h), _only_start("hidden_to_hidden", h2h)
     if any(size is None for size in b[1:]):
         raise ValueError(f"hidden_to_hidden must give features of fixed sizes, its output has shape {b}")
-    if not fits(a[1:], b[1:]):
+    if not _fits(a[1:], b[1:]):
         raise ValueError(
             f"input_to_hidden and hidden_to_hidden must give the same shape after the batch: got input_to_hidden "
             f"{a} and hidden_to_hidden {b}"
         )
-    if c is not None and not fits(c[1:], b[1:]):
+    if not _fits(c[1:], b[1:]):
         raise ValueError(f"hidden_to_hidden must give the shape that it takes: it takes {c} and gives {b}")
-    starts = _first_shape(i2h)
-    if starts is not None and len(shape) >= 3 and not fits(starts[1:], shape[2:]):
+    if len(shape) >= 3 and not _fits(starts[1:], shape[2:]):
         raise ValueError(
             f"input_to_hidden must take one step of the input: it takes {starts}, a step of {shape} has the shape "
             f"{(shape[0], *shape[2:])}"
         )
-    rows = None if None in shape[:2] or not precompute else math.prod(shape[:2])
-    if precompute and a[0] is not None and rows is not None and a[0] != rows:
-        raise ValueError(
-            f"with precompute_input, input_to_hidden takes batch * time = {rows} rows at once, but its output has the "
-            f"shape {a}: make it for any batch (None)"
-        )
-    if not precompute and not fits(a[:1], b[:1]):
-        raise ValueError(
-            f"input_to_hidden and hidden_to_hidden must have the same batch size, or None: got {a} and {b}"
-        )
+    _check_batches(shape, [starts, a], [c, b], precompute)
 
 
-def _first_shape(layer: Layer) -> Any:
-    """The shape that a chain of layers takes, if it has one beginning."""
+def _check_batches(shape: Any, i2h: list[Any], h2h: list[Any], precompute: bool) -> None:
+    """Errors for layers made for another batch than they will see. Each is two shapes: taken, given."""
+    if precompute:
+        rows = None if None in shape[:2] else math.prod(shape[:2])
+        if any(fixed[0] not in (None, rows) for fixed in i2h):
+            raise ValueError(
+                "with precompute_input, input_to_hidden takes batch * time = "
+                f"{'an unknown number of' if rows is None else rows} rows at once, but it takes the shape {i2h[0]} and "
+                f"its output has the shape {i2h[1]}: make it for any batch (None)"
+            )
+    elif not _fits(i2h[1][:1], h2h[1][:1]):
+        raise ValueError(
+            f"input_to_hidden and hidden_to_hidden must have the same batch size, or None: got {i2h[1]} and {h2h[1]}"
+        )
+    steps = {"hidden_to_hidden": h2h} | ({} if precompute else {"input_to_hidden": i2h})
+    for name, (takes, gives) in steps.items():
+        if not (_fits(takes[:1], shape[:1]) and _fits(gives[:1], shape[:1])):
+            raise ValueError(
+                f"{name} must be made for the batch of the input {shape}, or for any (None): it takes {takes} and "
+                f"gives {gives}"
+            )
+
+
+def _only_start(name: str, layer: Layer) -> Any:
+    """The shape of the one InputLayer that a chain of layers begins with."""
     starts = [start for start in helper.get_all_layers(layer) if isinstance(start, InputLayer)]
-    return starts[0].shape if len(starts) == 1 else None
+    if len(starts) != 1:
+        raise ValueError(f"{name} must begin with one InputLayer, got {len(starts)}: {starts}")
+    return starts[0].shape
 
 
 @_documented
@@ -335,7 +347,7 @@ class LSTMLayer(RNNLayer):
         super().__init__(
             incoming,
             inner,
-            {"cell": cell_init, "hid": hid_init},
+            {"hid": hid_init, "cell": cell_init},  # the order of the input layers, as in Lasagne
             learn_init,
             backwards,
             gradient_steps,

@@ -314,15 +314,15 @@ class RNNLayer(MergeLayer):
         inputs : list of expressions, optional
             What the layers give that the state comes from; needed if there are any.
         """
-        given = list(inputs or [])
-        if len(given) != len(self._layers_of_state):
+        if len(inputs or []) != len(self._layers_of_state):
             raise ValueError(f"the initial state of {self!r} comes from layers: {self._layers_of_state}")
         default = self.cell.init_state(batch)
         if self._whole_state:
-            leaves = matched(self.state_shape, given[0], "initial state")
+            leaves = matched(self.state_shape, inputs[0], "initial state")
         else:
+            given = dict(zip(self._layers_of_state, inputs or [], strict=True))
             own = zip(self.initial.values(), flatten(default), strict=True)
-            leaves = [leaf if spec is None else given.pop(0) if isinstance(spec, Layer) else spec for spec, leaf in own]
+            leaves = [leaf if spec is None else given[spec] if isinstance(spec, Layer) else spec for spec, leaf in own]
         return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self!r}")
 
     def _stretched(self, leaves: list[Any], batch: Any, named: Callable[[str], str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, int_types, is_expression
+from lasagne_like.utils import Shape, int_types
 
 __all__ = [
     "DimshuffleLayer",
@@ -27,6 +27,15 @@ def _product(sizes: Sequence[int | None]) -> int | None:
     """The product of sizes, None if one is not known."""
     known = [size for size in sizes if size is not None]
     return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _is_integer_scalar(size: Any) -> bool:
+    """Whether a value is an expression that can be a size: an integer scalar, or a size of a tensor."""
+    try:
+        size = sj.as_tensor(size)
+    except sj.ScanjitError:
+        return False
+    return size.ndim == 0 and size.dtype.kind in "iu"
 
 
 class FlattenLayer(Layer):
@@ -71,7 +80,7 @@ class ReshapeLayer(Layer):
     incoming : Layer or tuple
     shape : tuple
         Each entry is a size; `[i]` for the size of axis i of the input; -1, once, for what the number of elements
-        asks for; or an integer scalar expression.
+        asks for; or an integer scalar expression, such as a size of another expression (`x.shape[0]`).
 
     Examples
     --------
@@ -87,11 +96,9 @@ class ReshapeLayer(Layer):
             if isinstance(size, list):
                 if len(size) != 1 or not isinstance(size[0], int_types) or size[0] < 0:
                     raise ValueError(f"a reference to an axis of the input is [i] with i >= 0, got {size} in {shape}")
-            elif is_expression(size):
-                if size.ndim or size.dtype.kind not in "iu":
-                    raise ValueError(f"a symbolic size must be an integer scalar, got {size!r}")
             elif not isinstance(size, int_types):
-                raise ValueError(f"sizes are ints, [i] or integer scalars, got {size!r} in {shape}")
+                if not _is_integer_scalar(size):
+                    raise ValueError(f"sizes are ints, [i] or integer scalars, got {size!r} in {shape}")
             elif size == 0 or size < -1:
                 raise ValueError(f"sizes must be positive or -1, got {size} in {shape}")
         if self._open() > 1:
@@ -115,12 +122,12 @@ class ReshapeLayer(Layer):
                     source[size[0]] = 1
                 else:
                     target.append(own)
-            elif is_expression(size):
-                output.append(None)
-                target.append(None)
-            else:
+            elif isinstance(size, int_types):
                 output.append(int(size))
                 target += [int(size)] if size != -1 else []
+            else:
+                output.append(None)
+                target.append(None)
         have, need = _product(source), _product(target)
         known = have is not None and need is not None
         if known and (have % need if self._open() else have != need):  # type: ignore[operator]

@@ -15,7 +15,7 @@ import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are 
 from scanjit import errors, types
 from scanjit.ir import SHARED, Node
 from scanjit.runtime.arguments import Slot
-from scanjit.types import Dimension, Type
+from scanjit.types import Dimension, DtypeName, Type
 
 _swap = threading.Lock()
 """Held while arrays are exchanged, and while several are read: for nanoseconds. It makes the updates of a call visible
@@ -36,6 +36,9 @@ class SharedVariable(_Symbol):
 
     It may be read and set from several threads at once. A call sees all shared values as they were at one moment; calls
     that update a variable run one after the other, and `set_value` waits for them.
+
+    `==` of two shared variables asks whether they are the same variable, so they can be looked for in lists; with
+    anything else it compares values, element by element. `scanjit.equal` always compares values.
 
     Attributes
     ----------
@@ -146,9 +149,26 @@ class SharedVariable(_Symbol):
     def __reduce__(self) -> tuple[Any, ...]:
         return SharedVariable, (self._array, self.type, self.name, self.where, self.default_update)
 
-    # ---- in expressions it is its node: the operators are installed below ------------------------------------------
+    @property
+    def dtype(self) -> DtypeName:  # type: ignore[override]
+        """The dtype of every value. It is a text as well, as in Theano: `w.dtype.startswith("float")`."""
+        return DtypeName(self.type.dtype.name)
+
+    # ---- in lists and dictionaries it is itself --------------------------------------------------------------------
 
     __hash__ = object.__hash__
+
+    def __eq__(self, other: Any) -> Any:
+        if other is None or isinstance(other, SharedVariable):
+            return self is other
+        return self.__scanjit_node__() == other
+
+    def __ne__(self, other: Any) -> Any:
+        if other is None or isinstance(other, SharedVariable):
+            return self is not other
+        return self.__scanjit_node__() != other
+
+    # ---- in expressions it is its node: the operators are installed below ------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # probes of protocols (copy, pickle, NumPy's): those of the node are not ours

@@ -88,6 +88,14 @@ def test_substituted_layers_above_the_output_do_no_harm() -> None:
     assert get_output(a, {b: sj.matrix()}) is a.input_var
 
 
+def test_the_input_of_a_layer_that_was_made_for_a_shape(run: Callable[..., Any]) -> None:
+    layer = DenseLayer((None, 3), 2, W=lasagne.init.Constant(1))
+    np.testing.assert_array_equal(run(get_output(layer, {None: np.ones((1, 3))}), {}), [[3.0, 3.0]])
+    assert get_output_shape(layer, {None: (7, 3)}) == (7, 2)
+    with pytest.raises(ValueError, match="has no layer that feeds it"):
+        get_output(layer)
+
+
 def test_a_shared_variable_as_input(run: Callable[..., Any]) -> None:
     a = InputLayer((None, 2))
     data = sj.shared(np.ones((3, 2)))

@@ -400,6 +400,8 @@ def test_a_few_layers_compiled(name: str) -> None:
         (lambda: layers.FlattenLayer((None, 3), 0), "outdim.*got 0"),
         (lambda: layers.ReshapeLayer((2, 6), (5, -1)), r"\(2, 6\).*\(5, -1\)"),
         (lambda: layers.ReshapeLayer((2, 6), (3, 5)), r"\(2, 6\).*\(3, 5\)"),
+        (lambda: layers.ReshapeLayer((2, 6), (2.5, -1)), r"integer scalars, got 2.5"),
+        (lambda: layers.ReshapeLayer((2, 6), (sj.scalar("s"), -1)), r"integer scalars, got <s: float64\(\)>"),
         (lambda: layers.ReshapeLayer((2, 6), (-1, -1)), "only one"),
         (lambda: layers.ReshapeLayer((2, 6), (0, -1)), "positive or -1"),
         (lambda: layers.ReshapeLayer((2, 6), ([2], -1)), r"axis 2.*\(2, 6\)"),
@@ -441,6 +443,15 @@ def test_errors(make: Callable[[], Any], text: str) -> None:
 def test_same_padding_needs_an_odd_filter() -> None:
     with pytest.raises(NotImplementedError, match="got 4"):
         layers.Conv1DLayer((None, 3, None), 4, 4, pad="same")
+
+
+def test_reshape_to_sizes_of_an_expression(run: Callable[..., Any]) -> None:
+    x = sj.tensor3("x")
+    rows, steps, _ = x.shape
+    layer = layers.ReshapeLayer(layers.InputLayer((None, None, None)), (rows * steps, [2]))
+    assert layer.output_shape == (None, None)
+    for shape in ((3, 5, 6), (4, 5, 7)):
+        assert run(layers.get_output(layer, x), {x: np.ones(shape)}).shape == (shape[0] * shape[1], shape[2])
 
 
 def test_an_index_that_an_embedding_does_not_have_is_an_error_at_run_time() -> None:

@@ -48,6 +48,15 @@ def test_value_and_slope(function: Any, formula: Any, dtype: str) -> None:
             assert abs(slope[0, i] - (moved[0].sum() - moved[1].sum()) / (2 * step)) < 1e-6
 
 
+@pytest.mark.parametrize("function", [f for f, _ in FORMULAS])
+def test_an_array_gives_an_array(function: Any) -> None:
+    x = np.float32([[-1.0, 0.0], [2.0, -0.5]])
+    found = function(x)
+    assert isinstance(found, np.ndarray) and found.dtype == np.float32
+    expected = sj.function([], function(sj.constant(x)), mode="reference")()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_aliases() -> None:
     assert n.identity is n.linear and n.ScaledTanh is n.ScaledTanH
     x = sj.vector()

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -406,6 +407,36 @@ def test_custom_layer_errors() -> None:
         CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4))
     with pytest.raises(ValueError, match=r"same batch size.*\(5, 4\).*\(2, 4\)"):
         CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4, 2), precompute_input=False)
+    with pytest.raises(ValueError, match=r"unknown number of rows at once.*\(5, 3\).*\(5, 4\)"):
+        CustomRecurrentLayer((2, None, 3), dense(3, 4, 5), dense(4, 4))
+    with pytest.raises(ValueError, match=r"hidden_to_hidden must be made for .* \(2, 5, 3\).* takes \(3, 4\)"):
+        CustomRecurrentLayer((2, 5, 3), dense(3, 4), dense(4, 4, 3))
+    with pytest.raises(ValueError, match=r"input_to_hidden must be made for .* \(2, 5, 3\).* takes \(5, 3\)"):
+        CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4), precompute_input=False)
+    two = lasagne.layers.ElemwiseSumLayer([dense(3, 4), dense(3, 4)])
+    with pytest.raises(ValueError, match=r"input_to_hidden must begin with one InputLayer, got 2"):
+        CustomRecurrentLayer((None, None, 3), two, dense(4, 4))
+    with pytest.raises(ValueError, match=r"hidden_to_hidden must begin with one InputLayer, got 0"):
+        CustomRecurrentLayer((None, None, 3), dense(3, 4), DenseLayer((None, 4), 4))
+
+
+@pytest.mark.parametrize("names", [("hid", "cell"), ("cell", "hid")])
+def test_layers_of_the_initial_state_go_where_they_are_named(run: Callable[..., Any], names: tuple[str, str]) -> None:
+    l_in, mask, hid, cell = (InputLayer(shape) for shape in ((None, None, 2), (None, None), (None, 3), (None, 3)))
+    state = {name: {"hid": hid, "cell": cell}[name] for name in names}
+    layer = lasagne.layers.RNNLayer(l_in, lasagne.cells.LSTM(3), state, mask_input=mask)
+    assert layer.input_layers == [l_in, mask, *state.values()]
+    nothing = np.zeros((1, 1, 2))  # the state is kept where the mask is false
+    values = {l_in: nothing, mask: np.zeros((1, 1)), hid: np.ones((1, 3)), cell: np.full((1, 3), 2.0)}
+    given = {one.input_var: value for one, value in values.items()}
+    found = run(layer.init_state(1, [one.input_var for one in state.values()]), given)
+    close(np.concatenate(list(found), 0), [[2.0] * 3, [1.0] * 3])  # the state is (cell, hid)
+
+
+def test_an_lstm_lists_its_inputs_as_lasagne_does() -> None:
+    l_in, mask, hid, cell = (InputLayer(shape) for shape in ((None, None, 2), (None, None), (None, 3), (None, 3)))
+    layer = lasagne.layers.LSTMLayer(l_in, 3, hid_init=hid, cell_init=cell, mask_input=mask)
+    assert layer.input_layers == [l_in, mask, hid, cell]
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

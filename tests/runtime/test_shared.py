@@ -103,7 +103,7 @@ def test_it_behaves_as_its_symbol():
         (-w, [[-1, -2], [-3, -4]]),
         (w**2, [[1, 4], [9, 16]]),
         (w > 2, [[False, False], [True, True]]),
-        (w == w, [[True, True], [True, True]]),
+        (w == array, [[False, False], [False, False]]),
         (w[0], [1, 2]),
         (w[:, ::-1], [[2, 1], [4, 3]]),
         (w.T, [[1, 3], [2, 4]]),
@@ -123,6 +123,27 @@ def test_it_behaves_as_its_symbol():
         bool(w)
     with pytest.raises(AttributeError):
         _ = w.no_such_thing
+
+
+def test_lists_of_variables_are_searched_by_identity():
+    params = [sj.shared(0.0, "a"), sj.shared([1.0], "b"), sj.shared([1.0], "c")]
+    a, b, c = params
+    assert c in params and params.index(c) == 2 and sj.shared([1.0]) not in params
+    assert [p for p in params if p not in [b]] == [a, c]
+    params.remove(b)
+    assert params == [a, c]
+    assert (a == None) is False and (a != None) is True and b != c  # noqa: E711
+    assert value_of(sj.equal(b, c)).tolist() == [True]
+    assert value_of(b == 1.0).tolist() == value_of(np.array([1.0]) == b).tolist() == [True]
+    assert value_of(b != np.array([2.0])).tolist() == [True]
+
+
+def test_the_dtype_is_a_text_too():
+    w = sj.shared(np.float32(0))
+    assert w.dtype.startswith("float") and w.dtype == "float32" and w.dtype == np.float32 and w.dtype != "float64"
+    assert w.dtype.kind == "f" and np.zeros(2, w.dtype).dtype == np.float32 and np.can_cast(np.int16, w.dtype)
+    assert w.dtype in (np.float64, np.dtype(np.float32)) and {w.dtype: 1}["float32"] == 1
+    assert w.dtype != "nonsense" and w.dtype is not None
 
 
 def test_it_is_one_symbol_even_if_it_is_renamed():
