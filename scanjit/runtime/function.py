@@ -25,7 +25,7 @@ from scanjit.runtime import pickling, reference, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.finite import Finite
 from scanjit.runtime.probes import Printing, Probes, exposed
-from scanjit.runtime.shared import SharedVariable, Updating, commit, snapshot
+from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
 from scanjit.runtime.watch import OnStep, Step, Watch
 from scanjit.types import Atom
 
@@ -425,7 +425,7 @@ class CompiledFunction:
         self._arity = len(self._slots)
         self._shared = [node.params["variable"] for node in shared]
         self._targets = [variable for variable, _ in graph.updates]
-        self._assigned = [(variable, place[node]) for variable, node in graph.updates]
+        self._assigned = [place[node] for _, node in graph.updates]
         self._returned = _returning(graph, place)
         self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
 
@@ -440,13 +440,16 @@ class CompiledFunction:
         ]
         if not self._targets:
             return self._returned(self._run(arrays))
-        with Updating(self._targets):
-            results = self._run(arrays)
-            returned = self._returned(results)
-            new = [(variable, results[i]) for variable, i in self._assigned]
-            for variable, array in new:
-                variable.check_shape(array.shape)
-            commit(new)
+        return updating(self._targets, self._update, arrays)
+
+    def _update(self, arrays: list[np.ndarray]) -> Any:
+        """What a call returns, after the updates of shared variables."""
+        results = self._run(arrays)
+        returned = self._returned(results)
+        new = [results[i] for i in self._assigned]
+        for variable, array in zip(self._targets, new, strict=True):
+            variable.check_shape(array.shape)
+        commit(self._targets, new)
         return returned
 
     def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

@@ -7,7 +7,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,12 +16,11 @@ import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are 
 from scanjit import errors, types
 from scanjit.ir import SHARED, Node
 from scanjit.runtime.arguments import Slot
+from scanjit.runtime.locks import drain, holding
 from scanjit.types import Dimension, DtypeName, Type
 
-_swap = threading.Lock()
-"""Held while arrays are exchanged, and while several are read: for nanoseconds. It makes the updates of a call visible
-all together, without making readers wait for a call that is still computing."""
-
+P = ParamSpec("P")
+R = TypeVar("R")
 _serial = itertools.count()
 _all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictionary()
 
@@ -112,8 +112,7 @@ class SharedVariable(_Symbol):
         array = self._checked(value)
         if not borrow and (array is value or array.base is not None):  # the array is, or may be, the caller's
             array = array.copy()
-        with self._lock:
-            commit([(self, array)])
+        updating([self], commit, [self], [array])
 
     @property
     def type(self) -> Type:
@@ -260,51 +259,34 @@ def _declared(sizes: tuple[int, ...], shape: Sequence[int | str | None] | None) 
 
 
 # ---- reading and writing several at once --------------------------------------------------------------------------
+# Each is one step (see `locks.drain`): whoever reads, in another thread or in the child of a fork, sees all or nothing
+# of a call's updates; and an exception that a signal handler raises comes before or after.
+
+_read = attrgetter("_array")
+_write: Callable[[SharedVariable, np.ndarray], None] = vars(SharedVariable)["_array"].__set__
 
 
 def snapshot(variables: Iterable[SharedVariable]) -> list[np.ndarray]:
     """The values of all variables at one moment."""
-    with _swap:
-        return [variable._array for variable in variables]
+    return list(map(_read, variables))
 
 
-def commit(values: Iterable[tuple[SharedVariable, np.ndarray]]) -> None:
+def commit(variables: Sequence[SharedVariable], arrays: Sequence[np.ndarray]) -> None:
     """Set values (arrays that nobody else writes to), all at one moment. The caller holds the variables' locks."""
-    with _swap:
-        for variable, array in values:
-            variable._array = array
+    before = snapshot(variables)  # freed later: what a user hung on an old array may run Python code when it goes
+    drain(map(_write, variables, arrays))
+    del before
 
 
-class Updating:
-    """While inside, no one else sets these variables: what is read is what an update is computed from.
+def updating(variables: Sequence[SharedVariable], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """`run(*args, **named)` while no one else sets these variables: what it reads is what an update is computed from.
 
     The order of the variables must be the same everywhere: that of their serial numbers."""
-
-    __slots__ = ("held", "variables")
-
-    def __init__(self, variables: Sequence[SharedVariable]) -> None:
-        self.variables = variables
-        self.held: list[threading.RLock] = []
-
-    def __enter__(self) -> None:
-        try:
-            for variable in self.variables:
-                lock = variable._lock
-                lock.acquire()
-                self.held.append(lock)
-        except BaseException:  # an interrupt, while waiting
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        for lock in reversed(self.held):
-            lock.release()
+    return holding([variable._lock for variable in variables], run, *args, **named)
 
 
 def _after_fork() -> None:
     """In the child of a fork, no other thread exists that could release a lock that it held."""
-    global _swap
-    _swap = threading.Lock()
     for variable in list(_all.values()):
         variable._lock = threading.RLock()
 

@@ -1,0 +1,40 @@
+"""Locks that no exception leaves held, at whatever moment it comes.
+
+A signal handler (Ctrl-C, a timeout) or `PyThreadState_SetAsyncExc` may raise an exception in Python code after any call
+and in any turn of a loop, also in `__enter__` and in `finally`. What one call of a C function does is never cut in two.
+So a lock itself knows who holds it, and one such call gives back all that are held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+_kind: Any = type(threading.RLock())  # written in C
+_is_owned, _release = _kind._is_owned, _kind.release
+
+drain: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
+"""Go through an iterable. Over a `map` of C functions it is one step: no signal handler runs in between, no other
+thread, and no fork."""
+
+
+def holding(locks: Sequence[threading.RLock], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """`run(*args, **named)` while this thread holds locks. Those that it holds already it keeps.
+
+    Everybody who takes several locks must take them in the same order.
+    """
+    ours = [lock for lock in locks if not _is_owned(lock)]
+    releases = map(_release, takewhile(_is_owned, ours))
+    try:
+        for lock in ours:
+            lock.acquire()
+        return run(*args, **named)
+    finally:
+        drain(releases)
