@@ -175,10 +175,12 @@ class _MainWriter:
             self._call(pack_source(statement, lanes), depth)
 
     def _nest(self, nest: Nest, depth: int) -> None:
-        """Call a nest. In a step, one whose register tile has several rows has a form for one row beside it: the rows
-        of a step are a batch, and a batch of one would compute the same row several times."""
+        """Call a nest. One whose register tile has several rows has a form for one row beside it, in a step and where
+        it reads weights that are packed once for many calls: the rows are a batch, and a batch of one would compute the
+        same row several times."""
         tile = nest.tile
-        rows = tile.rows if tile is not None and tile.row_block > 1 and self.stepping else None
+        lasting = self.stepping or any(a.panel is not None and a.buffer.fixed for a, _ in nest.accesses())
+        rows = tile.rows if tile is not None and tile.row_block > 1 and lasting else None
         if tile is None or rows is None or isinstance(rows.size, int):
             self._call(nest_source(nest), depth)
             return

@@ -186,7 +186,7 @@ class Part:
         machine = schedule.Machine(cpu.vector_bytes(), cpu.registers(), cpu.name())
         self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
         pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
-        self.prepared, self.kept = prepared(self.program, [buffer for leaf, buffer in pairs if leaf.op is SHARED])
+        self.prepared, self.kept = prepared(self.program)
         self.beside = arrange(self.program, self.prepared)
         self.rows = find_rows(self.program)
         self.shared = [i for i, (leaf, _) in enumerate(pairs) if leaf.op is SHARED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scanjit.ir import Node
+from scanjit.ir import SHARED, Node
 from scanjit.schedule import assemble, branch, call, scan
 from scanjit.schedule.program import Buffer, Machine, Program, Ref
 from scanjit.schedule.region import Context, Region
@@ -28,7 +28,10 @@ HANDLERS = {
 def schedule(leaves: Sequence[Node], outputs: Sequence[Node], machine: Machine) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
     context = Context(machine, HANDLERS, choose_places)
-    inputs = [Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}") for i, leaf in enumerate(leaves)]
+    inputs = [
+        Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}", fixed=leaf.op is SHARED)
+        for i, leaf in enumerate(leaves)
+    ]
     region = Region(context, {leaf: Ref.whole(buffer) for leaf, buffer in zip(leaves, inputs, strict=True)})
     refs = region.schedule(outputs, [None] * len(outputs))
     refs = [_given_out(region, node, ref) for node, ref in zip(outputs, refs, strict=True)]

@@ -1,16 +1,15 @@
 """What depends on shared variables and constants alone: computed once a value, and kept between calls.
 
 Right operands of products packed into panels are the reason for this: weights that do not change between calls are
-packed once. Copies, transposes and whatever else is made of them come along.
+packed once. Copies, transposes and whatever else is made of them come along, also where several statements write parts
+of one buffer, as the parts of a concatenation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from scanjit.schedule.program import (
-    Beside,
-    Blocks,
     Buffer,
     Fetch,
     Nest,
@@ -23,25 +22,45 @@ from scanjit.schedule.program import (
     walk_values,
 )
 
+Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
+"""Of each buffer: the statements of a program that touch it, in order, and whether they write there."""
 
-def prepared(program: Program, shared: Iterable[Buffer]) -> tuple[list[Nest | Pack], list[Buffer]]:
+
+def prepared(program: Program) -> tuple[list[Nest | Pack], list[Buffer]]:
     """The statements whose results stay the same as long as these inputs do, and the buffers in which the others find
     them."""
-    writers = _writers(program.body)
-    fixed = {*shared, *(buffer for buffer in _buffers(program.body) if buffer.kind == "constant")}
-    found: list[Nest | Pack] = []
-    for statement in program.body:
-        if isinstance(statement, Nest | Pack) and not _reports(statement):
-            refs = list(statement_refs(statement))
-            written = {buffer for buffer, _, writes in refs if writes}
-            read = {buffer for buffer, _, writes in refs if not writes}
-            alone = all(b.kind == "temporary" and writers[b] == [statement] for b in written)
-            if alone and read and read <= fixed:
-                found.append(statement)
-                fixed |= written
-    made = {buffer for statement in found for buffer, _, writes in statement_refs(statement) if writes}
-    others = _buffers([statement for statement in program.body if statement not in found])
-    return found, [buffer for buffer in made if buffer in others]
+    uses = _uses(program.body)
+    found = dict.fromkeys(s for s in program.body if isinstance(s, Nest | Pack) and not _reports(s))
+    before = len(found) + 1
+    while len(found) < before:
+        before = len(found)
+        for statement in list(found):  # in order: what reads of it goes in the same round
+            if not _stays(statement, found, uses):
+                del found[statement]
+    made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
+    return list(found), [buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer])]
+
+
+def _stays(statement: Nest | Pack, found: Collection[Statement], uses: Uses) -> bool:
+    """Whether a statement does the same in every call, if those do that were `found` to: it reads what is fixed and
+    what they alone write, and so do all that write where it writes."""
+    touched = list(_touched(statement))
+    written = {buffer for buffer, writes in touched if writes}
+    read = {buffer for buffer, writes in touched if not writes}
+    beside = {other for buffer in written for other, writes in uses[buffer] if writes}
+    reads = any(not writes for other in beside for _, writes in _touched(other))
+    inputs = all(_is_input(buffer) or _is_made(buffer, found, uses) for buffer in read)
+    return reads and inputs and all(_is_made(buffer, found, uses) for buffer in written)
+
+
+def _is_input(buffer: Buffer) -> bool:
+    return buffer.fixed and buffer.kind in ("input", "constant")
+
+
+def _is_made(buffer: Buffer, found: Collection[Statement], uses: Uses) -> bool:
+    """Whether these statements alone write a buffer, and nobody else reads it before they have."""
+    last = max((i for i, (_, writes) in enumerate(uses[buffer]) if writes), default=-1)
+    return buffer.kind == "temporary" and all(statement in found for statement, _ in uses[buffer][: last + 1])
 
 
 def _reports(statement: Nest | Pack) -> bool:
@@ -52,26 +71,19 @@ def _reports(statement: Nest | Pack) -> bool:
     return indexed or any(isinstance(value, Fetch) for value in walk_values(statement.roots))
 
 
-def _writers(body: Iterable[Statement]) -> dict[Buffer, list[Statement]]:
-    found: dict[Buffer, list[Statement]] = {}
+def _uses(body: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]]]:
+    """Who touches which buffer."""
+    found: dict[Buffer, list[tuple[Statement, bool]]] = {}
     for statement in body:
-        if isinstance(statement, TimeLoop | Blocks | Beside):
-            for buffer, others in _writers(inner(statement)).items():
-                found.setdefault(buffer, []).extend(others)
-            flags = (statement.stop, statement.count) if isinstance(statement, TimeLoop) else ()
-            for ref in flags:
-                if ref is not None:
-                    found.setdefault(ref.buffer, []).append(statement)
-        else:
-            for buffer in {buffer for buffer, _, writes in statement_refs(statement) if writes}:
-                found.setdefault(buffer, []).append(statement)
+        for buffer, writes in _touched(statement):
+            found.setdefault(buffer, []).append((statement, writes))
     return found
 
 
-def _buffers(body: Iterable[Statement]) -> dict[Buffer, None]:
-    """Every buffer that statements touch."""
-    found: dict[Buffer, None] = {}
-    for statement in body:
-        found |= _buffers(inner(statement))
-        found |= dict.fromkeys(buffer for buffer, _, _ in statement_refs(statement))
-    return found
+def _touched(statement: Statement) -> Iterator[tuple[Buffer, bool]]:
+    """Every buffer that a statement touches, and whether it writes there; those inside a loop included."""
+    yield from dict.fromkeys((buffer, writes) for buffer, _, writes in statement_refs(statement))
+    for other in inner(statement):
+        yield from _touched(other)
+    flags = (statement.stop, statement.count) if isinstance(statement, TimeLoop) else ()
+    yield from ((ref.buffer, True) for ref in flags if ref is not None)

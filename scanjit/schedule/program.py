@@ -24,13 +24,17 @@ from scanjit.types import Dimension
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary"."""
+    """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
+
+    `fixed`: it holds the same in all calls, as long as no shared variable gets another value.
+    """
 
     dtype: np.dtype
     shape: tuple[Dimension, ...]
     kind: str
     name: str = ""
     data: np.ndarray | None = None
+    fixed: bool = False
 
     @property
     def nbytes(self) -> Dimension:

@@ -158,7 +158,7 @@ class Region:
             return None
         if node not in self.context.constants:
             array = node.params["data"].array
-            buffer = Buffer(array.dtype, array.shape, "constant", "constant", array)
+            buffer = Buffer(array.dtype, array.shape, "constant", "constant", array, fixed=True)
             self.context.constants[node] = Ref.whole(buffer)
         return self.context.constants[node]
 

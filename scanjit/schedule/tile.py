@@ -47,7 +47,18 @@ def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     packs, nest = pack_operands(region, nest)
     region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
+    if region.parent is None:
+        _mark_fixed(nest)
     return [*packs, nest]
+
+
+def _mark_fixed(nest: Nest) -> None:
+    """Note which buffers hold the same in all calls, because they are made of such alone."""
+    accesses = list(nest.accesses())
+    read = [access.buffer for access, written in accesses if not written]
+    if read and all(buffer.fixed for buffer in read):
+        for access, written in accesses:
+            access.buffer.fixed = access.buffer.fixed or written
 
 
 def _described(nest: Nest) -> str:
@@ -245,7 +256,9 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
         for load in walk_values([reduction.body]):
             if isinstance(load, Load):
                 across = load.access.strides.get(lane, 0)
-                packable = _factors(reduction) is not None and _row_loop(nest, [reduction]) is not None
+                packable = _factors(reduction) is not None and (
+                    _row_loop(nest, [reduction]) is not None or load.access.buffer.fixed
+                )
                 along_space += across not in (0, 1) and not packable
                 along_reduction += load.access.strides.get(reduction.loops[-1], 0) not in (0, 1)
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
@@ -305,7 +318,7 @@ def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machin
 def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     """Packs for the right operands of products, interleaved for those that share a left operand."""
     tile = nest.tile
-    if tile is None or tile.rows is None or tile.horizontal:
+    if tile is None or tile.horizontal or not nest.space:
         return [], nest
     groups: dict[object, list[tuple[Reduce, Load]]] = {}
     for reduction in walk_values(nest.roots):
@@ -318,7 +331,7 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     for members in groups.values():
         pack, accesses = _pack(nest, members)
         holder = _holder(region, pack)
-        if holder is region and region.parent is not None and not _worth(tile.rows, members[0][1], nest.space[-1]):
+        if holder is region and not _worth(region, tile, members[0][1], nest.space[-1]):
             continue
         made = region.packed if holder is region else holder.held
         same = next((other for other in made if _equal(pack, other)), None)
@@ -354,7 +367,8 @@ def _pack(nest: Nest, members: Sequence[tuple[Reduce, Load]]) -> tuple[Pack, dic
     (k,) = members[0][0].loops
     width, group = tile.lanes, len(members)
     blocks = (lane.size + (width - 1)) // width
-    target = Buffer(members[0][1].dtype, (blocks, k.size, group, width), "temporary", "panels")
+    fixed = all(load.access.buffer.fixed for _, load in members)
+    target = Buffer(members[0][1].dtype, (blocks, k.size, group, width), "temporary", "panels", fixed=fixed)
     sources = []
     accesses = {}
     for g, (_, load) in enumerate(members):
@@ -380,6 +394,10 @@ def _equal(a: Pack, b: Pack) -> bool:
     )
 
 
-def _worth(rows: Loop, right: Load, lane: Loop) -> bool:
-    """Whether an operand that changes at every step is worth packing: enough rows read it."""
-    return (isinstance(rows.size, int) and rows.size >= 16) or right.access.strides[lane] != 1
+def _worth(region: Region, tile: Tile, right: Load, lane: Loop) -> bool:
+    """Whether an operand is worth packing that nobody packs once for many steps: rows enough read it. For one row, only
+    if it is packed once for many calls."""
+    if tile.rows is None:
+        return right.access.buffer.fixed
+    many = isinstance(tile.rows.size, int) and tile.rows.size >= 16
+    return region.parent is None or many or right.access.strides[lane] != 1

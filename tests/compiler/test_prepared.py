@@ -1,0 +1,72 @@
+"""What is made of weights: once for each of their values, and in the form that one row asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.fuzz.check import Config
+
+UNITS = 20
+
+
+def step(rows: Any, **config: Any) -> tuple[Any, list[sj.SharedVariable], list[np.ndarray]]:
+    """One step of a recurrent cell for some rows: with weights that are put together from parts."""
+    rng = np.random.default_rng(0)
+    parts = [sj.shared(rng.standard_normal((UNITS, UNITS)), name) for name in "uvw"]
+    x, h = sj.tensor((rows, UNITS), name="x"), sj.tensor((rows, UNITS), name="h")
+    r = sj.concatenate(parts[:2], 1)
+    z = x @ parts[2] + (h @ r)[:, :UNITS]
+    f = sj.function([x, h], [sj.tanh(z), (h @ r)[:, UNITS:]], **config)
+    return f, parts, [rng.standard_normal((1, UNITS)) for _ in range(2)]
+
+
+@pytest.mark.parametrize("rows", [1, "B", None])
+def test_weights_are_packed_once_a_value_whatever_is_known_of_the_rows(rows: Any) -> None:
+    with Config(width=64).active():
+        f, parts, arrays = step(rows, mode="emulate")
+    expected, *_ = step(rows, mode="reference")
+    kept = next(line for line in f.explain().splitlines() if "once for each value" in line)
+    assert kept.count("pack") == 2
+    for _ in range(3):
+        for got, wanted in zip(f(*arrays), expected(*arrays), strict=True):
+            np.testing.assert_allclose(got, wanted)
+    new = np.full((UNITS, UNITS), 0.5)
+    parts[1].set_value(new)
+    np.testing.assert_allclose(f(*arrays)[1], arrays[1] @ new)
+
+
+def test_a_batch_of_one_has_a_form_of_its_own() -> None:
+    with Config(width=64).active():
+        named, fixed = (step(rows, mode="emulate")[0] for rows in ("B", 1))
+        main = named.source.split("from scanjit.simd")[1]
+    assert main.count(" == 1:") == main.count("else:") == 2
+    tiles = [line for line in fixed.explain().splitlines() if "nest" in line and "lanes" in line]
+    assert len(tiles) == 2
+    assert not any("along the reductions" in line for line in tiles)
+
+
+def test_operands_that_change_are_not_packed_for_one_row() -> None:
+    x, w = sj.tensor((1, UNITS)), sj.tensor((UNITS, UNITS))
+    f = sj.function([x, w], x @ w, mode="emulate")
+    assert "packed" not in f.explain()
+
+
+def test_a_part_that_changes_is_written_in_every_call() -> None:
+    """One of several statements that write a buffer reads an argument: all of them run in every call."""
+    a, x = sj.shared(np.arange(6.0).reshape(2, 3)), sj.matrix("x")
+    f = sj.function([x], sj.concatenate([a * 2, x]) @ np.ones((3, 2)), mode="emulate")
+    for value in (1.0, 2.0):
+        got = f(np.full((1, 3), value))
+        np.testing.assert_array_equal(got[:, 0], [6.0, 24.0, 3 * value])
+
+
+def test_constants_are_packed_once() -> None:
+    x, w = sj.matrix("x"), np.arange(12.0).reshape(3, 4)
+    f = sj.function([x], x @ sj.concatenate([w, -w], 1), mode="emulate")
+    assert "pack: once for each value" in f.explain()
+    for scale in (1.0, 2.0):
+        np.testing.assert_array_equal(f(np.eye(3) * scale), np.concatenate([w, -w], 1) * scale)
