@@ -526,7 +526,7 @@ def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
     """`roots` with nodes replaced. Types are inferred anew; where a replacement has other dimensions than what it
-    replaces, they are substituted everywhere (also in the graphs of scans)."""
+    replaces, they are substituted everywhere (also in the graphs of scans). Other leaves stay what they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
         if not isinstance(old.type, tuple):
@@ -537,7 +537,7 @@ def replace(
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):
         if node not in done:
-            done[node] = rebuild(node, tuple(done[a] for a in node.args), known)
+            done[node] = node if node.op in LEAVES else rebuild(node, tuple(done[a] for a in node.args), known)
     return [done[root] for root in roots]
 
 

@@ -120,11 +120,9 @@ class Loop:
                 result.node = swapped.get(result.node, result.node)
 
     def substitute(self, mapping: Mapping[Node, Node]) -> None:
-        """Replace nodes in the body. Its inputs stay what they are, also where a node has other names for its sizes
-        than the one that it replaces."""
+        """Replace nodes in the body."""
         if mapping:
-            inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
-            self.set_outputs(replace(self.outputs, {**dict(zip(inputs, inputs, strict=True)), **mapping}))
+            self.set_outputs(replace(self.outputs, mapping))
 
     def depends(self, roots: Iterable[Node]) -> set[Node]:
         """The nodes of the body that depend on any of `roots`."""

@@ -406,12 +406,13 @@ class Draft:
         return not any(around.order.blocks(loop.members, item) for loop in phase.loops for item in group.members)
 
     def _in_step(self) -> bool:
-        """Whether all that is done in one phase goes row by row through what is made there; False if something was
-        dropped, or is to be done apart."""
+        """Whether all that is done in one phase goes row by row through what is made there, by one or by several;
+        False if something was dropped, or is to be done apart."""
         for phase in self.phases:
             for group in phase.own:
+                used = self.reads[group] | self.writes[group]
                 for maker in phase.own:
-                    shared = (self.reads[group] & self.writes[maker]) if maker is not group else set()
+                    shared = (used & self.writes[maker]) if maker is not group else set()
                     if all(self._row_for_row(group, maker, buffer) for buffer in shared):
                         continue
                     if not {group, maker} & self.maps and self.home[group] is self.home[maker]:
@@ -503,8 +504,8 @@ class Draft:
         return sorted([*short, *(i for i, c in enumerate(plan.carries) if not c.trajectory)])
 
     def _stored(self, loop: Group) -> set[Buffer]:
-        """What a loop stores for others."""
-        return self.writes[loop] - self.private.keys()
+        """What a loop stores for others, and what goes with it in any case."""
+        return set().union(*(self.writes[g] for g in (loop, *self.chains[loop].others))) - self.private.keys()
 
     def _useful(self) -> bool:
         """Whether all loops have to do with the others; False if some were dropped."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scanjit import errors
 from scanjit.schedule import tile
 from scanjit.schedule.fuse import Group
 from scanjit.schedule.program import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
@@ -54,6 +55,12 @@ class Ends:
         for group, nest in self.nests.items():
             if group in self.going or not any(a.buffer in carries for a, _ in nest.accesses()):
                 continue
+            for access, written in nest.accesses():
+                carry = carries.get(access.buffer)
+                if carry is not None and _place(access, written, plan, carry) is None:
+                    raise errors.InternalError(
+                        "a carry that is kept before each stretch is used elsewhere too", got=nest.label
+                    )
             writes = {store.access for store in (*nest.stores, *nest.finals)}
             self.nests[group] = tile.rebuild_nest(nest, _moved(plan, stacks, carries, writes, turned))
 
@@ -87,7 +94,7 @@ def _place(access: Access, written: bool, plan: Plan, carry: int) -> Dimension |
     row = plan.first(carry) if written else plan.final(carry, plan.length)
     inside = access.offset - row.offset
     steps = {step for step, size in zip(row_major(shape)[1:], shape[1:], strict=True) if size != 1}
-    if not steps.issuperset(access.strides.values()):
+    if not steps.issuperset(by for loop, by in access.strides.items() if loop.size != 1):
         return None
     least = int(np.prod([size if isinstance(size, int) else 1 for size in shape[1:]]))
     fits = isinstance(inside, int) and 0 <= inside < (1 if written else max(least, 1))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.__main__ import run_one
+from tests.fuzz.cases import run_one
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import program
 

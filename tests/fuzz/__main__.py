@@ -13,26 +13,10 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from functools import partial
 
-from tests.fuzz.check import Config, Outcome, check, configs_of, localized
-from tests.fuzz.checkpoints import CHOICES, check_checkpoints
-from tests.fuzz.programs import program
-
-
-def run_one(seed: int, numba: bool = False, most: int | None = None) -> tuple[Outcome, set[str]]:
-    """Make and check the program of a seed."""
-    start = time.perf_counter()
-    p = program(seed, most=most)
-    made = Outcome()
-    made.spent("make", start)
-    outcome = check(p, configs_of(seed, numba))
-    outcome.add(made)
-    start = time.perf_counter()
-    for config in configs_of(seed, numba):
-        if config.rewrite and check_checkpoints(p, CHOICES[seed // 5 % len(CHOICES)], config):
-            p.features.add("checkpoints")
-    outcome.spent("checkpoints", start)
-    return outcome, p.features
+from tests.fuzz.cases import Case, cases, run_one
+from tests.fuzz.check import Config, Outcome, check, localized
 
 
 def smallest(seed: int) -> int | None:
@@ -65,21 +49,24 @@ def _work(job: tuple[int, bool]) -> tuple[int, Outcome | None, set[str], str]:
 
 
 def show(seed: int, most: int | None) -> int:
-    """Run one program again, with everything about it printed."""
+    """Run all checks of a seed again, with everything about what fails printed."""
     from scanjit.show import dprint
 
-    p = program(seed, most=most)
-    print("inputs:", *[f"{x!r}" for x in p.inputs], "sizes:", list(p.sizes.values()), p.features)
-    for node in p.outputs:
-        dprint(node)
-    for config in [*configs_of(seed), Config(rewrite=False), Config(width=4)]:
+    found = cases(seed)
+    for config in (Config(rewrite=False), Config(width=4)):
+        found.append(Case(str(config), found[0].make, partial(check, configs=[config])))
+    for case in found:
+        p = case.make(seed, most)
         try:
-            check(p, [config])
-            print(f"{config}: as the reference")
+            case.check(p)
+            print(f"{case.name}: passed")
         except Exception:
-            print(f"{config}: fails")
+            print("inputs:", *[f"{x!r}" for x in p.inputs], "sizes:", list(p.sizes.values()), p.features)
+            for node in p.outputs:
+                dprint(node)
+            print(f"{case.name}: fails")
             traceback.print_exc()
-            print(localized(p, config))
+            print(localized(p, case.check))
             return 1
     return 0
 

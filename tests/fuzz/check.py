@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -444,14 +444,14 @@ def _noisy(p: Program, arguments: list[np.ndarray], k: int) -> list[np.ndarray]:
             return reference.evaluate(p.outputs, dict(zip(p.inputs, arguments, strict=True)))
 
 
-def localized(p: Program, config: Config) -> str:
-    """The first node, in the order of computation, that is not as the reference has it when computed alone."""
+def localized(p: Program, fails: Callable[[Program], object]) -> str:
+    """The first node, in the order of computation, for which a check fails when it is computed alone."""
     for node in ir.walk(p.outputs):
         if node.op is ir.INPUT or isinstance(node.type, tuple):
             continue
-        smaller = Program(p.seed, p.inputs, [node], p.sizes, p.whole, p.wild)
+        smaller = replace(p, outputs=[node])
         try:
-            check(smaller, [config])
+            fails(smaller)
         except Exception as error:
             from scanjit.show import dprint
 

@@ -28,9 +28,14 @@ class Program:
     whole: bool
     wild: bool
     features: set[str] = field(default_factory=set)
+    twins: dict[Atom, Atom] = field(default_factory=dict)
+    """Sizes that inputs declare apart, and the one that each is equal to."""
 
     def bindings(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
         """Sizes to run it with: those it was planned with, then others."""
+        return [sizes | {twin: sizes[atom] for twin, atom in self.twins.items()} for sizes in self._sizes(rng, count)]
+
+    def _sizes(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
         found = [self.sizes]
         while len(found) < count:
             sizes = {atom: int(rng.choice(SIZES)) for atom in self.sizes}
@@ -78,7 +83,7 @@ def strange(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     return back[(..., *(slice(None, None, -1) for _ in array.shape))]
 
 
-def program(seed: int, source: random.Random | None = None, most: int | None = None) -> Program:
+def program(seed: int, source: random.Random | None = None, most: int | None = None, apart: bool = False) -> Program:
     """The random program of a seed.
 
     Parameters
@@ -86,6 +91,7 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     seed : which.
     source : where choices come from; by default a generator with this seed.
     most : how many nodes at most are asked for, to look for a smaller program that fails too.
+    apart : whether each input declares sizes of its own, which are equal when the program runs.
     """
     rnd = random.Random(seed) if source is None else source
     sizes: dict[Atom, int] = {}
@@ -127,12 +133,33 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     outputs = [made[-1]] + [rnd.choice(made) for _ in range(rnd.choice((0, 0, 1, 2)))]
     outputs = list(dict.fromkeys(outputs))
     _give_sizes(inputs, sizes)
-    result = Program(seed, inputs, outputs, sizes, whole, wild)
+    twins: dict[Atom, Atom] = {}
+    if apart:
+        inputs, outputs, twins = _declared_apart(inputs, outputs)
+    result = Program(seed, inputs, outputs, sizes, whole, wild, twins=twins)
     floats = [o for o in outputs if o.dtype.kind == "f"]
     wrt = [x for x in inputs if x.dtype.kind == "f"]
     if wants_gradient and floats and wrt:
         _differentiate(result, rnd, floats, wrt, wants_more)
     return result
+
+
+def _declared_apart(inputs: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node], dict[Atom, Atom]]:
+    """A program in which no two inputs share a size: which are equal is found out when it is built, or runs."""
+    twins: dict[Atom, Atom] = {}
+
+    def fresh(dim: Dimension) -> Dimension:
+        atom = types.as_atom(dim)
+        if atom is None:
+            return dim
+        new = types.size()
+        twin = types.as_atom(new)
+        assert twin is not None
+        twins[twin] = atom
+        return new
+
+    new = [st.tensor(tuple(map(fresh, x.type.shape)), str(x.dtype), x.name) for x in inputs]
+    return new, ir.replace(outputs, dict(zip(inputs, new, strict=True))), twins
 
 
 def _give_sizes(inputs: list[Node], sizes: dict[Atom, int]) -> None:

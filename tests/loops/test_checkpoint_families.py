@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from tests.fuzz.check import configs_of
+from tests.fuzz.check import Config, configs_of
 from tests.fuzz.checkpoints import CHOICES, check_checkpoints
+from tests.fuzz.curvature import second_order
 from tests.fuzz.programs import program
 from tests.loops.test_checkpoint import Outputs, values, workspace
 
@@ -239,6 +240,40 @@ def test_random_programs() -> None:
         if "gradient" in p.features:
             met += check_checkpoints(p, CHOICES[seed // 5 % len(CHOICES)], configs_of(seed)[0])
     assert met > 3
+
+
+def delayed(checkpoint: Any) -> Outputs:
+    """One state is that of a step before; another has an axis of one row."""
+    x = sj.tensor((7,), name="x")
+
+    def step(p: sj.Node, q: sj.Node, r: sj.Node) -> list[sj.Node]:
+        return [sj.tanh(p + q), r, sj.sigmoid(q) * q + sj.tanh(q)]
+
+    first = [sj.broadcast_to(x, (1, 7)), x[0] + x[1], x[6] * 0.5]
+    p, _, _ = sj.scan(step, outputs_info=first, n_steps=6, checkpoint=checkpoint)
+    return [x], [sj.grad(sj.grad(p.sum(), x).sum(), x)]
+
+
+@pytest.mark.parametrize("checkpoint", [1, "sqrt"])
+def test_what_goes_with_a_loop_is_made_again_with_its_carries(checkpoint: Any) -> None:
+    """Its steps are made again although nothing but its own sums over time reads what it stores."""
+    plain, other = (sj.function(*delayed(given), mode="emulate") for given in (None, checkpoint))
+    assert "made again" in other.explain()
+    x = np.linspace(-1, 1, 7)
+    np.testing.assert_array_equal(other(x)[0], plain(x)[0])
+
+
+def test_random_second_derivatives() -> None:
+    """The loops of a gradient's gradient keep carries for each other."""
+    met = 0
+    for seed in range(100, 116):
+        met += check_checkpoints(second_order(seed), CHOICES[seed // 5 % len(CHOICES)], configs_of(seed)[0])
+    assert met > 3
+
+
+def test_what_several_write_in_another_order_is_not_written_stretch_by_stretch() -> None:
+    """The gradient of rows that are read from the last one on: zeros, and what replaces them."""
+    check_checkpoints(second_order(76), 3, Config())
 
 
 def test_states_at_computed_positions() -> None:
