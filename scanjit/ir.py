@@ -532,7 +532,7 @@ def replace(
         if not isinstance(old.type, tuple):
             for before, after in zip(old.type.shape, new.type.shape, strict=True):
                 atom = types.as_atom(before)
-                if atom is not None and before is not after:
+                if atom is not None and before != after:
                     known.setdefault(atom, after)
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):

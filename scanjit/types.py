@@ -2,7 +2,11 @@
 
 A *dimension* is a Python int or a `Dim`: a polynomial with integer coefficients over *atoms*. An atom is a named or
 anonymous size ("T"), the value of a scalar integer node, or an integer function (`//`, `%`, `min`, `max`, `root`) of
-other dimensions. Polynomials are kept in a normal form and interned, so `T + 1 - 1 is T` and equality is identity.
+other dimensions.
+
+Two dimensions are compared with `==`, never with `is`. Ints are equal if their values are; an int above 256 is an
+object of its own each time it is made, so `is` says nothing of it. Polynomials are kept in a normal form and interned,
+so `T + 1 - 1 == T`. Where `==` is false the two may still have the same value in a call (`equate`).
 """
 
 from __future__ import annotations
@@ -102,7 +106,7 @@ class Dim:
             quotients = [(_without(m, divisor), c) for m, c in self.terms]
             if factor > 0 and all(m is not None and c % factor == 0 for m, c in quotients):
                 return _polynomial({m: c // factor for m, c in quotients if m is not None})
-        return 1 if other is self else _call("//", self, other)
+        return 1 if other == self else _call("//", self, other)
 
     def __rfloordiv__(self, other: Dimension) -> Dimension:
         return _call("//", other, self)
@@ -327,12 +331,13 @@ def as_atom(dim: Dimension) -> Atom | None:
 
 
 def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
-    """A dimension without those of its terms that are certainly multiples of a divisor."""
+    """A dimension without those of its terms that are certainly multiples of a divisor; of a number, what is left when
+    it is divided."""
     parts = [monomial(atoms, factor) for atoms, factor in _terms(dim)]
     rest: Dimension = 0
     for part in parts:
         if part // divisor * divisor != part:
-            rest = part + rest
+            rest = (part % divisor if isinstance(part, int) and isinstance(divisor, int) else part) + rest
     return rest
 
 
@@ -422,7 +427,7 @@ def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None =
 
     Returns the more specific of the two. `what` names them; with `shapes`, the thing that has the first one.
     """
-    if left is right or (isinstance(left, int) and left == right):
+    if left == right:
         return left
     if isinstance(left - right, int):  # the same symbols, another constant: never equal
         if shapes is not None:

@@ -266,7 +266,7 @@ class NestWriter(LinearWriter):
         if full is None:
             full = size // unroll * unroll
             self.time_loop(time, "0", self.size(full), unroll)
-        if not (isinstance(size, int) and size == full) and (unroll > 1 or full is not size):
+        if size != full:
             self.time_loop(time, self.size(full), self.size(size), 1)
         for point in self.points():
             for store in self.nest.finals:

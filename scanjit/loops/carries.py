@@ -216,7 +216,7 @@ def _uncast(node: Node) -> Node:
 
 def _differ(before: Any, after: Any) -> bool:
     """Whether two dimensions cannot be meant to be equal: a 1 that meets a symbol was to be stretched."""
-    if before is after or before == after:
+    if before == after:
         return False
     return isinstance(before - after, int) or 1 in (before, after)
 

@@ -10,7 +10,7 @@ from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import BROADCAST_TO
 from scanjit.rewrite.engine import uses
 from scanjit.rewrite.loop import Carry, Loop
-from scanjit.rewrite.match import is_finite, is_zero, make, same_shape
+from scanjit.rewrite.match import is_finite, is_zero, make
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 
@@ -63,7 +63,7 @@ def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term]:
     for node, through in spine:
         summand = next(x for x in node.operands if x is not through)
         leaves = linear.leaves(summand)
-        if all(map(linear.allowed, leaves)) and same_shape(summand.type.shape, carry.inner.type.shape):
+        if all(map(linear.allowed, leaves)) and summand.type.shape == carry.inner.type.shape:
             certain = all(map(linear.certain, leaves))
             terms.append(Term(carry, summand, node.op.name == "sub", leaves, linear, certain))
     return terms
@@ -79,7 +79,7 @@ def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
     node = new
     while node.op.name in ("add", "sub") and node.dtype.kind in "fi":
         ways = [x for x in node.operands if x in after]
-        fits = len(ways) == 1 and same_shape(ways[0].type.shape, node.type.shape)
+        fits = len(ways) == 1 and ways[0].type.shape == node.type.shape
         if not fits or (node.op.name == "sub" and ways[0] is not node.operands[0]):
             return
         yield node, ways[0]

@@ -15,7 +15,7 @@ from scanjit.ir import Node
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, SET_SLICE, full
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_finite, is_whole, is_zero, make, same_dim, stretch, window_set
+from scanjit.rewrite.match import is_finite, is_whole, is_zero, make, stretch, window_set
 
 rules = Rules()
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
@@ -32,7 +32,7 @@ def reduce_nothing(node: Node) -> Node | None:
         return None
     if not axes:
         return x
-    ones = [a for a in axes if same_dim(x.type.shape[a], 1)]
+    ones = [a for a in axes if x.type.shape[a] == 1]
     if not ones:
         return None
     order = tuple(a for a in range(x.ndim) if a not in ones)
@@ -73,7 +73,7 @@ def reduce_broadcast(node: Node) -> Node | None:
     (x,) = wide.operands
     lead, axes = wide.ndim - x.ndim, node.params["axes"]
     for axis in axes:
-        stretched = axis < lead or not same_dim(x.type.shape[axis - lead], wide.type.shape[axis])
+        stretched = axis < lead or x.type.shape[axis - lead] != wide.type.shape[axis]
         size = wide.type.shape[axis]
         if stretched and not (isinstance(size, int) and size > 0):
             return None
@@ -169,11 +169,11 @@ def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
 def _spread(x: Node, shape: Sequence[Any]) -> tuple[Node, tuple[int, ...]]:
     """An operand without the axes along which it is stretched to `shape`, and which axes of `shape` are left."""
     lead = len(shape) - x.ndim
-    own = [a for a, n in enumerate(x.type.shape) if same_dim(n, shape[a + lead]) and not same_dim(n, 1)]
+    own = [a for a, n in enumerate(x.type.shape) if n == shape[a + lead] and n != 1]
     order = tuple(own)
     bare = x if order == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=order)
     gone = [a for a in range(x.ndim) if a not in own]
-    if any(not same_dim(x.type.shape[a], 1) for a in gone):
+    if any(x.type.shape[a] != 1 for a in gone):
         return x, ()
     return bare, tuple(a + lead for a in own)
 
@@ -220,9 +220,9 @@ def _narrow(x: Node, labels: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
     base, shape = (x.operands[0], x.type.shape) if x.op is BROADCAST_TO else (x, x.type.shape)
     lead = len(shape) - base.ndim
     new = _new_axes(base)
-    own = [a for a in range(base.ndim) if a not in new and (same_dim(base.type.shape[a], shape[a + lead]))]
+    own = [a for a in range(base.ndim) if a not in new and (base.type.shape[a] == shape[a + lead])]
     dropped = [a for a in range(base.ndim) if a not in own]
-    if len(own) == x.ndim or any(not same_dim(base.type.shape[a], 1) for a in dropped):
+    if len(own) == x.ndim or any(base.type.shape[a] != 1 for a in dropped):
         return x, labels
     bare = base if not dropped else DIMSHUFFLE(base, order=tuple(own))
     return bare, tuple(labels[a + lead] for a in own)

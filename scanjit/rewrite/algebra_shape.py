@@ -22,8 +22,6 @@ from scanjit.rewrite.match import (
     is_zero,
     make,
     number,
-    same_dim,
-    same_shape,
     scalar,
     stretch,
     window_of,
@@ -74,7 +72,7 @@ def _strip(order: Sequence[int | None]) -> tuple[int | None, ...]:
 def broadcast(node: Node) -> Node | None:
     """broadcast(x, its own shape) -> x;  broadcast(broadcast(x)) -> broadcast(x), also with new axes between"""
     (x,) = node.operands
-    if same_shape(x.type.shape, node.type.shape):
+    if x.type.shape == node.type.shape:
         return x
     if x.op is BROADCAST_TO:
         return stretch(x.operands[0], node)
@@ -96,7 +94,7 @@ def specify_shape(node: Node) -> Node | None:
     (x,) = node.operands
     if any(atom.kind == "value" for atom in _atoms(*x.type.shape, *node.type.shape)):
         return None
-    return x if same_shape(x.type.shape, node.type.shape) else BROADCAST_TO(x, shape=node.type.shape)
+    return x if x.type.shape == node.type.shape else BROADCAST_TO(x, shape=node.type.shape)
 
 
 def _atoms(*dims: Dimension) -> Iterator[Atom]:
@@ -134,7 +132,7 @@ def slice_of_broadcast(node: Node) -> Node | None:
         return None
     (x,) = wide.operands
     window = window_of(node)[wide.ndim - x.ndim :]
-    own = tuple((0, 1, 1) if same_dim(n, 1) else w for w, n in zip(window, x.type.shape, strict=True))
+    own = tuple((0, 1, 1) if n == 1 else w for w, n in zip(window, x.type.shape, strict=True))
     return stretch(cut(x, own), node)
 
 
@@ -150,7 +148,7 @@ def slice_of_dimshuffle(node: Node) -> Node | None:
     for axis, w in zip(order, window, strict=True):
         if axis is not None:
             own[axis] = w
-        elif not (same_dim(w[0], 0) and same_dim(w[1], 1)):
+        elif not (w[0] == 0 and w[1] == 1):
             return None
     return DIMSHUFFLE(cut(x, tuple(own)), order=order)
 
@@ -169,8 +167,8 @@ def slice_of_concatenate(node: Node) -> Node | None:
             return cut(x, _with(window, axis, (mine[0] - offset, mine[1], mine[2])))
     if mine[2] != 1:
         return None
-    first = next((i for i, offset in enumerate(offsets) if same_dim(offset, mine[0])), None)
-    last = next((i for i, offset in enumerate(offsets) if same_dim(offset, mine[0] + mine[1])), None)
+    first = next((i for i, offset in enumerate(offsets) if offset == mine[0]), None)
+    last = next((i for i, offset in enumerate(offsets) if offset == mine[0] + mine[1]), None)
     if first is None or last is None or first >= last:
         return None
     parts = joined.operands[first:last]
@@ -209,7 +207,7 @@ def slice_of_set_slice(node: Node) -> Node | None:
 
 
 def _same_window(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimension, int]) -> bool:
-    return same_dim(a[0], b[0]) and same_dim(a[1], b[1]) and (a[2] == b[2] or same_dim(a[1], 1))
+    return a[0] == b[0] and a[1] == b[1] and (a[2] == b[2] or a[1] == 1)
 
 
 @rules.rule("slice")
@@ -234,7 +232,7 @@ def slice_of_reshape(node: Node) -> Node | None:
         return None
     (x,) = view.operands
     window = window_of(node)
-    if not same_dim(x.type.shape[0], view.type.shape[0]) or not is_whole(window[1:], view.type.shape[1:]):
+    if x.type.shape[0] != view.type.shape[0] or not is_whole(window[1:], view.type.shape[1:]):
         return None
     row = cut(x, (window[0], *((0, n, 1) for n in x.type.shape[1:])))
     return RESHAPE(row, shape=node.type.shape)
@@ -247,7 +245,7 @@ def slice_of_reshape(node: Node) -> Node | None:
 def reshape(node: Node) -> Node | None:
     """reshape(x, its own shape) -> x;  reshape(reshape(x)) -> reshape(x);  reshape(a scalar, broadcast) -> broadcast"""
     (x,) = node.operands
-    if same_shape(x.type.shape, node.type.shape):
+    if x.type.shape == node.type.shape:
         return x
     if x.op is RESHAPE:
         return RESHAPE(x.operands[0], shape=node.type.shape)
@@ -260,12 +258,12 @@ def reshape(node: Node) -> Node | None:
 def reshape_of_ones(node: Node) -> Node | None:
     """a reshape that only adds and drops axes of size 1 -> dimshuffle"""
     (x,) = node.operands
-    own = [a for a, n in enumerate(x.type.shape) if not same_dim(n, 1)]
-    new = [n for n in node.type.shape if not same_dim(n, 1)]
-    if len(own) != len(new) or not all(same_dim(x.type.shape[a], n) for a, n in zip(own, new, strict=True)):
+    own = [a for a, n in enumerate(x.type.shape) if n != 1]
+    new = [n for n in node.type.shape if n != 1]
+    if len(own) != len(new) or not all(x.type.shape[a] == n for a, n in zip(own, new, strict=True)):
         return None
     axes = iter(own)
-    return DIMSHUFFLE(x, order=tuple(None if same_dim(n, 1) else next(axes) for n in node.type.shape))
+    return DIMSHUFFLE(x, order=tuple(None if n == 1 else next(axes) for n in node.type.shape))
 
 
 @rules.rule("reshape")
@@ -290,7 +288,7 @@ def concatenate(node: Node) -> Node | None:
     parts: list[Node] = []
     for x in xs:
         nested = x.op is CONCATENATE and x.params["axis"] == axis
-        parts += x.operands if nested else () if same_dim(x.type.shape[axis], 0) else (x,)
+        parts += x.operands if nested else () if x.type.shape[axis] == 0 else (x,)
     if len(parts) == len(xs):
         return None
     return CONCATENATE(*parts, axis=axis) if parts else xs[0]
@@ -318,7 +316,7 @@ def _join(a: Node, b: Node, axis: int) -> Node | None:
         if k != axis and not _same_window(v, w):
             return None
     (start, n, s), (following, m, r) = window_of(a)[axis], window_of(b)[axis]
-    if s != r or not same_dim(following, start + s * n):
+    if s != r or following != start + s * n:
         return None
     return cut(a.operands[0], _with(window_of(a), axis, (start, n + m, s)))
 
@@ -336,7 +334,7 @@ def concatenate_of_broadcasts(node: Node) -> Node | None:
     if bases[0].ndim == node.ndim:
         return None
     for x, base in zip(xs, bases, strict=True):
-        if not same_shape(x.type.shape[-base.ndim :], base.type.shape):
+        if x.type.shape[-base.ndim :] != base.type.shape:
             return None
     return stretch(CONCATENATE(*bases, axis=bases[0].ndim + own), node)
 
@@ -382,7 +380,7 @@ def add_of_windows(node: Node) -> Node | None:
         found = _placed(term)
         if found is not None:
             placed.append(found)
-        elif term.op.name == "add" and same_shape(term.type.shape, node.type.shape):
+        elif term.op.name == "add" and term.type.shape == node.type.shape:
             terms += term.operands
         else:
             rest.append(term)
@@ -437,7 +435,7 @@ def _assemble(node: Node, axis: int, parts: list[Part]) -> Node | None:
     for start, piece in ends:
         if not at_most(position, start):
             return None
-        if not same_dim(position, start):
+        if position != start:
             gap = (*shape[:axis], start - position, *shape[axis + 1 :])
             pieces.append(full(0, gap, node.dtype))
         if piece is not None:

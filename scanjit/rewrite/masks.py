@@ -16,7 +16,7 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE
-from scanjit.rewrite.match import is_zero, same_dim, scalar
+from scanjit.rewrite.match import is_zero, scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,11 @@ def flipped(axes: Mapping[int, int]) -> dict[int, int]:
 
 def mask_of(node: Node) -> Mask | None:
     """A bool node as a mask of itself: without the axes along which it is stretched; None where it is but a number."""
-    axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if not same_dim(dim, 1)}  # the base's: node's
+    axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if dim != 1}  # the base's: node's
     while node.op in (DIMSHUFFLE, BROADCAST_TO):
         axes = moved_back(node, 0, axes)
         node = node.args[0]
-    if not axes or any(a not in axes and not same_dim(dim, 1) for a, dim in enumerate(node.type.shape)):
+    if not axes or any(a not in axes and dim != 1 for a, dim in enumerate(node.type.shape)):
         return None
     if len(axes) < node.ndim:
         node = DIMSHUFFLE(node, order=tuple(sorted(axes)))
@@ -94,12 +94,12 @@ def along(node: Node, i: int) -> dict[int, int]:
     """Which axes of operand `i` go along with which of the node: an index on one is the same index on the other."""
     x, op = node.operands[i], node.op
     if isinstance(op, Elementwise):
-        return {a: a + node.ndim - x.ndim for a, dim in enumerate(x.type.shape) if not same_dim(dim, 1)}
+        return {a: a + node.ndim - x.ndim for a, dim in enumerate(x.type.shape) if dim != 1}
     if isinstance(op, View):
         found = {}
         for a, (start, terms) in enumerate(op.access(x.type.shape, **node.params)):
             whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0
-            if whole and same_dim(x.type.shape[a], node.type.shape[terms[0][0]]) and not same_dim(x.type.shape[a], 1):
+            if whole and x.type.shape[a] == node.type.shape[terms[0][0]] and x.type.shape[a] != 1:
                 found[a] = terms[0][0]
         return found
     if op is CONTRACT:
@@ -111,7 +111,7 @@ def along(node: Node, i: int) -> dict[int, int]:
         return {a: a for a in range(x.ndim) if a != node.params["axis"]}
     if op.name == "reshape":
         pairs = zip(x.type.shape, node.type.shape, strict=False)
-        return {a: a for a, _ in enumerate(itertools.takewhile(lambda pair: same_dim(*pair), pairs))}
+        return {a: a for a, _ in enumerate(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))}
     return {}
 
 

@@ -72,16 +72,6 @@ def at_most(a: Dimension, b: Dimension) -> bool:
     return types.not_negative(b - a)
 
 
-def same_shape(a: Sequence[Dimension], b: Sequence[Dimension]) -> bool:
-    """Whether two shapes are certainly the same."""
-    return len(a) == len(b) and all(x is y or (isinstance(x, int) and x == y) for x, y in zip(a, b, strict=True))
-
-
-def same_dim(a: Dimension, b: Dimension) -> bool:
-    """Whether two dimensions are certainly the same."""
-    return a is b or (isinstance(a, int) and a == b)
-
-
 def window_of(node: Node) -> Window:
     """The window of a slice node."""
     p = node.params
@@ -109,7 +99,7 @@ def is_whole(window: Window, shape: Sequence[Dimension]) -> bool:
 
 def _all_of(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
     start, length, step = window
-    return isinstance(start, int) and start == 0 and same_dim(length, size) and (step == 1 or same_dim(length, 1))
+    return isinstance(start, int) and start == 0 and length == size and (step == 1 or length == 1)
 
 
 def inside(inner: tuple[Dimension, Dimension, int], start: Dimension, length: Dimension) -> bool:

@@ -9,7 +9,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, SLICE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.match import is_whole, is_zero, same_dim, same_shape, window_of, window_set
+from scanjit.rewrite.match import is_whole, is_zero, window_of, window_set
 from scanjit.types import Dimension
 
 
@@ -40,7 +40,7 @@ def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
             continue
         a, b = used.operands
         x = b if a is carry.inner else a
-        if x in rows and len(users[x]) == 1 and same_shape(x.type.shape, carry.inner.type.shape):
+        if x in rows and len(users[x]) == 1 and x.type.shape == carry.inner.type.shape:
             found = True
             value = rows[x].operands[1]
             with errors.located(scan.where):
@@ -57,7 +57,7 @@ def _is_row(operand: Node, index: Dimension) -> bool:
     if operand.op is not SET_SLICE or not is_zero(operand.operands[0]):
         return False
     (start, length, _), *rest = window_set(operand)
-    return same_dim(start, index) and same_dim(length, 1) and is_whole(tuple(rest), operand.type.shape[1:])
+    return start == index and length == 1 and is_whole(tuple(rest), operand.type.shape[1:])
 
 
 def _final(node: Node) -> Node | None:
@@ -71,7 +71,7 @@ def _final(node: Node) -> Node | None:
         return None
     last = 0 if scan.params["reverse"] else scan.params["length"] - 1
     (start, length, _), *rest = window_of(node)
-    if not same_dim(start, last) or not same_dim(length, 1) or not is_whole(tuple(rest), part.type.shape[1:]):
+    if start != last or length != 1 or not is_whole(tuple(rest), part.type.shape[1:]):
         return None
     carry = next((i for i in range(layout.carries) if outputs[i] is outputs[index]), None)
     if carry is None:

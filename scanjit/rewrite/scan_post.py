@@ -15,7 +15,7 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Finished, Loop, Y
-from scanjit.rewrite.match import make, same_dim
+from scanjit.rewrite.match import make
 from scanjit.rewrite.split import (
     OverTime,
     is_heavy,
@@ -183,7 +183,7 @@ class _Post:
                     size = more
                 else:
                     self.leaving = self.leaving - {node}
-        if not_larger(size, at) and (equal or not same_dim(size, at)):
+        if not_larger(size, at) and (equal or size != at):
             return size
         self.leaving = before
         return at

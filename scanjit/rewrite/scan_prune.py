@@ -11,7 +11,7 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to, full
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Loop, Y
-from scanjit.rewrite.match import is_small_constant, same_dim
+from scanjit.rewrite.match import is_small_constant
 from scanjit.types import Type
 
 _NAME = "prune"
@@ -137,7 +137,7 @@ def _stretched_sequence(loop: Loop, operand: Node, inner: Node, facts: list[str]
     row = loop._inside(Type(operand.dtype, operand.type.shape[1:]))
     if base.ndim < operand.ndim:
         made = loop.const(base)
-    elif same_dim(base.type.shape[0], 1) and not same_dim(operand.type.shape[0], 1):
+    elif base.type.shape[0] == 1 and operand.type.shape[0] != 1:
         made = loop.const(DIMSHUFFLE(base, order=tuple(range(1, base.ndim))))
     else:
         del loop.xs[operand]

@@ -16,7 +16,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE, window
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.match import is_whole, same_dim, same_shape, window_of
+from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import not_larger, size
 from scanjit.types import Dimension
@@ -126,7 +126,7 @@ def _is_stack(part: Node) -> bool:
 
 
 def _same_rows(a: Rows, b: Rows) -> bool:
-    return same_dim(a[0], b[0]) and a[1] == b[1]
+    return a[0] == b[0] and a[1] == b[1]
 
 
 class _Choice:
@@ -232,7 +232,7 @@ class _Choice:
                     if self.image[node] not in self.ys and not _is_function(node)
                     if (uses := users.get(node, [])) and all(u is uses[0] for u in uses) and node not in self.outputs
                     if uses[0] in self.cheap and isinstance(uses[0].op, Elementwise)
-                    if same_shape(uses[0].type.shape, node.type.shape) and uses[0].dtype.kind == "f"
+                    if uses[0].type.shape == node.type.shape and uses[0].dtype.kind == "f"
                 ),
                 None,
             )

@@ -9,7 +9,6 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.shape import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.match import same_dim
 from scanjit.rewrite.split import is_small
 
 _LIGHT = 8
@@ -78,11 +77,11 @@ class _Cone:
     def _is_sequence(self, leaf: Node) -> bool:
         """Whether a leaf has a row for each step."""
         shape, whole = leaf.type.shape, self.operand.type.shape
-        return len(shape) == len(whole) and same_dim(shape[0], whole[0]) and not same_dim(shape[0], 1)
+        return len(shape) == len(whole) and shape[0] == whole[0] and shape[0] != 1
 
     def _is_fixed(self, leaf: Node) -> bool:
         """Whether a leaf is certainly the same in every step, and no more than small work to have."""
-        return leaf.ndim < self.operand.ndim or same_dim(leaf.type.shape[0], 1)
+        return leaf.ndim < self.operand.ndim or leaf.type.shape[0] == 1
 
     def inside(self, loop: Loop) -> Node:
         """The row, made in the body."""

@@ -24,7 +24,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, full, window
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Carry, Loop, Y
-from scanjit.rewrite.match import is_whole, same_dim, window_of
+from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_prune import prune
 from scanjit.types import Dimension
@@ -105,7 +105,7 @@ class _Level:
             return None
         ran = ir.as_dim(ir.parts(scan)[-1]) if layout.until else scan.params["length"]
         carry = next((i for i in range(layout.carries) if new[i] is new[index]), None)
-        if carry is None or not same_dim(first, ran - 1):
+        if carry is None or first != ran - 1:
             return None
         final = PART(scan, index=carry)
         row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))

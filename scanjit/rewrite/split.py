@@ -13,7 +13,6 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import broadcast_to
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.match import same_dim
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.types import Dimension
 
@@ -100,7 +99,7 @@ def is_outer(node: Node) -> bool:
 
 def _own_axes(x: Node, node: Node) -> set[int]:
     lead = node.ndim - x.ndim
-    return {a + lead for a, n in enumerate(x.type.shape) if not same_dim(n, 1)}
+    return {a + lead for a, n in enumerate(x.type.shape) if n != 1}
 
 
 def is_product(node: Node, varying: set[Node]) -> bool:

@@ -58,8 +58,6 @@ def _same_type(a: Type, b: Type) -> bool:
 
 def _same_dim(a: Dimension, b: Dimension) -> bool:
     """Whether two dimensions may be equal: different symbols that a condition at run time equates are."""
-    if a is b:
-        return True
     try:
         types.equate(a, b, "dimensions")
     except errors.ShapeError:

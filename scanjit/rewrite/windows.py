@@ -13,7 +13,7 @@ from scanjit.ir import Node, rebuild, walk
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to
 from scanjit.rewrite.engine import Note, in_bodies
-from scanjit.rewrite.match import Window, apart, cut, is_elementwise, is_whole, same_dim, window_of
+from scanjit.rewrite.match import Window, apart, cut, is_elementwise, is_whole, window_of
 from scanjit.types import Dimension
 
 _Demands = dict[Window, None]
@@ -107,7 +107,7 @@ class _Pusher:
 def _pushable(node: Node, asked: _Demands) -> bool:
     if node.op is DIMSHUFFLE:  # of a new axis there is nothing but the whole
         new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
-        return all(same_dim(window[axis][1], 1) for window in asked for axis in new)
+        return all(window[axis][1] == 1 for window in asked for axis in new)
     return node.op in (CONTRACT, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
 
 
@@ -125,7 +125,7 @@ def _is_all(windows: _Demands, node: Node) -> bool:
     total: Dimension = 0
     for window in windows:
         total = types.product([length for _, length, _ in window]) + total
-    return same_dim(total, types.product(node.type.shape))
+    return total == types.product(node.type.shape)
 
 
 def _apart(windows: Sequence[Window]) -> bool:
@@ -155,7 +155,7 @@ def _needed(node: Node, window: Window) -> list[tuple[Node, Window]]:
 def _narrowed(x: Node, window: Window) -> Window:
     """The window of an operand that is broadcast."""
     own = window[len(window) - x.ndim :]
-    return tuple((0, 1, 1) if same_dim(n, 1) else w for w, n in zip(own, x.type.shape, strict=True))
+    return tuple((0, 1, 1) if n == 1 else w for w, n in zip(own, x.type.shape, strict=True))
 
 
 def _remade(node: Node, window: Window, args: Sequence[Node]) -> Node:

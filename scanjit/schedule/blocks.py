@@ -152,7 +152,7 @@ class Search:
     def steps_with_time(self, group: Group, buffers: set[Buffer]) -> bool:
         """Whether a group is a nest whose first loop is time, and goes through these buffers row by row."""
         nest = self.nests.get(group)
-        if nest is None or not nest.space or nest.space[0].size is not self.plan.length or nest.sequential:
+        if nest is None or not nest.space or nest.space[0].size != self.plan.length or nest.sequential:
             return False
         through = [a for a, _ in nest.accesses() if a.buffer in buffers]
         return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_major(a.buffer.shape)[0] for a in through)
@@ -170,7 +170,7 @@ class Search:
 
     def _by_rows(self, buffer: Buffer) -> bool:
         """Whether the scan goes through a buffer row by row, a row a step."""
-        return bool(buffer.shape) and buffer.shape[0] is self.plan.length and self.steps_by_rows(buffer)
+        return bool(buffer.shape) and buffer.shape[0] == self.plan.length and self.steps_by_rows(buffer)
 
     def steps_by_rows(self, buffer: Buffer) -> bool:
         """Whether all that the scan does with a buffer moves by one row from step to step."""

@@ -42,7 +42,7 @@ def deep(region: Region, nest: Nest) -> dict[Reduce, Loop] | None:
     one = next(iter(found.values())).size
     if any(isinstance(terms, int) and terms < 2 * LEAST for terms in many):
         return None
-    same = all(loop.size is one or loop.size == one for loop in found.values())
+    same = all(loop.size == one for loop in found.values())
     if not same:
         return None
     chosen = sums.tile_of_block(nest, found, region.context.machine)

@@ -59,7 +59,7 @@ class Order:
         """Whether an item that sums over loops of these sizes needs other loops over as many steps than these members:
         each of their sums can be made with the steps of the last loop that it needs, but not both with those of one."""
         others = self._all(self.needs, members) ^ self.needs[item]
-        return any(loop.plan.length is size for loop in others for size in sizes)
+        return any(loop.plan.length in sizes for loop in others)
 
     def _all(self, of: dict[Item, Loops], members: Sequence[Item]) -> Loops:
         return Loops().union(*(of[member] for member in members))
@@ -73,7 +73,7 @@ def _is_loop(item: Item) -> TypeGuard[Block]:
 
 
 def _has_rows(loop: Block, item: Item) -> bool:
-    return isinstance(item, Task) and bool(item.space) and item.space[0].size is loop.plan.length
+    return isinstance(item, Task) and bool(item.space) and item.space[0].size == loop.plan.length
 
 
 def _keeps(loop: Block) -> bool:

@@ -60,7 +60,7 @@ class Ref:
     def contiguous(self) -> bool:
         """Whether it is certainly in row-major order without gaps."""
         wanted = row_major(self.shape)
-        return all(d == 1 or s is w or s == w for d, s, w in zip(self.shape, self.strides, wanted, strict=True))
+        return all(d == 1 or s == w for d, s, w in zip(self.shape, self.strides, wanted, strict=True))
 
     def row(self, index: Dimension) -> Ref:
         """The entry at `index` of the first axis."""

@@ -81,7 +81,7 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
     found: dict[Reduce, Loop] = {}
     for value in walk_values(nest.roots):
         if isinstance(value, Reduce):
-            time = next((loop for loop in value.loops if _same(loop.size, length)), None)
+            time = next((loop for loop in value.loops if loop.size == length), None)
             if time is not None and is_chain(value) and any(a.buffer in buffers for a in _inside(value)):
                 found[value] = time
     if not found or not covers(found, nest, buffers):
@@ -201,7 +201,3 @@ def is_product(value: Reduce) -> bool:
 def _inside(value: Reduce) -> list[Access]:
     roots = [value.body] if value.guard is None else [value.body, value.guard]
     return [v.access for v in walk_values(roots) if isinstance(v, Load | Fetch)]
-
-
-def _same(a: Dimension, b: Dimension) -> bool:
-    return a is b or (isinstance(a, int) and bool(a == b))

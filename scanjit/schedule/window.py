@@ -29,7 +29,7 @@ class Window:
     @classmethod
     def of(cls, windows: Iterable[Window], rows: Dimension) -> Window | None:
         """The window, of these, that has so many rows."""
-        return next((window for window in windows if _same(window.length, rows)), None)
+        return next((window for window in windows if window.length == rows), None)
 
     @classmethod
     def within(cls, plan: Plan, length: Dimension) -> bool:
@@ -73,7 +73,3 @@ class Cut:
 def lies_in(low: Dimension, high: Dimension, size: Dimension) -> bool:
     """Whether positions from `low` to `high` certainly lie in `size` elements (where there are any positions)."""
     return types.not_negative(low) and types.not_negative(size - 1 - high)
-
-
-def _same(a: Dimension, b: Dimension) -> bool:
-    return a is b or bool(a == b)

@@ -172,7 +172,7 @@ def _range(dim: Dimension, start: Dimension, length: Dimension, step: int) -> st
     stop = start + length * step
     atom = types.as_atom(stop)
     if atom is not None and atom.kind == "min" and dim in atom.args:  # min(3, n), as a slice of n cannot reach further
-        stop = atom.args[0] if atom.args[1] is dim else atom.args[1]
+        stop = atom.args[0] if atom.args[1] == dim else atom.args[1]
     to_the_end = (dim - start + step - 1) // step if step > 0 else start // -step + 1
     last = "" if length == to_the_end else _one(dim, stop)
     return f"{first}:{last}" + (f":{step}" if step != 1 else "")

@@ -117,7 +117,7 @@ def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimensio
     """The size that makes the number of elements right. What is on both sides cancels."""
     rest, divisors = list(whole), []
     for size in known:
-        same = [i for i, other in enumerate(rest) if other is size or (isinstance(size, int) and other == size)]
+        same = [i for i, other in enumerate(rest) if other == size]
         if same:
             del rest[same[0]]
         else:

@@ -147,4 +147,4 @@ def test_remainder() -> None:
     B, T = types.size("B"), types.size("T")
     assert types.remainder(3 * B * T + 8 * B + 5, 4 * B) == 3 * B * T + 5
     assert types.remainder(8 * B * T, 4 * B) == 0
-    assert types.remainder(12, 4) == 0 and types.remainder(13, 4) == 13
+    assert [types.remainder(number, 4) for number in (12, 13, -3)] == [0, 1, 1]

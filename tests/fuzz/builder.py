@@ -125,7 +125,7 @@ class Builder:
             x = self.joined(x, tuple(range(x.ndim - len(shape))), False)
         for axis, want in zip(range(-1, -x.ndim - 1, -1), reversed(shape), strict=False):
             have = x.type.shape[axis]
-            if have is not want and not (isinstance(have, int) and have in (1, want)):
+            if have not in (1, want):
                 x = self.joined(x, (axis,), True)
         if x.type.shape != tuple(shape):
             x = st.broadcast_to(x, shape)
@@ -186,4 +186,4 @@ class Builder:
 def joins(a: Node, b: Node) -> bool:
     """Whether two shapes broadcast."""
     pairs = zip(reversed(a.type.shape), reversed(b.type.shape), strict=False)
-    return all(x is y or (isinstance(x, int) and x in (1, y)) or (isinstance(y, int) and y == 1) for x, y in pairs)
+    return all(x == y or 1 in (x, y) for x, y in pairs)

@@ -115,7 +115,7 @@ def looped(b: Builder) -> None:
     seqs: list[Any] = []
     rows_of: list[Node] = []
     for _ in range(rnd.choice((0, 1, 1, 1, 2, 2, 3))):
-        x = b.pick(lambda n: n.ndim > 0 and n.type.shape[0] is length, "f" if b.chance(0.85) else "")
+        x = b.pick(lambda n: n.ndim > 0 and n.type.shape[0] == length, "f" if b.chance(0.85) else "")
         if x is None:
             if b.make_input is not None and b.chance(0.8):
                 x = b.make_input((length, *b.shape(2)), rnd.choice(("float64", "float32")))

@@ -392,11 +392,7 @@ def joined(b: Builder) -> Node | None:
         other = b.pick(
             lambda n: (
                 n.ndim == x.ndim
-                and all(
-                    p is q or (isinstance(p, int) and p == q)
-                    for i, (p, q) in enumerate(zip(n.type.shape, x.type.shape, strict=True))
-                    if i != axis
-                )
+                and all(p == q for i, (p, q) in enumerate(zip(n.type.shape, x.type.shape, strict=True)) if i != axis)
             )
         )
         parts.append(x if other is None else other)
@@ -518,11 +514,9 @@ def product(b: Builder) -> Node | None:
     way = b.rnd.randrange(6)
     if way <= 1:
         last = x.type.shape[-1]
-        y = b.pick(
-            lambda n: n.ndim >= 1 and _same(n.type.shape[max(n.ndim - 2, 0)], last) and n.ndim + x.ndim <= 5, "f"
-        )
+        y = b.pick(lambda n: n.ndim >= 1 and n.type.shape[max(n.ndim - 2, 0)] == last and n.ndim + x.ndim <= 5, "f")
         if y is None:
-            y = b.pick(lambda n: n.ndim == 2 and _same(n.type.shape[1], last), "f")
+            y = b.pick(lambda n: n.ndim == 2 and n.type.shape[1] == last, "f")
             y = None if y is None else y.T
         if y is None:
             y = b.fitted(b.some("f"), (last, b.dim()))
@@ -534,10 +528,10 @@ def product(b: Builder) -> Node | None:
             y = b.fitted(b.some("f"), (y.type.shape[1], y.type.shape[0])).T
         return b.tame(st.matmul(x, y))
     if way == 3:
-        y = b.pick(lambda n: n.ndim > 0 and any(_same(n.type.shape[0], d) for d in x.type.shape), "f")
+        y = b.pick(lambda n: n.ndim > 0 and n.type.shape[0] in x.type.shape, "f")
         if y is None or x.ndim + y.ndim > 6:
             return None
-        axis = next(i for i, d in enumerate(x.type.shape) if _same(d, y.type.shape[0]))
+        axis = next(i for i, d in enumerate(x.type.shape) if d == y.type.shape[0])
         return b.tame(st.tensordot(x, y, ([axis], [0])))
     if way == 4:
         a, c = b.some("f"), b.some("f")
@@ -572,10 +566,6 @@ def convolution(b: Builder) -> Node | None:
     function = st.conv1d if axes == 1 else st.conv2d
     step, dilation = b.rnd.choice((1, 1, 2, 3)), b.rnd.choice((1, 1, 2))
     return b.tame(function(x, w, border, step, dilation, b.chance(0.5), 2 if split else 1))
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (

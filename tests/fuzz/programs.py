@@ -14,7 +14,8 @@ from scanjit.types import Atom, Dimension
 from tests.fuzz.builder import DTYPES, FLOATS, Builder
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 3, 4, 5, 5, 7)
-BIG = (16, 17, 33)
+BIG = (16, 17, 33, 257)
+"""The last is an int that Python makes anew each time."""
 
 
 @dataclass
@@ -107,11 +108,12 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
         else:
             dims.append(number)
     if rnd.random() < 0.12:
-        atoms = list(sizes)
-        if atoms:
-            sizes[rnd.choice(atoms)] = rnd.choice(BIG)
+        at = rnd.randrange(len(dims))
+        atom = types.as_atom(dims[at])
+        if atom is None:
+            dims[at] = rnd.choice(BIG)
         else:
-            dims[0] = rnd.choice(BIG)
+            sizes[atom] = rnd.choice(BIG)
     inputs: list[Node] = []
 
     def make_input(shape: tuple[Dimension, ...], dtype: str) -> Node:

@@ -62,7 +62,7 @@ def test_filter_keeps_rows_of_all_sequences() -> None:
     got = run([rows, matrix], {x: X, m: np.arange(10.0).reshape(5, 2), w: 2.5})
     assert got[0].tolist() == [3, 4, 5]
     assert got[1].tolist() == [[0, 1], [4, 5], [8, 9]]
-    assert rows.type.shape[0] is matrix.type.shape[0]
+    assert rows.type.shape[0] == matrix.type.shape[0]
 
 
 def test_what_is_filtered_can_be_used_further() -> None:

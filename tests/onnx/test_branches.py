@@ -178,7 +178,7 @@ def test_a_given_input_says_the_sizes_of_the_others():
     (x,) = sjo.load(model, inputs={"z": np.ones((2, 3), "float32")}).inputs
     assert x.type.shape == (2, 3)
     x, z = sjo.load(model, sizes={"x": (4, None)}).inputs
-    assert x.type.shape[0] == z.type.shape[0] == 4 and x.type.shape[1] is z.type.shape[1]
+    assert x.type.shape[0] == z.type.shape[0] == 4 and x.type.shape[1] == z.type.shape[1]
 
 
 def test_sizes_that_have_no_name():

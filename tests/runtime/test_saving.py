@@ -175,7 +175,7 @@ def test_places_of_the_definition_come_back(again):
     x = sj.tensor(("T", 3), name="x")
     f = sj.function([x], x + 1, mode="reference")
     assert again(f).graph.outputs[0].where == f.graph.outputs[0].where
-    assert again(f).graph.inputs[0].type.shape[0] is x.type.shape[0], "named sizes join those of their name"
+    assert again(f).graph.inputs[0].type.shape[0] == x.type.shape[0], "named sizes join those of their name"
 
 
 def test_another_process_loads_it(tmp_path):

@@ -173,7 +173,7 @@ def _equal(a: Any, b: Any) -> bool | None:
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     apart = types.not_negative(a - b - 1) or types.not_negative(b - a - 1)
-    return True if a is b else False if apart else None
+    return True if a == b else False if apart else None
 
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:

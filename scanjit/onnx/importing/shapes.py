@@ -239,7 +239,7 @@ def _cropped(x: Node, widths: Sequence[tuple[Dimension, Dimension]]) -> tuple[No
         start = -before if isinstance(before, int) and before < 0 else 0
         end = n + after if isinstance(after, int) and after < 0 else n
         key.append(slice(start, end))
-        kept.append((before if start == 0 else 0, after if end is n else 0))
+        kept.append((before if start == 0 else 0, after if end == n else 0))
     return (x[tuple(key)] if any(k != slice(0, n) for k, n in zip(key, x.type.shape, strict=True)) else x), kept
 
 
