@@ -7,9 +7,12 @@ from typing import Any
 
 from scanjit import errors
 
+MOST_THREADS = 64
+"""There is scratch memory for so many."""
+
 _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
-    "threads": (int, tuple(range(65))),
+    "threads": (int, tuple(range(MOST_THREADS + 1))),
     "profile": (bool, ()),
     "check_finite": ((bool, str), (False, True, "nan")),
 }
@@ -61,6 +64,18 @@ class Config:
         object.__setattr__(self, name, value)
 
 
+def _from_environment() -> int:
+    """What `SCANJIT_NUM_THREADS` says; 0 if it is not set."""
+    text = os.environ.get("SCANJIT_NUM_THREADS", "").strip()
+    if text and not (text.isascii() and text.isdigit() and int(text[:9]) <= MOST_THREADS):
+        raise errors.ArgumentError(
+            "the environment variable SCANJIT_NUM_THREADS is no number of threads",
+            got=repr(text),
+            expected=f"a number up to {MOST_THREADS}, or nothing",
+            where="",
+        )
+    return int(text or 0)
+
+
 config = Config()
-if os.environ.get("SCANJIT_NUM_THREADS"):
-    config.threads = int(os.environ["SCANJIT_NUM_THREADS"])
+config.threads = _from_environment()

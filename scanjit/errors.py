@@ -28,10 +28,15 @@ def user_location() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not filename.startswith(_PACKAGES):
+        # ("<string>" is the `__init__` of a dataclass, which may be one of ours.)
+        if not filename.startswith(_PACKAGES) and (filename != "<string>" or not _is_ours(frame)):
             return f"{filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith(("scanjit.", "lasagne_like."))
 
 
 @contextlib.contextmanager

@@ -471,6 +471,9 @@ class Type:
     dtype: np.dtype
     shape: tuple[Dimension, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_memory(1, self)
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -486,6 +489,18 @@ class Type:
 
     def __repr__(self) -> str:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
+
+
+LARGEST = 2**62
+"""Elements of a tensor, and bytes where it is stored: numbers of them fit into the int64 that generated code counts
+with."""
+
+
+def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
+    """An error for a tensor that no memory can hold, by the sizes that are known and so many bytes an element."""
+    known = [dim if isinstance(dim, int) else dim.terms[0][1] if len(dim.terms) == 1 else 1 for dim in type_.shape]
+    if math.prod([factor for factor in known if factor]) * nbytes > LARGEST:
+        raise errors.ShapeError("a tensor of this shape is larger than any memory", got=type_, where=where)
 
 
 DTYPES = tuple(np.dtype(name) for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64"))

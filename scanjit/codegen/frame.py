@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanjit.config import MOST_THREADS
 from scanjit.schedule.beside import MOST_BRANCHES
-from scanjit.schedule.parallel import MOST_THREADS
 from scanjit.schedule.program import (
     Access,
     Buffer,

@@ -202,6 +202,8 @@ def steps(given: Any, name: str = "n_steps") -> Dimension | None:
     )
     if isinstance(given, bool | np.bool_ | str) or is_container(given):
         raise wrong
+    if isinstance(given, int | np.integer) and given > types.LARGEST:
+        raise ScanError(f"{name} is larger than a loop can count", got=given, expected="at most 2**62")
     node = symbol(given, name)
     if node.ndim or node.dtype.kind not in "iu":
         raise wrong

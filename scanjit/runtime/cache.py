@@ -17,6 +17,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import operator
 import os
 import re
 import stat
@@ -126,7 +127,7 @@ def parse_size(text: str) -> int:
     >>> parse_size("512 MB") == 512 * 1024**2
     True
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([kmg]?)(?:i?b)?\s*", text, re.IGNORECASE)
     if not match:
         raise ScanjitError(
             "SCANJIT_CACHE_SIZE is not a size", got=repr(text), expected="bytes, or a size such as 256MB"
@@ -328,7 +329,9 @@ def _read_own(path: Path) -> bytes | None:
     """The bytes of a file that nobody but this user can have written; None if there is no such file."""
     try:
         # The descriptor is what is checked and read: nobody can swap the file in between.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        # (Without O_NONBLOCK, to open a FIFO would wait for somebody who writes to it.)
+        flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+        descriptor = os.open(path, functools.reduce(operator.or_, flags, os.O_RDONLY))
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)

@@ -8,13 +8,11 @@ Reading runs nothing that a file says, and takes no more memory than a small mul
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
+from scanjit.runtime.files import replace
 
 _TEXT = "scanjit-function.json"
 _BEFORE_NAME = 30  # bytes of the header of an entry of a zip archive, before its name
@@ -42,35 +41,11 @@ def write(path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarra
                 np.lib.format.write_array(entry, array, allow_pickle=False)
         archive.comment = _COMMENT + b"0" * _DIGEST
     data = packed.getbuffer()[:-_DIGEST]
-    _replace(Path(path), data, hashlib.sha256(data).hexdigest().encode())
+    replace(path, data, hashlib.sha256(data).hexdigest().encode())
 
 
 def _name(i: int) -> str:
     return f"arrays/{i}.npy"
-
-
-def _replace(path: Path, *parts: Any) -> None:
-    """Write a file beside the one that it then replaces."""
-    mode = 0o666 & ~_umask()
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with open(descriptor, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:

@@ -29,7 +29,7 @@ from scanjit.schedule.prepared import prepared
 from scanjit.schedule.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
 from scanjit.schedule.rows import find_rows
 from scanjit.simd import cpu
-from scanjit.types import Atom, Dim
+from scanjit.types import Atom, Dim, Type
 
 TAIL = 8 + SYNC_WORDS
 """Entries after the table proper: the status, and (8 further on, in cache lines of their own) where threads meet; then,
@@ -190,8 +190,9 @@ class Part:
         self.beside = arrange(self.program, self.prepared)
         self.rows = find_rows(self.program)
         self.shared = [i for i, (leaf, _) in enumerate(pairs) if leaf.op is SHARED]
-        self.code = self._generate(name)
         self.lives = lifetimes(self.program)
+        self._check_memory({})
+        self.code = self._generate(name)
         self.tail = TAIL + SYNC_WORDS * max((len(beside.branches) for beside in self.beside), default=0)
         self._sort_table()
         self.simple = not any(atom.kind == "value" for atom in self.atoms)
@@ -204,6 +205,14 @@ class Part:
 
     def _generate(self, name: str) -> codegen.Generated:
         return codegen.generate(self.program, cpu.vector_bytes(), name, kept=self.prepared)
+
+    def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
+        """An error for a buffer that no memory can hold, as far as sizes are known: the addresses in it would not fit
+        into the int64 that generated code counts with."""
+        places = {ref.buffer: node.where for ref, node in zip(self.program.outputs, self.stage.outputs, strict=True)}
+        for buffer in (*places, *(life.buffer for life in self.lives)):
+            known = (types.evaluate(d, sizes) if all(a in sizes for a in types.atoms(d)) else d for d in buffer.shape)
+            types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, tuple(known)), places.get(buffer))
 
     def _sort_table(self) -> None:
         """Which entries of the table are what; and which sizes they depend on."""
@@ -279,6 +288,7 @@ class Part:
         large = worth(self.program, sizes, choices, kept_rows)
         sizes = sizes | {k: v for beside, made in choices.items() for k, v in chosen(beside, made).items()}
         sizes |= numbers((loop.rows.kept for loop in kept_rows if loop.rows is not None), map(int, kept_rows.values()))
+        self._check_memory(sizes)
         table = array("q", bytes(8 * (len(self.code.table) + self.tail)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):

@@ -179,11 +179,14 @@ def _plans_of(node: Node) -> tuple[_Plan, ...]:
 
 def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> tuple[dict[str, Any], tuple[tuple[int, ...], ...]]:
     """The parameters of an op and the shapes of its results, with dimensions as ints."""
-    node = step.node
-    if not step.symbolic:
-        return node.params, tuple(type_.shape for type_ in step.types)
-    params = {k: v if isinstance(v, Graph) else _number(v, atoms) for k, v in node.params.items() if k != "sizes"}
-    return params, tuple(_number(type_.shape, atoms) for type_ in step.types)
+    node, params = step.node, step.node.params
+    shapes = tuple(type_.shape for type_ in step.types)
+    if step.symbolic:
+        params = {k: v if isinstance(v, Graph) else _number(v, atoms) for k, v in params.items() if k != "sizes"}
+        shapes = tuple(_number(shape, atoms) for shape in shapes)
+    for type_, shape in zip(step.types, shapes, strict=True):
+        types.check_memory(type_.dtype.itemsize, type_.with_shape(shape), node.where)
+    return params, shapes
 
 
 def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:

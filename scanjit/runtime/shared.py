@@ -110,7 +110,8 @@ class SharedVariable(_Symbol):
           ...
         """
         array = self._checked(value)
-        if not borrow and (array is value or array.base is not None):  # the array is, or may be, the caller's
+        new = type(value) in (bool, int, float, list, tuple) or (isinstance(value, np.ndarray) and array is not value)
+        if not borrow and (not new or array.base is not None):  # the memory is, or may be, that of somebody else
             array = array.copy()
         updating([self], commit, [self], [array])
 
@@ -241,7 +242,7 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
             fix="pass an array; to use the symbol's value, compute it with a function",
         )
     try:
-        array = np.array(value, order="C")
+        array = np.array(np.asarray(value), order="C")  # of an object, np.array may take the memory that it has
     except Exception as error:
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape))

@@ -23,7 +23,6 @@ from scanjit.ops.scan import SCAN, Layout, scan_node
 from scanjit.types import Dim, Type
 
 _MOST_AXES = 64  # NumPy's limit
-_LARGEST = 2**62
 
 
 def check(node: Node) -> None:
@@ -109,7 +108,7 @@ def _check_sizes(node: Node) -> None:
 def _check_type(type_: Any, node: Node) -> None:
     if not isinstance(type_, Type) or type_.dtype not in types.DTYPES or type_.ndim > _MOST_AXES:
         raise errors.FormatError(f"{node.op.name} gives what no node is", got=type_)
-    if not all(isinstance(dim, Dim) or (type(dim) is int and 0 <= dim <= _LARGEST) for dim in type_.shape):
+    if not all(isinstance(dim, Dim) or (type(dim) is int and 0 <= dim <= types.LARGEST) for dim in type_.shape):
         raise errors.FormatError(f"{node.op.name} gives a shape that there is not", got=type_)
 
 

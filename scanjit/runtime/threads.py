@@ -11,8 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from scanjit.config import config
-from scanjit.schedule.parallel import MOST_THREADS
+from scanjit.config import MOST_THREADS, config
 
 Job = tuple[Callable[..., None], int, int]
 """The function, the address of its table, and the number of threads; each job is an object of its own."""

@@ -15,7 +15,6 @@ from scanjit.schedule.account import Cost, costs, operations
 from scanjit.schedule.program import Beside, Loop, Nest, Program, Statement, Tile, TimeLoop, inner
 from scanjit.types import Atom, Dimension
 
-MOST_THREADS = 64
 SMALLEST_NEST = 16384
 """A nest whose size is known, and that does less work than this, is computed by one thread."""
 SMALLEST_PROGRAM = 8e6

@@ -89,6 +89,23 @@ def test_files_that_others_could_have_written_do_not_count(tmp_path: Path, monke
     assert store.load(stem(1)) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are POSIX's")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_fifo_is_not_waited_for_and_gets_replaced(tmp_path: Path, linked: bool) -> None:
+    store = Cache(tmp_path / "cache")
+    store.store(stem(1), ENTRY)
+    for suffix in ("o", "py"):
+        path = tmp_path / "cache" / f"{stem(1)}.{suffix}"
+        path.unlink(missing_ok=True)
+        os.mkfifo(tmp_path / suffix if linked else path)
+        if linked:
+            path.symlink_to(tmp_path / suffix)
+    assert store.load(stem(1)) is None
+    assert store.source(stem(1), "text") and path.read_text() == "text" and not path.is_symlink()
+    store.store(stem(1), ENTRY)
+    assert store.load(stem(1)) == ENTRY
+
+
 def test_an_entry_that_is_a_directory_does_not_count(tmp_path: Path) -> None:
     (tmp_path / f"{stem(1)}.o").mkdir()
     with pytest.warns(RuntimeWarning, match="in memory only"):

@@ -14,6 +14,7 @@ from scanjit.ir import INPUT, SHARED, Node
 from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
+from scanjit.runtime.files import replace as replace_file
 from scanjit.runtime.function import CompiledFunction, check_complete, function
 from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim
@@ -101,15 +102,7 @@ def save(
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     if size > _LARGEST:
         raise errors.NotSupportedError("a model with more than 2 GB of weights is not written", got=f"{size} bytes")
-    data = model.SerializeToString()
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    replace_file(path, model.SerializeToString())
 
 
 # ---- what the user gave ----------------------------------------------------------------------------------------------
