@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scanjit import errors, types
-from scanjit.ir import Node, as_node, constant, replace, walk
+from scanjit.ir import Node, as_node, constant, replace
 from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.branch import cut
-from scanjit.ops.chain import is_float, pullback, pushforward
+from scanjit.ops.chain import connected, pullback, pushforward
 from scanjit.ops.elementwise import cast
 from scanjit.ops.shape import zeros_like
 
@@ -169,24 +169,14 @@ def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[l
 
 def check_connected(outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node]) -> None:
     """An error unless the outputs depend on all variables, by other ways than the constants."""
-    reached = _connected(outputs, variables, constants)
+    reached = connected(outputs, constants)
     for variable in variables:
         if variable not in reached:
             raise _not_connected(variable, outputs)
 
 
-def _connected(outputs: Sequence[Node], wrt: Iterable[Node], constants: Collection[Node]) -> set[Node]:
-    """The entries of `wrt` that reach an output through floats, be their derivative zero or not."""
-    constants = set(constants)
-    reached: set[Node] = set(outputs) - constants
-    for node in reversed(walk(outputs, constants)):
-        if node in reached and is_float(node):
-            reached.update(arg for arg in node.operands if is_float(arg) and arg not in constants)
-    return reached.intersection(wrt)
-
-
 def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientError:
-    used = variable in set(walk(outputs))
+    used = variable in connected(outputs, through=lambda node: True)
     how = "only by way of integers, bools or what is considered constant" if used else "not at all"
     return errors.GradientError(
         f"there is no gradient for {variable.name or 'a variable'}: the cost depends on it {how}",

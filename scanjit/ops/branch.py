@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.chain import is_float, pullback, pushforward
+from scanjit.ops.chain import connected, is_float, pullback, pushforward
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
 from scanjit.types import Dimension, Type
@@ -60,6 +60,12 @@ class Branch(Op):
         results = _derived(node, inputs, given, [inputs[i] for i in wanted], list(map(_not_printed, found)))
         cotangents = dict(zip(wanted, results, strict=True))
         return [None, *(cotangents.get(i) for i in range(len(inputs)))]
+
+    def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
+        """The operands that some of the results depend on, in either branch."""
+        inputs, then, other = opened(node)
+        found = connected([half[i] for half in (then, other) for i in sorted(results)], through=through)
+        return [operand for operand, inner in zip(node.operands[1:], inputs, strict=True) if inner in found]
 
 
 def _not_printed(found: Sequence[Node | None]) -> list[Node | None]:

@@ -5,7 +5,7 @@ Both build nodes. A missing derivative (None) is one that is zero because of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scanjit import errors
@@ -33,6 +33,28 @@ def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Colle
         passes = node.op is PART or node.op.vjp is not None
         if node in wrt or (passes and any(arg in found for arg in node.operands)):
             found.add(node)
+    return found
+
+
+def connected(
+    outputs: Iterable[Node], constant: Collection[Node] = (), through: Callable[[Node], bool] = is_float
+) -> set[Node]:
+    """The nodes that reach one of `outputs` through floats (or other nodes), be the derivative zero or not.
+
+    Nothing is reached by way of the `constant` nodes. Of an op with several results, only what those that are used
+    depend on is reached.
+    """
+    outputs, constant = list(outputs), set(constant)
+    found = {node for node in outputs if node not in constant}
+    used: dict[Node, set[int]] = {}  # of a node with several results: which of them
+    for node in reversed(walk(outputs, constant)):
+        if node not in found or not through(node):
+            continue
+        if node.op is PART:
+            used.setdefault(node.args[0], set()).add(node.params["index"])
+        of_results = getattr(node.op, "connected", None)
+        operands = node.operands if of_results is None else of_results(node, used[node], through)
+        found.update(operand for operand in operands if through(operand) and operand not in constant)
     return found
 
 

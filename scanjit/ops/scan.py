@@ -5,7 +5,7 @@ Taps, outputs that are not fed back, `go_backwards`, nested states: the front en
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.chain import differentiable, is_float, pullback, pushforward
+from scanjit.ops.chain import connected, differentiable, is_float, pullback, pushforward
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
@@ -112,6 +112,23 @@ class Loop(Op):
     def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
         """What `vjp` gives, but only for the operands that are needed: no carries for the cotangents of others."""
         return _Reverse(node, g, needed).cotangents()
+
+    def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
+        """The operands that some of the results depend on, after however many steps."""
+        scan = _Open(node)
+        carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.type))])
+        stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
+
+        def reached(active: Sequence[int]) -> set[Node]:
+            return connected([*(scan.after[i] for i in active), *stacked], through=through)
+
+        def grown(active: Sequence[int]) -> list[int]:
+            found = reached(active)
+            return [i for i, before in enumerate(scan.before) if before in found]
+
+        active = _grown((i for i, is_asked in enumerate(carries) if is_asked), grown)
+        found = reached(active) | {scan.before[i] for i in active}  # there may be no step
+        return [operand for operand, inner in zip(node.operands, scan.inputs, strict=True) if inner in found]
 
 
 def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
