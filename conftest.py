@@ -2,8 +2,13 @@
 
 from importlib.util import find_spec
 
+from hypothesis import settings
+
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
 # examples would use another copy than the package does.
 import lasagne_like  # noqa: F401
+
+settings.register_profile("scanjit", deadline=None)  # on a busy machine any example may take long
+settings.load_profile("scanjit")
 
 collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]

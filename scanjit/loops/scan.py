@@ -7,7 +7,8 @@ What becomes of what users write:
   becomes what the step returned;
 - every output is stacked, fed back or not; `until` cuts the stacks to the rows that ran;
 - what the step closes over, `non_sequences` too, is an operand: the outermost nodes that no symbol of the step enters;
-- a nested state is as many carries as it has tensors.
+- a nested state is as many carries as it has tensors;
+- a shared variable that the step updates is a carry that begins with the variable's value.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry
 from scanjit.loops.step import called, read_result
 from scanjit.loops.structure import Tree, flatten, function_location
+from scanjit.loops.updates import Update, entered
 from scanjit.ops.scan import Layout, scan_node
 from scanjit.ops.shape import IOTA, window
 
@@ -38,6 +40,8 @@ class Loop:
     trees: tuple[Tree, ...]
     finals: tuple[tuple[int, ...], ...]
     """For each output, which results hold its last value, one a leaf; empty for outputs that are not fed back."""
+    updates: dict[Any, Node]
+    """The new values of shared variables: what they are after the last step."""
 
     @property
     def count(self) -> Node | None:
@@ -80,6 +84,7 @@ def scan(
     return_list: bool = False,
     unroll: int | bool = False,
     checkpoint: int | str | None = None,
+    return_updates: bool = False,
 ) -> Any:
     """Call a step function once for each step of a loop, and stack what it returns.
 
@@ -88,8 +93,9 @@ def scan(
     fn : callable
         The step. It gets the rows of the sequences (taps in the given order), then the previous outputs (taps in the
         given order), then `non_sequences`. It returns an output, or a tuple or list of them, and after them maybe a
-        condition to end the loop: `(outputs, until(condition))`. It is called while the graph is built: once, or a few
-        times where an initial value is a Python number, whose dtype is then found.
+        condition to end the loop: `(outputs, until(condition))`. With `return_updates`, new values of shared variables
+        may come after the outputs: `(outputs, {w: w + 1})`. It is called while the graph is built: once, or a few times
+        where an initial value is a Python number, whose dtype is then found.
     sequences : tensor, dict, or list of them
         What is read row by row along the first axis. `dict(input=x, taps=[-1, 0, 2])` reads `x[t - 1]`, `x[t]` and
         `x[t + 2]`; the loop covers the rows for which all are inside `x`. The shortest sequence rules.
@@ -120,6 +126,10 @@ def scan(
         same. A scan in the step of another one that says nothing itself (None) is made again with that step. All is
         stored as with None where nothing would be saved or steps cannot be made again: with `until`, for linear
         recurrences of numbers, and for what other computations read too; `explain()` of the function says so.
+
+    return_updates : bool
+        Return `(outputs, updates)`, as Theano does. The updates are for `sj.function(updates=...)`: for each shared
+        variable that the step updates, its value after the last step. The step reads what the step before wrote.
 
     Returns
     -------
@@ -159,9 +169,11 @@ def scan(
         strict=strict,
         unroll=unroll,
         checkpoint=checkpoint,
+        return_updates=return_updates,
     )
     results = loop.stacked()
-    return results[0] if len(results) == 1 and not return_list else results
+    outputs = results[0] if len(results) == 1 and not return_list else results
+    return (outputs, loop.updates) if return_updates else outputs
 
 
 def build(
@@ -177,6 +189,7 @@ def build(
     strict: bool = False,
     unroll: int | bool = False,
     checkpoint: int | str | None = None,
+    return_updates: bool = False,
     stack: bool = True,
 ) -> Loop:
     """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, only the last values of
@@ -190,8 +203,19 @@ def build(
     rows = [windows.row_symbol(x, label) for x, label in read]
     with frames.tracing("step") as frame:
         traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
+    if traced.updates and not return_updates:
+        raise ScanError(
+            "the step returned updates of shared variables",
+            got=", ".join(update.variable.label for update in traced.updates),
+            fix="write outputs, updates = scan(..., return_updates=True), and function(..., updates=updates)",
+            where=where,
+        )
     initial, carried = traced.carries.initial(), traced.carries.symbols()
     changed = traced.carries.shifted(traced.results)
+    at = len(initial)  # where the carries of shared variables begin
+    initial += [update.initial for update in traced.updates]
+    carried += [update.symbol for update in traced.updates]
+    changed += [update.new for update in traced.updates]
     if frame.asked is not None:
         if stack:
             rows.append(frame.asked)
@@ -220,7 +244,8 @@ def build(
         checkpoint=checkpoint if checkpoint is None or isinstance(checkpoint, str) else int(checkpoint),
         name=name,
     )
-    return Loop(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))))
+    updates = {update.variable: ir.parts(node)[i] for i, update in enumerate(traced.updates, at)}
+    return Loop(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
 
 
 # ---- tracing ---------------------------------------------------------------------------------------------------------
@@ -234,6 +259,7 @@ class Traced:
     trees: tuple[Tree, ...]
     results: list[tuple[Node, ...]]
     until: Node | None
+    updates: list[Update]
 
 
 def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[Any, str]]:
@@ -262,7 +288,12 @@ def _trace(
     def call(carries: Carries) -> Traced:
         args = [*rows, *carries.arguments(), *_named(others)]
         returned = read_result(called(fn, [a for a, _ in args], [n for _, n in args], where), infos, where)
-        return Traced(carries, returned.trees, carries.results(returned), returned.until)
+        groups = carries.results(returned)
+        ends = [] if returned.until is None else [returned.until]
+        updates, found = entered(returned.updates, [*(y for group in groups for y in group), *ends], where)
+        read = iter(found)
+        groups = [tuple(next(read) for _ in group) for group in groups]
+        return Traced(carries, returned.trees, groups, next(read, None), updates)
 
     traced = call(Carries(infos or []))
     other = traced.carries.adapted(traced.results)

@@ -11,11 +11,11 @@ from scanjit.errors import ScanError
 from scanjit.ir import Node, apply, constant
 from scanjit.loops import entries, windows
 from scanjit.loops.scan import build, scan
-from scanjit.loops.step import called
 from scanjit.loops.structure import describe, function_location
 from scanjit.ops.elementwise import cast
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.shape import CONCATENATE, IOTA, full, window
+from scanjit.types import Dimension
 
 
 def map(
@@ -127,9 +127,9 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
     Parameters
     ----------
     fn : callable
-        Gets the rows of the sequences, then `non_sequences`; returns a boolean scalar.
+        Gets the rows of the sequences, then `non_sequences`; returns a boolean scalar for all sequences, or a list of
+        them, one for each sequence.
     sequences : tensor, structure of tensors, or list of them
-        All of the same number of rows.
     non_sequences, name
         As for `scan`.
 
@@ -148,30 +148,45 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
     """
     seqs = entries.sequences(sequences)
     length = entries.count_of_steps(seqs, None)
-    others = entries.non_sequences(non_sequences)
     where = function_location(fn)
 
-    def place(*args: Any) -> tuple[Node, Node]:
-        """Where a row goes: to its place among those kept, or to the one past the end; and how many are kept."""
-        rows, count, given = args[: len(seqs)], args[len(seqs)], args[len(seqs) + 1 :]
-        labels = [entry.label for entry in seqs] + [f"non_sequence {i}" for i in range(len(given))]
-        keep = called(fn, [*rows, *given], labels, where)
-        if not isinstance(keep, Node) or keep.ndim or keep.dtype != bool:
+    @functools.wraps(fn)
+    def conditions(*args: Any) -> list[Node]:
+        found = fn(*args)
+        given = list(found) if type(found) in (tuple, list) else [found]
+        if len(given) not in (1, len(seqs)) or any(not _is_condition(value) for value in given):
             raise ScanError(
-                "the function of filter must return a boolean scalar",
-                got=describe(keep),
-                expected="bool()",
+                "the function of filter must return a boolean scalar, or one for each sequence",
+                got=describe(found),
+                expected="bool()" + (f", or a list of {len(seqs)}" if len(seqs) > 1 else ""),
                 where=where,
             )
+        return given
+
+    masks = build(conditions, seqs, None, entries.non_sequences(non_sequences), name=name).stacked()
+    kept = [_places_of_true(mask, length) for mask in masks] * (len(seqs) // len(masks))
+    results = [
+        entry.tree.unflatten([GATHER(leaf.value, rows, axis=0) for leaf in entry.leaves])
+        for entry, rows in zip(seqs, kept, strict=True)
+    ]
+    return results[0] if len(results) == 1 else results
+
+
+def _is_condition(value: Any) -> bool:
+    return isinstance(value, Node) and not value.ndim and value.dtype == bool
+
+
+def _places_of_true(mask: Node, length: Dimension) -> Node:
+    """The places at which a mask is true, in order."""
+
+    def place(keep: Node, count: Node) -> tuple[Node, Node]:
+        """Where to write the place of a row: after those before it, or one past the end; and how many come before."""
         return apply("where", keep, count, ir.dim_node(length)), count + cast(keep, "int64")
 
-    counted = entries.outputs([None, constant(0)])
-    loop = build(place, seqs, counted, others, name=name)
+    loop = build(place, entries.sequences(mask), entries.outputs([None, constant(0)]), [])
     places, count = loop.stacked()[0], loop.last()[1]
-    rows = SCATTER(full(0, (length + 1,), "int64"), IOTA(length=length), places, axis=0, add=False)
-    kept = window(rows, 0, 0, ir.as_dim(count))
-    results = [entry.tree.unflatten([GATHER(leaf.value, kept, axis=0) for leaf in entry.leaves]) for entry in seqs]
-    return results[0] if len(results) == 1 else results
+    found = SCATTER(full(0, (length + 1,), "int64"), IOTA(length=length), places, axis=0, add=False)
+    return window(found, 0, 0, ir.as_dim(count))
 
 
 def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scanjit.errors import ScanError, ScanjitError
 from scanjit.ir import Node
 from scanjit.loops.entries import Entry, symbol
-from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container, is_number, is_symbol
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container, is_number
+from scanjit.loops.updates import is_updates
 
 
 class Until:
@@ -40,11 +41,13 @@ def until(condition: Any) -> Until:
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """What a step returned: each output's structure and leaves (nodes, or Python numbers), and a condition."""
+    """What a step returned: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
+    of shared variables."""
 
     trees: tuple[Tree, ...]
     groups: tuple[tuple[Any, ...], ...]
     until: Node | None
+    updates: Mapping[Any, Any]
 
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
@@ -67,11 +70,11 @@ def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], wh
 def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Returned:
     """What a step returned, brought into the order of `outputs_info`."""
     returned, condition = _split_until(returned, where)
+    returned, updates = _split_updates(returned)
     values = _listed(returned, infos)
-    if infos is None and not values:
+    if infos is None and not values and not updates:
         raise ScanError("the step returned no output", got=describe(returned), expected="at least one", where=where)
     if infos is not None and len(values) != len(infos):
-        _refuse_updates(values[len(infos) :], where)
         raise ScanError(
             "the step returned the wrong number of outputs",
             got=f"{len(values)}: {', '.join(map(describe, values))}",
@@ -79,7 +82,6 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
             fix="give outputs_info an entry for each output: None for one that is not fed back",
             where=where,
         )
-    _refuse_updates(values, where)
     trees, groups = [], []
     for i, value in enumerate(values):
         fed_back = infos is not None and bool(infos[i].taps)
@@ -97,7 +99,8 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
                 ) from None
         trees.append(tree)
         groups.append(tuple(_tensor(v, f"output {i}{p}", where) for v, p in zip(leaves, tree.paths(), strict=True)))
-    return Returned(tuple(trees), tuple(groups), None if condition is None else _stop(condition, where))
+    stop = None if condition is None else _stop(condition, where)
+    return Returned(tuple(trees), tuple(groups), stop, updates)
 
 
 def _split_until(returned: Any, where: str) -> tuple[Any, Until | None]:
@@ -114,26 +117,26 @@ def _split_until(returned: Any, where: str) -> tuple[Any, Until | None]:
     return (rest[0] if len(rest) == 1 else rest), found[0]
 
 
+def _split_updates(returned: Any) -> tuple[Any, Mapping[Any, Any]]:
+    """The outputs, and the updates of shared variables: the last thing returned, or the only one."""
+    if is_updates(returned):
+        return [], returned
+    if type(returned) not in (tuple, list) or not returned or not is_updates(returned[-1]):
+        return returned, {}
+    rest = returned[:-1]
+    return (rest[0] if len(rest) == 1 else rest), returned[-1]
+
+
 def _listed(returned: Any, infos: Sequence[Entry] | None) -> list[Any]:
     """The outputs of a step, one or several.
 
     A tuple is several outputs, except where one output is declared whose state is such a tuple."""
     if infos is not None and len(infos) == 1 and infos[0].taps and is_container(returned):
         tree = infos[0].tree
-        if tree.kind is not None and flatten(returned)[1].names == tree.names:
+        listed = type(returned) in (tuple, list) and len(returned) == 1 and tree.fits(returned[0])
+        if tree.kind is not None and not listed and flatten(returned)[1].names == tree.names:
             return [returned]
     return list(returned) if type(returned) in (tuple, list) else [returned]
-
-
-def _refuse_updates(values: Sequence[Any], where: str) -> None:
-    for value in values:
-        if isinstance(value, dict) and (not value or any(map(is_symbol, value))):
-            raise ScanError(
-                "the step returned updates of shared variables, which scan does not have",
-                got=describe(value) if not value else f"a dict whose keys are variables: {list(value)}",
-                fix="make it an output with an initial value, and give its last row to the updates of function",
-                where=where,
-            )
 
 
 def _tensor(value: Any, label: str, where: str) -> Any:

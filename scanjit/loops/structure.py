@@ -89,6 +89,14 @@ class Tree:
             for leaf in child.leaves_of(found[name], path + self._access(name))
         ]
 
+    def fits(self, value: Any) -> bool:
+        """Whether a value has this structure."""
+        try:
+            self.leaves_of(value)
+        except Mismatch:
+            return False
+        return True
+
     def __str__(self) -> str:
         if self.kind is None:
             return "a tensor"

@@ -210,7 +210,7 @@ def test_the_size_of_the_batch_may_be_a_value() -> None:
 FLAGS = st.lists(st.booleans(), min_size=5, max_size=5).filter(any)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 3), FLAGS, st.booleans(), st.integers(0, 10**6))
 def test_random_loops(rows: int, flags: list[bool], until: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)

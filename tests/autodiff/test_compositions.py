@@ -192,7 +192,7 @@ def compare(program: str, changes: list[str], modes: tuple[str, ...]) -> None:
         np.testing.assert_allclose(sj.function([w], found, mode=mode)(point), expected, rtol=1e-8, atol=1e-9)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(list(PROGRAMS)), st.lists(st.sampled_from(list(CHANGES)), min_size=1, max_size=3))
 def test_any_composition(program: str, changes: list[str]) -> None:
     compare(program, changes, ("reference",))

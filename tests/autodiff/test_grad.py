@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit import errors, ir
 from scanjit.autodiff import Lop, Rop, grad, jvp, vjp
 from scanjit.derivatives import hessian, hvp, jacobian
@@ -147,6 +149,30 @@ def test_known_gradients_replace_what_would_be_computed() -> None:
         grad(None, x)
 
 
+def results_that_need_not() -> dict[str, Callable[[ir.Node, ir.Node], tuple[ir.Node, ir.Node]]]:
+    """Pairs of a result that does not depend on the second argument, and one of the same op that does."""
+    return {
+        "scan": lambda x, y: sj.scan(lambda a, h, g: (h + a, g * y), x, [0.0, 1.0]),
+        "scan, through a carry": lambda x, y: sj.scan(lambda a, h, g: (h + a, g + h), x, [0.0, y]),
+        "scan, the other carry": lambda x, y: sj.scan(lambda a, h, g: (h + g, g * 2.0 + a), x, [y, 1.0])[::-1],
+        "map": lambda x, y: sj.map(lambda a: (a * 2, a * y), x),
+        "while_loop": lambda x, y: sj.while_loop(
+            lambda s: s[0] < 9.0, lambda s: (s[0] + 1.0, s[1] * y), (x[0], x[1]), max_steps=20
+        ),
+        "ifelse": lambda x, y: sj.ifelse(x[0] > 0, lambda: (x[0], y), lambda: (x[1], y * 2)),
+        "ifelse in scan": lambda x, y: sj.map(lambda a: sj.ifelse(a > 0, lambda: (a, y), lambda: (2 * a, y * 2)), x),
+    }
+
+
+@pytest.mark.parametrize("name", results_that_need_not())
+def test_a_result_that_does_not_depend_on_a_variable_has_no_gradient_for_it(name: str) -> None:
+    x, y = var("x", "T"), var("y")
+    without, dependent = results_that_need_not()[name](x, y)
+    assert grad(dependent.sum(), y).ndim == 0
+    with pytest.raises(errors.GradientError, match="no gradient for y: the cost depends on it not at all"):
+        grad(without.sum(), y)
+
+
 def test_what_has_no_gradient() -> None:
     x, n, v, other = var("x"), var("n", dtype="int64"), var("v", 3), var("other")
     with pytest.raises(errors.GradientError, match="must be a scalar") as caught:
@@ -169,8 +195,8 @@ def test_what_has_no_gradient() -> None:
 def test_a_derivative_that_is_zero_is_connected() -> None:
     x, h0 = var("x", "T"), var("h0")
     assert value(grad(ir.apply("floor", h0), h0), {h0: 1.5}) == 0
-    _, ys = loop(lambda c, r, k: ([r[0]], [r[0] * 2]), [h0], [x])
-    assert value(grad(total(ys), h0), {h0: 1.5}) == 0
+    _, ys = loop(lambda c, r, k: ([r[0]], [ir.apply("floor", c[0])]), [h0], [x])
+    assert value(grad(total(ys), h0), {h0: 1.5, x: np.ones(2)}) == 0
 
 
 # ---- vjp, jvp, jacobian, hessian -------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def test_check_grad_sees_a_wrong_rule() -> None:
         op.vjp = original
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 3), st.integers(1, 3), st.booleans(), st.sampled_from([None, "until"]), st.integers(0, 10**6))
 def test_random_loops(rows: int, carries: int, reverse: bool, until: str | None, seed: int) -> None:
     """New carries and ys are random sums of products of two of what a step sees; some are simply passed on."""

@@ -25,7 +25,7 @@ def test_emulated(first: int) -> None:
             raise AssertionError(f"seed {seed}") from error
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_with_hypothesis(source: random.Random, rewrite: bool) -> None:
     """The same generator, its choices made (and made smaller, where it fails) by hypothesis."""

@@ -74,7 +74,7 @@ def test_known_sizes_compiled() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 10), st.integers(1, 3), st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_random_matrices(seed: int, n: int, k: int, known: bool) -> None:
     """What a solution leaves over is as small as rounding makes it, whatever the matrix."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.errors import ScanError
 from scanjit.ir import Node, constant
 from scanjit.loops import foldl, reduce, scan, until
@@ -19,6 +20,8 @@ M = symbol("m", "B", 3)
 F = symbol("f", "T", dtype="float32")
 W = symbol("w")
 N = symbol("n", dtype="int64")
+COUNT = sj.shared(0, "count")
+STATE = sj.shared(np.zeros(2), "state")
 
 
 def identity(a: Node) -> Node:
@@ -150,12 +153,26 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an object": (lambda: scan(lambda a: object(), X), ["the step returned something that is no tensor as output 0"]),
     "no outputs": (lambda: scan(lambda a: (), X), ["the step returned no output"]),
     "only until": (lambda: scan(lambda a: until(a > 0), X), ["the step returned no output"]),
-    "updates": (
-        lambda: scan(lambda a: (a, {W: W + 1}), X),
-        ["updates of shared variables, which scan does not have", "make it an output"],
+    "updates of a symbol": (
+        lambda: scan(lambda a: (a, {W: W + 1}), X, return_updates=True),
+        ["no shared variable", "<w: float64()>", "make it an output"],
     ),
-    "updates besides outputs": (lambda: scan(lambda a, h: (a, {W: h}), X, W), ["updates of shared variables"]),
-    "no updates": (lambda: scan(lambda a: (a, {}), X), ["updates of shared variables"]),
+    "updates": (
+        lambda: scan(lambda a: (a, {COUNT: COUNT + 1}), X),
+        ["updates of shared variables", "the shared variable 'count'", "return_updates=True"],
+    ),
+    "updates of a reduction": (
+        lambda: reduce(lambda a, h: (a + h, {COUNT: COUNT + 1}), X, 0.0),
+        ["updates of shared variables", "return_updates=True"],
+    ),
+    "an update of another dtype": (
+        lambda: scan(lambda a: (a, {COUNT: COUNT + a}), X, return_updates=True),
+        ["the step's update of the shared variable 'count' does not fit it", "float64()", "int64(), as its value"],
+    ),
+    "an update of another shape": (
+        lambda: scan(lambda: {STATE: sj.zeros((3,))}, n_steps=2, return_updates=True),
+        ["the step's update of the shared variable 'state' does not fit it", "float64(3)", "float64(2)"],
+    ),
     "structure": (
         lambda: scan(lambda a, s: [{"h": a}], X, [{"h": W, "c": W}]),
         ["output 0 has another structure than its initial value", "a dict of h", "a dict of h, c"],

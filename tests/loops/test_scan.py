@@ -83,7 +83,7 @@ def values(case: Case, args: tuple[Any, ...]) -> list[Any]:
     return results
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(cases())
 def test_a_scan_is_a_loop(case: Case) -> None:
     rng = np.random.default_rng(len(case.factors) + sum(case.factors))

@@ -72,6 +72,15 @@ def test_what_is_filtered_can_be_used_further() -> None:
     assert run(scan(lambda h: h + kept, outputs_info=kept, n_steps=2), {x: X})[0].tolist() == [[6, 8, 10], [9, 12, 15]]
 
 
+def test_filter_with_a_mask_for_each_sequence() -> None:
+    x, y = symbol("x", "T"), symbol("y", "T")
+    found = filter(lambda a, b: [a > 2, b < 20], [x, y])
+    got = run(found, {x: X, y: X * 10})
+    assert [values.tolist() for values in got] == [[3, 4, 5], [10, 10]]
+    with pytest.raises(ScanError, match="or a list of 3"):
+        filter(lambda a, b, c: [a > 2, b < 20], [x, y, x])
+
+
 @pytest.mark.parametrize("wrong", [lambda a: a, lambda a: None, lambda a: a * np.ones(2) > 0])
 def test_filter_needs_a_boolean(wrong: Any) -> None:
     with pytest.raises(ScanError, match="must return a boolean scalar"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scanjit.ir import Node
-from scanjit.loops import foldl, map, scan, until
+from scanjit.loops import associative_scan, foldl, map, scan, until, while_loop
 from scanjit.loops.structure import flatten
 from tests.loops.test_scan import run, symbol
 
@@ -115,3 +115,22 @@ def test_lists_of_numbers_are_arrays_and_other_lists_structures() -> None:
     assert len(flatten([x, (1, 2)])[0]) == 3
     result = scan(lambda a, s: [s[0] + a, s[1]], x, [[np.zeros(2), np.zeros(3)]])
     assert isinstance(result, list) and [r.ndim for r in result] == [2, 2]
+
+
+class Alone(NamedTuple):
+    h: Any
+
+
+@pytest.mark.parametrize(
+    "state", [lambda h: (h,), lambda h: [h], lambda h: {"h": h}, Alone], ids=["tuple", "list", "dict", "named"]
+)
+def test_structures_of_one_tensor(state: Any) -> None:
+    x, x0 = symbol("x", "T"), symbol("x0")
+    get = lambda s: next(iter(s.values() if isinstance(s, dict) else s))
+    for returned in (lambda s: s, lambda s: (s,), lambda s: [s]):
+        looped = scan(lambda a, s, r=returned: r(state(get(s) + a)), x, [state(x0)])
+        assert type(looped) is type(state(0.0)) and run(get(looped), {x: X, x0: 1.0})[0].tolist() == [2, 4, 7]
+    last = while_loop(lambda s: get(s) < 9.0, lambda s: state(get(s) + 1.0), state(x0))
+    assert type(last) is type(state(0.0)) and run(get(last), {x0: 1.5})[0] == 9.5
+    products = associative_scan(lambda a, b: state(get(a) * get(b)), state(x))
+    assert type(products) is type(state(0.0)) and run(get(products), {x: X})[0].tolist() == [1, 2, 6]

@@ -42,7 +42,7 @@ def built(tree: Any, leaves: dict[str, Any], low: Any, high: Any) -> Any:
     return (low if kind == "min" else high)(a, b) if kind in ("min", "max") else OPERATIONS[kind](a, b)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TREES, TREES)
 def test_simplified_dimensions_keep_their_values(left: Any, right: Any) -> None:
     leaves = dict(zip(NAMES, SIZES, strict=True))

@@ -97,7 +97,7 @@ def check(x: np.ndarray, key: tuple[Any, ...], make: Any, expected: Any, mode: s
         same(got, expected)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(indexed(), st.sampled_from(["constants", "arrays", "symbols"]))
 @example((np.ones((2, 3, 4)), (0, slice(None), np.array([0, 1]))), "constants")  # apart: in front
 @example((np.ones((2, 3, 4)), (np.array([0, 1]), None, np.array([0, 1]))), "arrays")
@@ -109,7 +109,7 @@ def test_getitem(case: tuple[np.ndarray, tuple[Any, ...]], mode: str) -> None:
     check(x, key, lambda x, key: x[key], outcome(lambda: np.asarray(x[key])), mode)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(indexed(), st.sampled_from(["constants", "arrays", "symbols"]), st.booleans(), st.booleans())
 def test_set_and_inc(case: tuple[np.ndarray, tuple[Any, ...]], mode: str, add: bool, scalar: bool) -> None:
     x, key = case

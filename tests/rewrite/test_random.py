@@ -11,9 +11,7 @@ from scanjit.runtime.reference import evaluate
 from tests.rewrite.programs import program
 from tests.rewrite.support import values
 
-SETTINGS = settings(
-    deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+SETTINGS = settings(database=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -152,7 +152,7 @@ def test_a_negative_number_of_steps() -> None:
         value(ys, {n: -1})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rows=st.integers(0, 5),
     carries=st.integers(0, 3),

@@ -1,0 +1,74 @@
+"""Updates of shared variables that a step returns, as in Theano: carries that begin with the variables' values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scanjit.errors import ScanError
+from scanjit.ir import SHARED, Node, as_node, constant, new_input, replace
+from scanjit.loops.structure import is_symbol
+from scanjit.ops.elementwise import cast
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """One shared variable in a loop: its value before the first step, what stands for it in a step, and its value after
+    the step."""
+
+    initial: Node
+    symbol: Node
+    new: Node
+
+    @property
+    def variable(self) -> Any:
+        """The shared variable."""
+        return self.initial.params["variable"]
+
+
+def is_updates(value: Any) -> bool:
+    """Whether a value is a dictionary from variables to their new values."""
+    return isinstance(value, Mapping) and all(map(is_symbol, value))
+
+
+def entered(given: Mapping[Any, Any], results: Sequence[Node], where: str) -> tuple[list[Update], list[Node]]:
+    """The updates of a step, and what the step returned. Where it read a variable, it reads the carry."""
+    initial = [_shared(variable, where) for variable in given]
+    symbols = [new_input(node.type, node.name) for node in initial]
+    values = [_fitting(node, value, where) for node, value in zip(initial, given.values(), strict=True)]
+    read = iter(replace([*values, *results], dict(zip(initial, symbols, strict=True))))
+    return [Update(old, symbol, next(read)) for old, symbol in zip(initial, symbols, strict=True)], list(read)
+
+
+def _shared(variable: Any, where: str) -> Node:
+    """The node that reads a shared variable."""
+    node = as_node(variable)
+    if node.op is not SHARED:
+        raise ScanError(
+            "the step returned an update of something that is no shared variable",
+            got=repr(node),
+            expected="{variable: new value} of variables made with sj.shared",
+            fix="make it an output with an initial value, or a shared variable",
+            where=where,
+        )
+    return node
+
+
+def _fitting(old: Node, value: Any, where: str) -> Node:
+    """The new value of a variable, in the variable's dtype."""
+    variable, kind = old.params["variable"], old.type
+    node = as_node(value) if is_symbol(value) else constant(variable.converted(value))
+    known = zip(node.type.shape, kind.shape, strict=False)
+    differ = node.ndim != kind.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in known)
+    if differ or not np.can_cast(node.dtype, kind.dtype, "safe"):
+        raise ScanError(
+            f"the step's update of {variable.label} does not fit it",
+            got=node.type,
+            expected=f"{kind}, as its value",
+            fix="cast it with .astype(...), or give it the variable's shape",
+            where=where,
+        )
+    return cast(node, kind.dtype)
