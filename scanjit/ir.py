@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.types import Atom, Dim, Dimension, Type
+from scanjit.walks import bottom_up
 
 OPS: dict[str, Op] = {}
 """The op table: every primitive by its name."""
@@ -501,20 +503,9 @@ def dim_node(dim: Dimension) -> Node:
 def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node]:
     """Every node that `roots` depend on, arguments first; `stop` nodes are listed, what is behind them is not. Without
     `sizes`, what only dimensions depend on is left out."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if node not in stop:
-                args = node.args if sizes else node.operands
-                stack.extend((arg, False) for arg in reversed(args) if arg not in seen)
-    return order
+    if not sizes:
+        return bottom_up(roots, lambda node: () if node in stop else node.operands)
+    return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop else attrgetter("args"))
 
 
 def is_closed(node: Node) -> bool:

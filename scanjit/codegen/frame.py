@@ -25,9 +25,9 @@ from scanjit.schedule.program import (
     Tile,
     Value,
     operands,
-    walk_values,
 )
 from scanjit.types import Dimension
+from scanjit.walks import fold
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
@@ -187,16 +187,10 @@ class Frame:
     def depends(self, value: Value) -> frozenset[Loop]:
         """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
         only."""
-        if value not in self._dependence:
-            for part in walk_values([value]):
-                if part not in self._dependence:
-                    self._dependence[part] = self._depends(part)
-        return self._dependence[value]
+        return fold(value, operands, self._depends, self._dependence)
 
-    def _depends(self, value: Value) -> frozenset[Loop]:
-        found: set[Loop] = set()
-        for part in operands(value):
-            found |= self._dependence[part]
+    def _depends(self, value: Value, parts: list[frozenset[Loop]]) -> frozenset[Loop]:
+        found: set[Loop] = set().union(*parts)
         if isinstance(value, Load | Fetch):
             found |= set(value.access.strides)
             found |= set(value.over) if isinstance(value, Fetch) else set()

@@ -19,8 +19,10 @@ from scanjit.schedule.program import (
     Register,
     Store,
     Value,
+    operands,
 )
 from scanjit.types import Dimension
+from scanjit.walks import bottom_up
 
 INT64 = np.dtype("int64")
 _HINTS = {"add": "s", "sub": "d", "mul": "m", "div": "r", "neg": "m", "and": "b", "or": "b"}
@@ -32,19 +34,44 @@ class ValueWriter(Frame):
     registers: dict[tuple[int, int], str]
 
     def value(self, value: Value, point: Point) -> str:
-        """The variable that holds a value; written first, if need be."""
+        """The variable that holds a value; written first, if need be, after what it is computed from."""
+        found = self._known(value, point)
+        if found is not None:
+            return found
+        *before, _ = bottom_up([value], lambda part: self._unknown(part, point))
+        for part in before:
+            self._written(part, point)
+        return self._written(value, point)
+
+    def _unknown(self, value: Value, point: Point) -> Sequence[Value]:
+        """What has to be written before a value."""
+        if isinstance(value, Reduce) or self._known(value, point) is not None:
+            return ()
+        if isinstance(value, Apply):
+            plain = self._plain(value)
+            return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
+        return operands(value)
+
+    def _known(self, value: Value, point: Point) -> str | None:
+        """The variable that holds a value, if it is written."""
         if isinstance(value, Register):
             return self.registers[value.index, point.vector]
+        return self.recall(*self._key(value, point))
+
+    def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
+        """The level of the scope that a value is written in, and what it is remembered as."""
         loops = self.depends(value)
-        level = self.level_of(loops)
         row = point.row if self.tile.rows in loops else 0
         vector = point.vector if (self.columns or self.lane) in loops else 0
-        key = (value, row, vector, point.width)
-        found = self.recall(level, key)
+        return self.level_of(loops), (value, row, vector, point.width)
+
+    def _written(self, value: Value, point: Point) -> str:
+        found = self._known(value, point)
         if found is not None:
             return found
         if isinstance(value, Reduce):
             return self.reduction(value, point)
+        level, key = self._key(value, point)
         return self.remember(level, key, _hint(value), self._text(value, point))
 
     def reduction(self, value: Reduce, point: Point) -> str:
@@ -66,20 +93,17 @@ class ValueWriter(Frame):
         raise TypeError(value)
 
     def _apply(self, value: Apply, point: Point) -> str:
-        text = value.op.text([arg.dtype for arg in value.args], **value.params)  # type: ignore[attr-defined]
-        words = [self._word(value, i, "(" not in text, point) for i in range(len(value.args))]
-        text = text.replace("{T}", suffix(value.dtype, point.width))
-        for i, word in enumerate(words):
-            text = text.replace(f"{{{i}}}", word)
+        text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
+        for i, (arg, plain) in enumerate(zip(value.args, self._plain(value), strict=True)):
+            text = text.replace(f"{{{i}}}", plain or self.value(arg, point))
         return text
 
-    def _word(self, value: Apply, i: int, infix: bool, point: Point) -> str:
-        """Operand i: a variable, or a plain number where an operator takes one."""
-        arg = value.args[i]
-        if isinstance(arg, Literal) and infix and arg.dtype.kind == "f" and np.isfinite(arg.number):
-            if len(value.args) == 2 and not isinstance(value.args[1 - i], Literal):
-                return number(arg.number) if arg.number >= 0 else f"({number(arg.number)})"
-        return self.value(arg, point)
+    def _plain(self, value: Apply) -> list[str | None]:
+        """For each operand: a plain number, where an operator takes one; else None."""
+        if len(value.args) != 2 or "(" in _op_text(value):
+            return [None] * len(value.args)
+        left, right = (isinstance(arg, Literal) for arg in value.args)
+        return [_plain_number(arg) if left != right else None for arg in value.args]
 
     def _position(self, value: Position, point: Point) -> str:
         name = suffix(value.dtype, point.width)
@@ -197,6 +221,17 @@ class ValueWriter(Frame):
             write = f"store_strided({address}, {steps}, {{}}, {inside})"
         add = "|" if dtype.kind == "b" else "+"
         self.scope.add(write.format(f"{old} {add} {text}" if store.add else text))
+
+
+def _op_text(value: Apply) -> str:
+    return value.op.text([arg.dtype for arg in value.args], **value.params)  # type: ignore[attr-defined]
+
+
+def _plain_number(value: Value) -> str | None:
+    """The text of a number that an operator takes as it is; None for others."""
+    if not isinstance(value, Literal) or value.dtype.kind != "f" or not np.isfinite(value.number):
+        return None
+    return number(value.number) if value.number >= 0 else f"({number(value.number)})"
 
 
 def _hint(value: Value) -> str:

@@ -191,7 +191,10 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
     """
     done: dict[Node, Node] = {}
     results: dict[Node, Mapping[int, Node] | None] = {}
-    for node in walk(outputs):
+    order = walk(outputs)
+    if not any(node.op is SCAN for node in order):
+        return list(outputs)
+    for node in order:
         new = None
         if node.op.name == "part":
             given = results.get(node.args[0])
@@ -207,7 +210,10 @@ def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]
     bodies."""
     known: dict[Graph, Graph] = {}
     done: dict[Node, Node] = {}
-    for node in walk(outputs):
+    order = walk(outputs)
+    if not any("body" in node.params for node in order):
+        return list(outputs)
+    for node in order:
         new = rebuild(node, tuple(done[arg] for arg in node.args))
         if "body" in new.params:
             body = new.params["body"]

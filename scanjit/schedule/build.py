@@ -31,6 +31,7 @@ from scanjit.schedule.program import (
     operands,
 )
 from scanjit.types import Dimension
+from scanjit.walks import fold
 
 Axis = tuple[Dimension, tuple[tuple[Loop, Dimension], ...]]
 IndexMap = tuple[Axis, ...]
@@ -73,16 +74,21 @@ class Builder:
 
     def root(self, node: Node, at: IndexMap) -> Value:
         """The value of a node that is to be computed here, even if it has a place in memory."""
-        return self._compute(node, at)
+        return self._computed(node, at, [self.value(*read) for read in self._operands(node, at)])
 
     def value(self, node: Node, at: IndexMap) -> Value:
         """The value of a node at an index map."""
-        key = (node, at)
-        if key not in self._memo:
-            self._memo[key] = self._find(node, at)
-        return self._memo[key]
+        return fold((node, at), self._read, self._made, self._memo)
 
-    def _find(self, node: Node, at: IndexMap) -> Value:
+    def _read(self, key: tuple[Node, IndexMap]) -> Sequence[tuple[Node, IndexMap]]:
+        """What a value is computed from, and at which maps; nothing, if the node is not computed here."""
+        node, at = key
+        if node in self.registers or node in self.stacked or self.locate(node) is not None:
+            return ()
+        return self._operands(node, at)
+
+    def _made(self, key: tuple[Node, IndexMap], values: list[Value]) -> Value:
+        node, at = key
         if node in self.registers:
             self._at_own_point(node, at)
             return self.registers[node]
@@ -90,7 +96,7 @@ class Builder:
             whole, time = self.stacked[node]
             return Load(node.dtype, place(whole, ((0, ((time, 1),)), *at)))
         ref = self.locate(node)
-        return self._compute(node, at) if ref is None else self._load(node, ref, at)
+        return self._computed(node, at, values) if ref is None else self._load(node, ref, at)
 
     def _at_own_point(self, node: Node, at: IndexMap) -> None:
         """A register holds the element of its own lane only."""
@@ -113,13 +119,34 @@ class Builder:
             a == o or (dim == 1 and a == FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True)
         )
 
-    def _compute(self, node: Node, at: IndexMap) -> Value:
+    def _operands(self, node: Node, at: IndexMap) -> Sequence[tuple[Node, IndexMap]]:
+        """What an op reads at a point, and at which maps."""
         op = node.op
         if isinstance(op, Elementwise):
-            args = tuple(self.value(arg, broadcast_map(arg, node, at)) for arg in node.operands)
-            return Apply(node.dtype, op, args, node.params)
+            return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
         if isinstance(op, View):
-            return self.value(node.args[0], view_map(node, at))
+            return [(node.args[0], view_map(node, at))]
+        if op.name == "gather":
+            return list(zip(node.operands[1:], self._index_maps(node, at), strict=True))
+        if isinstance(op, Reduction) or op.name in ("argmax", "argmin"):
+            axes, loops = self._summed(node)
+            rest = iter(at)
+            x = node.operands[0]
+            return [(x, tuple((0, ((loops[axes.index(a)], 1),)) if a in axes else next(rest) for a in range(x.ndim)))]
+        if op.name in ("contract", "contract_where"):
+            where: dict[int, Axis] = dict(zip(node.params["out"], at, strict=True))
+            where |= {label: (0, ((loop, 1),)) for label, loop in zip(*self._summed(node), strict=True)}
+            labels = [node.params[k] for k in ("left", "right", "where") if k in node.params]
+            return [(x, tuple(where[label] for label in own)) for x, own in zip(node.operands, labels, strict=True)]
+        return ()
+
+    def _computed(self, node: Node, at: IndexMap, values: list[Value]) -> Value:
+        """The value of an op at a point, from the values of its operands there."""
+        op = node.op
+        if isinstance(op, Elementwise):
+            return Apply(node.dtype, op, tuple(values), node.params)
+        if isinstance(op, View):
+            return values[0]
         if op is ir.CONSTANT and node.ndim == 0:
             return Literal(node.dtype, node.params["data"].array[()])
         if op is ir.SIZE:
@@ -127,57 +154,55 @@ class Builder:
         if op.name == "iota":
             return Position(node.dtype, at[0][0], dict(at[0][1]))
         if op.name == "gather":
-            return self._gather(node, at)
+            return self._gathered(node, at, values)
         if isinstance(op, Reduction) or op.name in ("argmax", "argmin"):
-            return self._reduction(node, at)
+            return Reduce(node.dtype, op, self._summed(node)[1], values[0])
         if op.name in ("contract", "contract_where"):
-            return self._contraction(node, at)
+            return self._contraction(node, values)
         ref = self.locate(node)
         if ref is not None:
             return self._load(node, ref, at)
         raise NotInline(op.name)
 
-    def _gather(self, node: Node, at: IndexMap) -> Value:
+    def _index_maps(self, node: Node, at: IndexMap) -> list[IndexMap]:
+        """The maps at which a gather reads its indices."""
         x, *indices = node.operands
-        axis = node.params["axis"]
         ndim = node.ndim - (x.ndim - len(indices))
-        middle = at[axis : axis + ndim]
-        ref = self.reference(x)
-        found = []
-        for k, index in enumerate(indices):
-            own = tuple(
+        middle = at[node.params["axis"] :][:ndim]
+        return [
+            tuple(
                 FIXED if dim == 1 and middle[a][1] else middle[a]
                 for a, dim in enumerate(index.type.shape, start=ndim - index.ndim)
             )
-            found.append(Index(self.value(index, own), ref.strides[axis + k], ref.shape[axis + k]))
-        whole = (*at[:axis], *[FIXED] * len(indices), *at[axis + ndim :])
-        access = place(ref, whole)
+            for index in indices
+        ]
+
+    def _gathered(self, node: Node, at: IndexMap, values: list[Value]) -> Value:
+        x, axis, ndim = node.operands[0], node.params["axis"], node.ndim - (node.operands[0].ndim - len(values))
+        ref = self.reference(x)
+        found = [Index(value, ref.strides[axis + k], ref.shape[axis + k]) for k, value in enumerate(values)]
+        access = place(ref, (*at[:axis], *[FIXED] * len(values), *at[axis + ndim :]))
         self.origins[access] = x, False
-        over = tuple(dict.fromkeys(loop for _, terms in middle for loop, _ in terms))
+        over = tuple(dict.fromkeys(loop for _, terms in at[axis : axis + ndim] for loop, _ in terms))
         return Fetch(node.dtype, access, tuple(found), self.code(node), over)
 
-    def _reduction(self, node: Node, at: IndexMap) -> Value:
-        (x,) = node.operands
-        axes = node.params["axes"] if "axes" in node.params else (node.params["axis"],)
-        loops = self._loops(tuple(x.type.shape[a] for a in axes))
-        rest = iter(at)
-        inner = tuple((0, ((loops[axes.index(a)], 1),)) if a in axes else next(rest) for a in range(x.ndim))
-        return Reduce(node.dtype, node.op, loops, self.value(x, inner))
-
-    def _contraction(self, node: Node, at: IndexMap) -> Value:
-        a, b, *masks = node.operands
+    def _summed(self, node: Node) -> tuple[Sequence[int], tuple[Loop, ...]]:
+        """The axes (or, of a contraction, the labels) that an op sums over, and the loops over them."""
+        if "axes" in node.params or "axis" in node.params:
+            axes = node.params["axes"] if "axes" in node.params else (node.params["axis"],)
+            return axes, self._loops(tuple(node.operands[0].type.shape[a] for a in axes))
+        a, b = node.operands[:2]
         left, right, out = (node.params[k] for k in ("left", "right", "out"))
         summed = [label for label in left if label not in out]
         sizes = dict(zip((*left, *right), (*a.type.shape, *b.type.shape), strict=True))
-        loops = self._loops(tuple(sizes[label] for label in summed))
-        where: dict[int, Axis] = dict(zip(out, at, strict=True))
-        where |= {label: (0, ((loop, 1),)) for label, loop in zip(summed, loops, strict=True)}
-        factors = tuple(self.value(x, tuple(where[label] for label in labels)) for x, labels in ((a, left), (b, right)))
+        return summed, self._loops(tuple(sizes[label] for label in summed))
+
+    def _contraction(self, node: Node, values: list[Value]) -> Value:
+        loops = self._summed(node)[1]
         boolean = node.dtype.kind == "b"
-        product = Apply(node.dtype, OPS["and" if boolean else "mul"], factors, {})
-        guard = self.value(masks[0], tuple(where[label] for label in node.params["where"])) if masks else None
+        product = Apply(node.dtype, OPS["and" if boolean else "mul"], tuple(values[:2]), {})
         op = OPS["any" if boolean else "sum"]
-        return Reduce(node.dtype, op, loops, product, guard=guard) if loops else product
+        return Reduce(node.dtype, op, loops, product, guard=(*values, None)[2]) if loops else product
 
     def _loops(self, sizes: tuple[Dimension, ...]) -> tuple[Loop, ...]:
         if sizes not in self._reduce_loops:
@@ -258,14 +283,11 @@ def substitute(
             value = replace[value]
         return value
 
-    stack = [(final(root), False) for root in roots]
-    while stack:
-        value, ready = stack.pop()
-        if ready:
-            done[value] = _rebuilt(value, get, access, loops)
-        elif value not in done:
-            stack.append((value, True))
-            stack.extend((final(arg), False) for arg in operands(value))
+    def made(value: Value, results: list[Value]) -> Value:
+        return _rebuilt(value, get, access, loops)
+
+    for root in roots:
+        fold(final(root), lambda value: [final(arg) for arg in operands(value)], made, done)
     return get
 
 

@@ -6,7 +6,7 @@ from task to task in a register; what nobody else reads is not stored at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scanjit.schedule import build
@@ -24,8 +24,10 @@ class Group:
     """What becomes one nest, or the statements of one block."""
 
     members: list[Item]
+    sequential: bool = False  # it writes at computed places
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
+    loaded: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
     def space(self) -> tuple[Loop, ...] | None:
@@ -48,8 +50,10 @@ def fuse(region: Region) -> list[Group]:
             group = Group([])
             groups.append(group)
         if isinstance(item, Task):
+            group.sequential |= any(store.indices for store in item.stores)
             group.reductions |= found
             group.values.update(values)
+            group.loaded |= _loaded(values)
         group.members.append(item)
         where[item] = group
     _elide(region, where)
@@ -72,24 +76,25 @@ def _partner(
     if any(store.indices for store in task.stores):
         return None
     best: Group | None = None
-    shared, loaded = -1, _loaded([task])
+    shared, loaded = -1, _loaded(values)
     needed: dict[Group, bool] = {}
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
+    ready = True  # whether no later nest makes something for the task
     for at in range(len(groups) - 1, -1, -1):
         group = groups[at]
-        later = groups[at + 1 :]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
         fits = fits and _compatible(task, found, values, group, dependent)
         if fits and not _stays_apart(task, found, group, order):
-            ready = not any(other in needed for other in later)
-            if dependent and not ready and best is None and not any(_needs(other, group, where) for other in later):
-                groups.append(groups.pop(at))
-                return group
-            common = len(loaded & _loaded(group.members)) if ready else -1
+            if dependent and not ready and best is None:
+                if not any(_needs(other, group, where) for other in groups[at + 1 :]):
+                    groups.append(groups.pop(at))
+                    return group
+            common = len(loaded & group.loaded) if ready else -1
             if common > shared:
                 best, shared = group, common
+        ready = ready and not dependent
     return best
 
 
@@ -104,11 +109,10 @@ def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> 
     return waits or order.parts(group.members, task)
 
 
-def _loaded(members: Sequence[Item]) -> set[tuple[object, ...]]:
-    """What the elementwise parts of tasks load."""
-    stores = [store.value for member in members if isinstance(member, Task) for store in member.stores]
-    loads = (value.access for value in walk_values(stores) if isinstance(value, Load))
-    return {(access.buffer, access.offset, *access.strides.items()) for access in loads}
+def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
+    """What the elementwise parts of values load."""
+    accesses = (value.access for value in values if isinstance(value, Load))
+    return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
 def _needs(group: Group, other: Group, where: dict[Item, Group]) -> bool:
@@ -116,7 +120,9 @@ def _needs(group: Group, other: Group, where: dict[Item, Group]) -> bool:
 
 
 def _compatible(task: Task, found: set[Reduce], values: set[Value], group: Group, dependent: bool) -> bool:
-    if len(group.values | values) > 2 * LARGEST or any(s.indices for m in group.members for s in m.stores):  # type: ignore[union-attr]
+    if len(group.values) + len(values) > 2 * LARGEST and len(group.values | values) > 2 * LARGEST:
+        return False
+    if group.sequential:
         return False
     if not found or not group.reductions:
         return dependent or not found

@@ -20,6 +20,7 @@ import numpy as np
 from scanjit import types
 from scanjit.ir import Op
 from scanjit.types import Dimension
+from scanjit.walks import bottom_up
 
 
 @dataclass(eq=False)
@@ -211,18 +212,7 @@ def operands(value: Value) -> tuple[Value, ...]:
 
 def walk_values(roots: list[Value]) -> list[Value]:
     """Every value below `roots`, operands first, bodies of reductions included."""
-    order: dict[Value, None] = {}
-    stack = [(root, False) for root in reversed(roots)]
-    seen: set[Value] = set()
-    while stack:
-        value, ready = stack.pop()
-        if ready:
-            order[value] = None
-        elif value not in seen:
-            seen.add(value)
-            stack.append((value, True))
-            stack.extend((arg, False) for arg in reversed(operands(value)))
-    return list(order)
+    return bottom_up(roots, operands)
 
 
 # ---- statements ----------------------------------------------------------------------------------------------------

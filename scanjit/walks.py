@@ -1,0 +1,72 @@
+"""Walks over what depends on each other: nodes, values of a nest, sizes.
+
+They keep a stack of their own: Python's is too short for a chain of ten thousand ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+Result = TypeVar("Result")
+
+
+def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
+    """Everything that `roots` depend on, and they themselves, each once and after all that it depends on.
+
+    Parameters
+    ----------
+    roots : where to begin.
+    below : `below(item)` gives what an item depends on, in the order in which it is to be met.
+
+    Examples
+    --------
+    >>> bottom_up([6], lambda n: [d for d in (2, 3) if n % d == 0 and n > d])
+    [2, 3, 6]
+    """
+    order: list[Item] = []
+    seen: set[Item] = set()
+    stack: list[tuple[Item, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            order.append(item)
+        elif item not in seen:
+            seen.add(item)
+            stack.append((item, True))
+            stack.extend([(other, False) for other in reversed(below(item)) if other not in seen])
+    return order
+
+
+def fold(
+    root: Item,
+    below: Callable[[Item], Sequence[Item]],
+    make: Callable[[Item, list[Result]], Result],
+    done: MutableMapping[Item, Result],
+) -> Result:
+    """The result of `root`: `make(item, results)` makes that of each item from those of what it depends on.
+
+    Parameters
+    ----------
+    root : the item to make.
+    below : `below(item)` gives what an item depends on.
+    make : called once for each item that is not in `done`.
+    done : the results that are known. Those that are made are added.
+
+    Examples
+    --------
+    >>> fold(5, lambda n: [n - 1, n - 2], lambda n, results: sum(results), {0: 0, 1: 1})
+    5
+    """
+    stack: list[tuple[Item, Sequence[Item] | None]] = [(root, None)]
+    while stack:
+        item, others = stack.pop()
+        if item in done:
+            continue
+        if others is None:
+            others = below(item)
+            stack.append((item, others))
+            stack.extend([(other, None) for other in reversed(others) if other not in done])
+        else:
+            done[item] = make(item, [done[other] for other in others])
+    return done[root]
