@@ -9,10 +9,13 @@ onnx = pytest.importorskip("onnx")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from scanjit.onnx import tensors  # noqa: E402
 
 MODULES = (
     "rnn lstm gru scan loop if_ layernormalization gemm matmul softmax slice pad concat split gather onehot where conv "
-    "clip expand reshape transpose cumsum rangeop squeeze unsqueeze reducesum reducemean argmax linear_attention"
+    "clip expand reshape transpose cumsum rangeop squeeze unsqueeze reducesum reducemean argmax linear_attention "
+    "resize upsample convtranspose quantizelinear dequantizelinear dynamicquantizelinear matmulinteger convinteger "
+    "qlinearconv qlinearmatmul"
 )
 REFUSED = {
     "test_scan_sum": "of version 8",
@@ -22,8 +25,16 @@ REFUSED = {
     "test_if_opt": "of a kind that is not supported",
 }
 """Cases that cannot be read, with what the error says: sequences of tensors, and Scan before it was as it is now."""
-SHAPES = {"shape", "new_shape", "delta"}
-"""Inputs that are read as constants: 0 and -1 in a shape mean something else, which must be known."""
+OTHERWISE = {
+    "test_resize_downsample_scales_linear_align_corners": "ONNX Runtime takes the whole number of places",
+    "test_resize_downsample_scales_cubic_align_corners": "ONNX Runtime takes the whole number of places",
+    "test_quantizelinear_blocked_symmetric": "its data are of another dtype than it says",
+}
+"""Cases of which ONNX Runtime, which is followed here, makes something else, or nothing."""
+SHAPES = {"shape", "new_shape", "delta", "scales", "sizes", "roi"}
+"""Inputs that are given when a model is loaded: 0 and -1 in a shape mean something else, which must be known."""
+DATA = {"indices", "sequence_lens", "x", "y", "w", "A", "B", "a", "b", "X"}
+"""Inputs that are not, though they are integers."""
 
 
 def cases():
@@ -42,36 +53,35 @@ def cases():
 
 
 def uses_half(model):
-    """Whether an input has a dtype that there is not here."""
-    kinds = {value.type.tensor_type.elem_type for value in model.graph.input}
-    return bool(kinds & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.STRING})
+    """Whether an input or an output has a dtype that there is not here."""
+    kinds = {value.type.tensor_type.elem_type for value in [*model.graph.input, *model.graph.output]}
+    return not kinds <= {0, *tensors.DTYPES}
 
 
 def fixed(model, arrays):
-    """A model whose shapes, axes and bounds are constants, and the arrays for the inputs that are left."""
-    changed = type(model).FromString(model.SerializeToString())
-    kept = []
+    """The inputs that say shapes, axes and bounds; and the arrays for the inputs that are left."""
+    given, kept = {}, []
     for value, array in zip(model.graph.input, arrays, strict=True):
-        if np.asarray(array).dtype.kind in "iu" and value.name not in ("indices", "sequence_lens"):
-            changed.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), value.name))
+        known = np.asarray(array).dtype.kind in "iu" and value.name not in DATA
+        if known or value.name in SHAPES:
+            given[value.name] = array
         else:
             kept.append(array)
-    return changed, kept
+    return given, kept
 
 
 def loaded(case):
     """The model as it is, or if it asks for something that must be known, with that known."""
     inputs, outputs = case.data_sets[0]
+    given, kept = fixed(case.model, inputs)
     if SHAPES & {value.name for value in case.model.graph.input}:
-        model, inputs = fixed(case.model, inputs)
-        return sjo.load(model), inputs, outputs
+        return sjo.load(case.model, inputs=given), kept, outputs
     try:
         return sjo.load(case.model), inputs, outputs
     except sj.NotSupportedError as error:
         if "must be known" not in str(error):
             raise
-        model, inputs = fixed(case.model, inputs)
-        return sjo.load(model), inputs, outputs
+        return sjo.load(case.model, inputs=given), kept, outputs
 
 
 ALL = cases()
@@ -83,6 +93,8 @@ def test_a_case_of_the_onnx_project(case):
         with pytest.raises(sj.NotSupportedError, match=REFUSED[case.name]):
             loaded(case)
         return
+    if case.name in OTHERWISE:
+        pytest.skip(OTHERWISE[case.name])
     model, inputs, outputs = loaded(case)
     got = model.function(mode="reference")(*inputs)
     got = got if isinstance(got, list) else [got]

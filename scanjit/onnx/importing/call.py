@@ -160,6 +160,17 @@ class Call:
             return default
         return known.scalar(self.input(i), f"the input {i} of {self.op}")
 
+    def values(self, name: str, i: int) -> list[float] | None:
+        """Floats that must be known: of an attribute, of an input, or None."""
+        found = self.numbers(name, None)
+        node = self.optional(i)
+        if found is not None or node is None:
+            return found
+        value = node.params["variable"].get_value() if node.op is ir.SHARED else known.array(node)
+        if value is None:
+            raise self.refuse(f"its input {name!r} must be known when the model is loaded", got=node)
+        return [float(v) for v in value.reshape(-1)]
+
     # ---- graphs ------------------------------------------------------------------------------------------------------
 
     def graph(self, name: str) -> Any:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import cast
+from scanjit.ops.linalg import contract
 from scanjit.ops.shape import full
+from scanjit.ops.windows import overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
@@ -181,7 +183,7 @@ def rms_norm(call: Call) -> Node:
     return x / tensor.sqrt(tensor.mean(x * x, axes, keepdims=True) + call.number("epsilon", 1e-5)) * scale
 
 
-def _channels(x: Node, ndim: int) -> Node:
+def channels(x: Node, ndim: int) -> Node:
     """A vector with an element a channel, along axis 1 of `ndim`."""
     return ir.OPS["dimshuffle"](x, order=(None, 0, *[None] * (ndim - 2)))
 
@@ -192,7 +194,7 @@ def instance_norm(call: Call) -> Node:
     axes = tuple(range(2, x.ndim))
     centred = x - tensor.mean(x, axes, keepdims=True)
     scaled = centred / tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
-    return scaled * _channels(scale, x.ndim) + _channels(bias, x.ndim)
+    return scaled * channels(scale, x.ndim) + channels(bias, x.ndim)
 
 
 def batch_norm(call: Call) -> Node:
@@ -201,7 +203,7 @@ def batch_norm(call: Call) -> Node:
         raise call.refuse("statistics that are updated")
     call.ignore("momentum", "spatial")
     x, scale, bias, mean, var = (call.input(i) for i in range(5))
-    scale, bias, mean, var = (_channels(node, max(x.ndim, 2)) for node in (scale, bias, mean, var))
+    scale, bias, mean, var = (channels(node, max(x.ndim, 2)) for node in (scale, bias, mean, var))
     return (x - mean) / tensor.sqrt(var + call.number("epsilon", 1e-5)) * scale + bias
 
 
@@ -209,8 +211,13 @@ def batch_norm(call: Call) -> Node:
 
 
 def conv(call: Call) -> Node:
-    """A correlation over one or two axes."""
-    x, w = call.pair()
+    """A correlation over one or two axes, and a bias."""
+    y, bias = correlation(call, *call.pair()), call.optional(2)
+    return y if bias is None else y + channels(bias, y.ndim)
+
+
+def correlation(call: Call, x: Node, w: Node) -> Node:
+    """The correlation that the attributes ask for."""
     if x.ndim not in (3, 4):
         raise call.refuse("over other than one or two axes", got=x.type)
     ndim = x.ndim - 2
@@ -220,7 +227,7 @@ def conv(call: Call) -> Node:
     steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
     zeros = _padding(call, x.type.shape[2:], w.type.shape[2:], steps, dilations)
     function: Any = tensor.conv1d if ndim == 1 else tensor.conv2d
-    y = function(
+    return function(
         x,
         w,
         border_mode=zeros[0] if ndim == 1 else tuple(zeros),
@@ -229,8 +236,6 @@ def conv(call: Call) -> Node:
         filter_flip=False,
         num_groups=call.integer("group", 1),
     )
-    bias = call.optional(2)
-    return y if bias is None else y + _channels(bias, y.ndim)
 
 
 def _padding(
@@ -260,6 +265,71 @@ def _padding(
         small = total // 2
         found.append((small, total - small) if kind == "SAME_UPPER" else (total - small, small))
     return found
+
+
+def conv_transpose(call: Call) -> Node:
+    """The gradient of a correlation with respect to its input, and a bias."""
+    x, w = call.pair()
+    ndim = x.ndim - 2
+    if ndim < 1 or w.ndim != x.ndim:
+        raise errors.ShapeError("ConvTranspose takes images, and filters with as many axes", got=f"{x.type}, {w.type}")
+    sizes = call.integers("kernel_shape", None) or [None] * ndim
+    w = tensor.specify_shape(w, (x.type.shape[1], None, *sizes), "the filters of ConvTranspose")
+    steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
+    more = call.integers("output_padding", [0] * ndim)
+    if not len(steps) == len(dilations) == len(more) == ndim:
+        raise errors.FormatError("ConvTranspose has a stride, a dilation and an output_padding an axis", got=more)
+    reach = [(k - 1) * d + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
+    whole = [(n - 1) * s + r + m for n, s, r, m in zip(x.type.shape[2:], steps, reach, more, strict=True)]
+    kept = _kept(call, x.type.shape[2:], whole, steps)
+    whole = [types.maximum(n, last) for n, (_, last) in zip(whole, kept, strict=True)]
+    y = _spread(x, w, whole, steps, dilations, call.integer("group", 1))
+    y = y[(slice(None), slice(None), *(slice(first, last) for first, last in kept))]
+    bias = call.optional(2)
+    return y if bias is None else y + channels(bias, y.ndim)
+
+
+def _spread(
+    x: Node, w: Node, whole: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int], groups: int
+) -> Node:
+    """The filters, times each entry of the input, added where they lie."""
+    ndim, batch = len(whole), x.type.shape[0]
+    n, group, inside, out, *rest = range(4 + 2 * ndim)
+    places, offsets = rest[:ndim], rest[ndim:]
+    inputs, outputs = x.type.shape[1] // groups, w.type.shape[1]
+    x = tensor.reshape(x, (batch, groups, inputs, *x.type.shape[2:]))
+    w = tensor.reshape(w, (groups, inputs, *w.type.shape[1:]))
+    terms = contract(
+        x, w, (n, group, inside, *places), (group, inside, out, *offsets), (n, group, out, *places, *offsets)
+    )
+    axes = tuple(range(3, 3 + ndim))
+    y = overlap_add(terms, (batch, groups, outputs, *whole), axes, tuple(steps), tuple(dilations))
+    return tensor.reshape(y, (batch, groups * outputs, *whole))
+
+
+def _kept(
+    call: Call, sizes: Sequence[Dimension], whole: Sequence[Dimension], steps: Sequence[int]
+) -> list[tuple[Dimension, Dimension]]:
+    """From where to where each axis of the result of ConvTranspose is kept."""
+    ndim, kind = len(whole), call.text("auto_pad", "NOTSET")
+    pads, shape = call.integers("pads", [0] * (2 * ndim)), call.integers("output_shape", None)
+    if len(pads) != 2 * ndim or (shape is not None and len(shape) != ndim):
+        raise errors.FormatError("ConvTranspose has two pads, and a size, for each axis", got=shape or pads)
+    if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise errors.FormatError("there is no such auto_pad", got=kind)
+    if kind.startswith("SAME") and shape is None:
+        shape = [n * s for n, s in zip(sizes, steps, strict=True)]
+    if shape is None:
+        return [(before, n - after) for n, before, after in zip(whole, pads[:ndim], pads[ndim:], strict=True)]
+    kept = []
+    for n, wanted, step in zip(whole, shape, steps, strict=True):
+        types.require(
+            wanted, n + step - 1, "ConvTranspose makes {right} entries at most, not {left}", errors.ShapeError
+        )
+        total = types.maximum(n - wanted, 0)
+        first = total // 2 if kind == "SAME_UPPER" else total - total // 2
+        kept.append((first, first + wanted))
+    return kept
 
 
 def pool(largest: bool) -> Callable[[Call], list[Node]]:

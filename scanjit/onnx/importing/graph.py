@@ -136,11 +136,12 @@ class Reader:
         attributes = {a.name: self._attribute(a) for a in node.attribute}
         if function is not None:
             return self._called(function, inputs, attributes, scope)
-        if node.domain not in _DEFAULT_DOMAINS:
+        standard = node.domain in _DEFAULT_DOMAINS
+        rule = TABLE.get(node.op_type if standard else f"{node.domain}.{node.op_type}")
+        if rule is None and not standard:
             raise errors.NotSupportedError(f"there is no op {node.op_type!r} of the domain {node.domain!r} here")
         version = max(scope.versions.get(domain, 0) for domain in _DEFAULT_DOMAINS)
         call = Call(node.op_type, version, inputs, _count(node.output), attributes, self, scope)
-        rule = TABLE.get(node.op_type)
         if rule is None:
             return self._composed(node.op_type, version, inputs, attributes, scope)
         result = rule(call)

@@ -179,6 +179,8 @@ class Model:
             self.inputs: tuple[Node, ...] = tuple(made.symbols.values())
             self.output_names: tuple[str, ...] = tuple(value.name for value in proto.graph.output)
             self.outputs: tuple[Node, ...] = self._computed(self.inputs)
+        used = {node.params["variable"] for node in ir.walk(self.outputs) if node.op is ir.SHARED}
+        self.initializers = {name: variable for name, variable in self.initializers.items() if variable in used}
 
     def _listed(self, graph: Any) -> dict[str, Any]:
         """The initializers by name: read when a node asks for them."""

@@ -25,12 +25,17 @@ Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
+Product = Callable[[Node], Node]
+"""From rows to their products with a matrix of weights."""
+
+
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What one direction has: weights of inputs and of states as columns of gates, biases, and peepholes."""
+    """What one direction has: products with the weights of inputs and of states, whose columns are those of the gates,
+    biases, and peepholes."""
 
-    of_input: Node
-    of_state: Node
+    of_input: Product
+    of_state: Product
     input_bias: Node | None
     state_bias: Node | None
     peepholes: Node | None
@@ -38,9 +43,32 @@ class Weights:
 
 
 Cell = Callable[[Call, Weights, tuple[Activation, ...]], Step]
+Matrices = Callable[[Call, Node, int, int], tuple[Node, Dimension, list[tuple[Product, Product]]]]
+"""From a node, its input, and the numbers of gates and of directions, to what the loop reads in place of the input, the
+number of units, and for each direction the products with its weights."""
 
 
-def recurrent(gates: int, states: int, defaults: Sequence[str], cell: Cell) -> Callable[[Call], list[Node]]:
+def dense(call: Call, x: Node, gates: int, count: int) -> tuple[Node, Dimension, list[tuple[Product, Product]]]:
+    """Weights of floats, with a row for each gate of each unit."""
+    w, r = call.input(1), call.input(2)
+    call.alike(x, w, r)
+    check_rank(call, w, r)
+    size = call.integer("hidden_size", r.type.shape[2])
+    w = tensor.specify_shape(w, (count, gates * size, x.type.shape[2]), f"W of {call.op}")
+    r = tensor.specify_shape(r, (count, gates * size, size), f"R of {call.op}")
+    times = lambda matrix: lambda rows: tensor.dot(rows, matrix)
+    return x, size, [(times(w[d].T), times(r[d].T)) for d in range(count)]
+
+
+def check_rank(call: Call, w: Node, r: Node) -> None:
+    """Weights have an axis for directions, one for what they are multiplied by, and one for gates."""
+    if w.ndim != 3 or r.ndim != 3:
+        raise errors.ShapeError(f"the weights W and R of {call.op} have three axes", got=f"{w.type} and {r.type}")
+
+
+def recurrent(
+    gates: int, states: int, defaults: Sequence[str], cell: Cell, matrices: Matrices = dense
+) -> Callable[[Call], list[Node]]:
     """The rule of an op with so many gates and states.
 
     Its results are the outputs of all steps (time, direction, batch, unit), then the last of each state.
@@ -57,8 +85,9 @@ def recurrent(gates: int, states: int, defaults: Sequence[str], cell: Cell) -> C
         if x.ndim != 3:
             raise errors.ShapeError(f"the input of {call.op} has three axes", got=x.type)
         x = tensor.swapaxes(x, 0, 1) if batch_first else x
-        weights = _weights(call, x, gates, count)
-        initial = _initial(call, x, weights[0].size, states, count, batch_first)
+        x, size, products = matrices(call, x, gates, count)
+        weights = _weights(call, size, gates, products)
+        initial = _initial(call, x, size, states, count, batch_first)
         mask = _mask(call, x)
         call.ignore("output_sequence")
         found = [
@@ -74,22 +103,14 @@ def recurrent(gates: int, states: int, defaults: Sequence[str], cell: Cell) -> C
     return rule
 
 
-def _weights(call: Call, x: Node, gates: int, count: int) -> list[Weights]:
+def _weights(call: Call, size: Dimension, gates: int, products: Sequence[tuple[Product, Product]]) -> list[Weights]:
     """The weights of each direction, whose shapes must agree with each other."""
-    w, r, b = call.input(1), call.input(2), call.optional(3)
-    call.alike(x, w, r)
-    if w.ndim != 3 or r.ndim != 3:
-        raise errors.ShapeError(f"the weights W and R of {call.op} have three axes", got=f"{w.type} and {r.type}")
-    size = call.integer("hidden_size", r.type.shape[2])
-    w = tensor.specify_shape(w, (count, gates * size, x.type.shape[2]), f"W of {call.op}")
-    r = tensor.specify_shape(r, (count, gates * size, size), f"R of {call.op}")
+    count, b, p = len(products), call.optional(3), call.optional(7)
     b = None if b is None else tensor.specify_shape(b, (count, 2 * gates * size), f"B of {call.op}")
-    p = call.optional(7)
     p = None if p is None else tensor.specify_shape(p, (count, 3 * size), f"P of {call.op}")
     return [
         Weights(
-            w[d].T,
-            r[d].T,
+            *products[d],
             None if b is None else b[d, : gates * size],
             None if b is None else b[d, gates * size :],
             None if p is None else p[d],
@@ -138,7 +159,7 @@ def _direction(
     def run(*args: Node) -> Any:
         row, rest = args[0], args[1:]
         kept, before = (None, rest) if mask is None else (rest[0], rest[1:])
-        projected = tensor.dot(row, weights.of_input)
+        projected = weights.of_input(row)
         if weights.input_bias is not None:
             projected = projected + weights.input_bias
         after = list(step(projected, before))
@@ -189,7 +210,7 @@ def rnn(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step
 
     def step(z: Node, states: Sequence[Node]) -> list[Node]:
         (h,) = states
-        return [functions[0](clip(z + _plus(tensor.dot(h, weights.of_state), weights.state_bias)))]
+        return [functions[0](clip(z + _plus(weights.of_state(h), weights.state_bias)))]
 
     return step
 
@@ -204,7 +225,7 @@ def lstm(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Ste
 
     def step(z: Node, states: Sequence[Node]) -> list[Node]:
         h, c = states
-        z = z + _plus(tensor.dot(h, weights.of_state), weights.state_bias)
+        z = z + _plus(weights.of_state(h), weights.state_bias)
         i, o, forget, new = _split(z, size, 4)
         seen = lambda gate, k, cell: gate if peep[k] is None else gate + peep[k] * cell
         i = f(clip(seen(i, 0, c)))
@@ -221,18 +242,17 @@ def gru(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step
     clip, size = _clipped(call), weights.size
     f, g = functions
     after = call.flag("linear_before_reset")
-    gates, new_weights = weights.of_state[:, : 2 * size], weights.of_state[:, 2 * size :]
     bias = weights.state_bias
     gate_bias, new_bias = (None, None) if bias is None else (bias[: 2 * size], bias[2 * size :])
 
     def step(projected: Node, states: Sequence[Node]) -> list[Node]:
         (h,) = states
-        both = projected[:, : 2 * size] + _plus(tensor.dot(h, gates), gate_bias)
+        both = projected[:, : 2 * size] + _plus(weights.of_state(h)[:, : 2 * size], gate_bias)
         z, r = (f(clip(gate)) for gate in _split(both, size, 2))
         if after:
-            product = r * _plus(tensor.dot(h, new_weights), new_bias)
+            product = r * _plus(weights.of_state(h)[:, 2 * size :], new_bias)
         else:
-            product = _plus(tensor.dot(r * h, new_weights), new_bias)
+            product = _plus(weights.of_state(r * h)[:, 2 * size :], new_bias)
         new = g(clip(projected[:, 2 * size :] + product))
         return [(1.0 - z) * new + z * h]
 

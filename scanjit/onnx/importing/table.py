@@ -1,7 +1,7 @@
 """The ops of ONNX that can be read, each with the function that builds it.
 
-A function gets a `Call` and returns a node, or a list with one an output. Ops that are not here, and that ONNX defines
-by others, are read by that definition.
+A function gets a `Call` and returns a node, or a list with one an output. An op of another domain than ONNX's is called
+`domain.op`. Ops that are not here, and that ONNX defines by others, are read by that definition.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
-from scanjit.onnx.importing import branches, dense, loops, recurrent, shapes
+from scanjit.onnx.importing import branches, dense, loops, quantized, recurrent, resize, shapes
 from scanjit.onnx.importing import elementwise as e
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
@@ -99,6 +99,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "AveragePool": dense.pool(largest=False),
     "BatchNormalization": dense.batch_norm,
     "Conv": dense.conv,
+    "ConvTranspose": dense.conv_transpose,
     "CumProd": dense.cumulative(tensor.cumprod, 1),
     "CumSum": dense.cumulative(tensor.cumsum, 0),
     "Det": e.of(tensor.det),
@@ -122,6 +123,19 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "ReduceProd": dense.reduction(r.PROD),
     "ReduceSum": dense.reduction(r.SUM),
     "ReduceSumSquare": dense.reduction(r.SUM, before=tensor.square),
+    # quantized tensors
+    "ConvInteger": quantized.conv_integer,
+    "DequantizeLinear": quantized.dequantize,
+    "DynamicQuantizeLinear": quantized.dynamic_quantize,
+    "MatMulInteger": quantized.matmul_integer,
+    "QLinearConv": quantized.qlinear_conv,
+    "QLinearMatMul": quantized.qlinear_matmul,
+    "QuantizeLinear": quantized.quantize,
+    "com.microsoft.DequantizeLinear": quantized.dequantize,
+    "com.microsoft.DynamicQuantizeLSTM": recurrent.recurrent(
+        4, 2, ("Sigmoid", "Tanh", "Tanh"), recurrent.lstm, quantized.weights
+    ),
+    "com.microsoft.QuantizeLinear": quantized.quantize,
     # shapes, indices, sizes
     "Concat": shapes.concat,
     "Constant": shapes.constant,
@@ -137,6 +151,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Pad": shapes.pad,
     "Range": shapes.range_,
     "Reshape": shapes.reshape,
+    "Resize": resize.resize,
     "ReverseSequence": shapes.reverse_sequence,
     "ScatterElements": shapes.scatter_elements,
     "ScatterND": shapes.scatter_nd,
@@ -150,6 +165,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Transpose": shapes.transpose,
     "Trilu": shapes.triangle,
     "Unsqueeze": shapes.unsqueeze,
+    "Upsample": resize.resize,
     # loops and branches
     "GRU": recurrent.recurrent(3, 1, ("Sigmoid", "Tanh"), recurrent.gru),
     "If": branches.if_,

@@ -1,0 +1,281 @@
+"""Quantized tensors: integers that stand for `(integer - zero point) * scale`, as ONNX Runtime computes with them.
+
+Sums of products of such integers are exact. They are made of sums in float32 that are so short that these are exact
+too, because products of float32 run at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scanjit import errors, ir
+from scanjit.ir import Node
+from scanjit.onnx import functions as tensor
+from scanjit.onnx import tensors
+from scanjit.onnx.importing import dense, recurrent
+from scanjit.onnx.importing.call import Call
+from scanjit.ops import reduce as ops
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.shape import DIMSHUFFLE, IOTA
+from scanjit.tensor.variables import axis_of
+from scanjit.types import Dimension
+
+_LARGEST = 255
+"""The largest difference of two integers of 8 bits."""
+_EXACT = 2**24
+"""Up to here float32 has all integers."""
+
+
+# ---- from floats to integers and back --------------------------------------------------------------------------------
+
+
+def quantize(call: Call) -> Node:
+    """`round(x / scale) + zero point`, within the bounds of the dtype."""
+    x, scale, zero = call.input(0), call.input(1), call.optional(2)
+    call.ignore("saturate", "precision")
+    number = call.integer("output_dtype", 0)
+    dtype = zero.dtype if zero is not None else tensors.dtype_of(number or 2, "the result of QuantizeLinear")
+    _check_integer(call, dtype)
+    along = _spread(call, x)
+    return rounded(cast(x, scale.dtype) / along(scale), None if zero is None else along(zero), dtype)
+
+
+def dequantize(call: Call) -> Node:
+    """`(x - zero point) * scale`."""
+    x, scale, zero = call.input(0), call.input(1), call.optional(2)
+    number = call.integer("output_dtype", 0)
+    _check_integer(call, x.dtype)
+    along = _spread(call, x)
+    known = None if zero is None else call.alike(x, zero)[1]
+    y = cast(_centred(x, None if known is None else along(known), "int32"), scale.dtype) * along(scale)
+    return cast(y, tensors.dtype_of(number, "the result of DequantizeLinear")) if number else y
+
+
+def dynamic_quantize(call: Call) -> list[Node]:
+    """Integers of 8 bits for a tensor, with the scale and the zero point that its bounds ask for."""
+    x = call.input(0)
+    scale, zero = bounds(x)
+    return [rounded(x / scale, zero, np.dtype("uint8")), scale, zero]
+
+
+def bounds(x: Node) -> tuple[Node, Node]:
+    """The scale and the zero point (of uint8) for which a tensor, and 0, lie within the bounds of uint8."""
+    axes = tuple(range(x.ndim))
+    low, high = (tensor.cast(op(x, axes=axes) if axes else x, "float32") for op in (ops.MIN, ops.MAX))
+    low, high = ir.apply("minimum", low, np.float32(0)), ir.apply("maximum", high, np.float32(0))
+    scale = where(high == low, np.float32(1), (high - low) / np.float32(_LARGEST))
+    return scale, rounded(-low / scale, None, np.dtype("uint8"))
+
+
+def rounded(x: Node, zero: Node | None, dtype: np.dtype) -> Node:
+    """The nearest integers of a dtype, ties to the even ones, moved by the zero point. NaN gives the least."""
+    info = np.iinfo(dtype)
+    shift = ir.constant(np.zeros((), x.dtype)) if zero is None else cast(zero, x.dtype)
+    low, high = (ir.constant(np.asarray(bound, x.dtype)) - shift for bound in (info.min, info.max))
+    inside = ir.apply("minimum", where(x > low, x, low), high)
+    return cast(ir.apply("round", inside) + shift, dtype)
+
+
+def _check_integer(call: Call, dtype: np.dtype) -> None:
+    if dtype.kind not in "iu":
+        raise errors.DtypeError(f"{call.op} is for tensors of integers", got=dtype)
+
+
+def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
+    """What brings a scale or a zero point into a shape that broadcasts with `x`: one for all, one for each entry of an
+    axis, or one for each block of an axis."""
+    axis, block = call.integer("axis", 1), call.integer("block_size", 0)
+
+    def along(given: Node) -> Node:
+        if all(isinstance(n, int) and n == 1 for n in given.type.shape) and not block:
+            return tensor.reshape(given, ())
+        at = axis_of(axis, x.ndim)
+        n = x.type.shape[at]
+        if block:
+            if given.ndim != x.ndim:
+                raise errors.ShapeError(
+                    f"the scale of {call.op} in blocks has as many axes as what is scaled",
+                    got=given.type,
+                    expected=x.type,
+                )
+            wide = tensor.repeat(given, block, at)[(*[slice(None)] * at, slice(0, n))]
+            return tensor.specify_shape(wide, x.type.shape, f"the scale of {call.op} in blocks of {block}")
+        if given.ndim != 1:
+            raise errors.ShapeError(f"the scale of {call.op} is a number or a vector", got=given.type)
+        given = tensor.specify_shape(given, (n,), f"the scale of {call.op}")
+        return ir.OPS["dimshuffle"](given, order=tuple(0 if a == at else None for a in range(x.ndim)))
+
+    return along
+
+
+def _centred(x: Node, zero: Node | None, dtype: str) -> Node:
+    """`x - zero point`, which any of these dtypes holds."""
+    values, shift = ir.constant_value(x), None if zero is None else ir.constant_value(zero)
+    if values is not None and values.shape == x.type.shape and (zero is None or shift is not None):
+        return ir.constant((values.astype("int32") - (0 if shift is None else shift.astype("int32"))).astype(dtype))
+    return cast(x, dtype) if zero is None else cast(x, dtype) - cast(zero, dtype)
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def matmul_integer(call: Call) -> Node:
+    """The product of two tensors of integers of 8 bits, in int32."""
+    return _product(call, 0, 1, 2, 3)
+
+
+def qlinear_matmul(call: Call) -> Node:
+    """A product of quantized tensors, quantized."""
+    return _requantized(call, _product(call, 0, 3, 2, 5), 1, 4, 6)
+
+
+def _product(call: Call, a: int, b: int, a_zero: int, b_zero: int) -> Node:
+    left, right = _bytes(call, a), _bytes(call, b)
+    rows, columns = call.optional(a_zero), call.optional(b_zero)
+    if rows is not None:
+        rows = tensor.reshape(rows, ()) if _is_one(rows) else tensor.expand_dims(rows, -1) if rows.ndim == 1 else rows
+    x, y = _centred(left, rows, "float32"), _centred(right, columns, "float32")
+    step = _EXACT // (_LARGEST * _largest(y))
+    axis = -1 if y.ndim == 1 else -2
+    return _summed(x, y, -1, axis, step, tensor.matmul)
+
+
+def conv_integer(call: Call) -> Node:
+    """A correlation of tensors of integers of 8 bits, in int32."""
+    return _correlation(call, 0, 1, 2, 3)
+
+
+def qlinear_conv(call: Call) -> Node:
+    """A correlation of quantized tensors, with a bias in int32, quantized."""
+    y, bias = _correlation(call, 0, 3, 2, 5), call.optional(8)
+    return _requantized(call, y if bias is None else y + dense.channels(bias, y.ndim), 1, 4, 6)
+
+
+def _correlation(call: Call, at: int, filters: int, x_zero: int, w_zero: int) -> Node:
+    x, w = _bytes(call, at), _bytes(call, filters)
+    shift, each = call.optional(x_zero), call.optional(w_zero)
+    x = _centred(x, None if shift is None else tensor.reshape(shift, ()), "float32")
+    if each is not None:
+        each = tensor.reshape(each, (-1, *[1] * (w.ndim - 1)) if each.ndim else ())
+    w = _centred(w, each, "float32")
+    taps = int(np.prod([n if isinstance(n, int) else _EXACT for n in w.type.shape[2:]], dtype=object))
+    step = _EXACT // (_LARGEST * _largest(w) * taps)
+    run = lambda x, w: dense.correlation(call, x, w)
+    if call.integer("group", 1) == 1:
+        return _summed(x, w, 1, 1, step, run)
+    inside = w.type.shape[1]
+    exact = isinstance(inside, int) and inside <= step
+    return cast(run(x, w), "int32") if exact else run(cast(x, "int32"), cast(w, "int32"))
+
+
+def _summed(x: Node, w: Node, x_axis: int, w_axis: int, step: int, product: Callable[[Node, Node], Node]) -> Node:
+    """The product in int32 of integers in float32, by sums of at most so many terms along an axis of each."""
+    n = w.type.shape[w_axis]
+    if step < 1 or not isinstance(n, int):
+        return product(cast(x, "int32"), cast(w, "int32"))
+    part = lambda node, axis, at: node[(*[slice(None)] * (axis % node.ndim), slice(at, min(at + step, n)))]
+    x = tensor.specify_shape(x, [n if a == x_axis % x.ndim else k for a, k in enumerate(x.type.shape)], "a factor")
+    if n <= step:
+        return cast(product(x, w), "int32")
+    parts = [cast(product(part(x, x_axis, at), part(w, w_axis, at)), "int32") for at in range(0, n, step)]
+    return sum(parts[1:], parts[0])
+
+
+def _largest(w: Node) -> int:
+    """A bound of the absolute values of integers: of constants, the largest."""
+    values = ir.constant_value(w)
+    return _LARGEST if values is None else int(np.abs(values).max(initial=1))
+
+
+def _bytes(call: Call, i: int) -> Node:
+    x = call.input(i)
+    if x.dtype.kind not in "iu" or x.dtype.itemsize != 1:
+        raise errors.DtypeError(f"the input {i} of {call.op} is of integers of 8 bits", got=x.type)
+    return x
+
+
+def _is_one(node: Node) -> bool:
+    return all(isinstance(n, int) and n == 1 for n in node.type.shape)
+
+
+def _requantized(call: Call, y: Node, x_scale: int, w_scale: int, y_scale: int) -> Node:
+    """A sum in int32 in the scale and with the zero point of the result."""
+    zero, each = call.input(y_scale + 1), call.input(w_scale)
+    if each.ndim == 1 and not _is_one(each):
+        each = dense.channels(each, y.ndim) if call.op == "QLinearConv" else each
+    else:
+        each = tensor.reshape(each, ())
+    scale = tensor.reshape(call.input(x_scale), ()) * each / tensor.reshape(call.input(y_scale), ())
+    return rounded(cast(y, "float32") * scale, tensor.reshape(zero, ()), zero.dtype)
+
+
+# ---- weights of recurrent ops ----------------------------------------------------------------------------------------
+
+
+def weights(
+    call: Call, x: Node, gates: int, count: int
+) -> tuple[Node, Dimension, list[tuple[recurrent.Product, recurrent.Product]]]:
+    """Weights of integers of 8 bits, with a column for each gate of each unit.
+
+    What they are multiplied by becomes integers too: the input of all steps together, and the states of a step.
+    """
+    w, r = _bytes(call, 1), _bytes(call, 2)
+    recurrent.check_rank(call, w, r)
+    size = call.integer("hidden_size", r.type.shape[1])
+    w = tensor.specify_shape(w, (count, x.type.shape[2], gates * size), f"W of {call.op}")
+    r = tensor.specify_shape(r, (count, size, gates * size), f"R of {call.op}")
+    integers, scale = _integers(x, bounds(_seen(call, x)))
+    products = []
+    for d in range(count):
+        of_input, of_state = _matrix(call, w, d, 8, gates * size), _matrix(call, r, d, 10, gates * size)
+        products.append((_times_integers(scale, *of_input), _times_floats(*of_state)))
+    return integers, size, products
+
+
+def _times_integers(scale: Node, matrix: Node, each: Node) -> recurrent.Product:
+    return lambda rows: _scaled(rows, scale, matrix, each)
+
+
+def _times_floats(matrix: Node, each: Node) -> recurrent.Product:
+    return lambda rows: _scaled(*_integers(rows, bounds(rows)), matrix, each)
+
+
+def _seen(call: Call, x: Node) -> Node:
+    """The input without the steps that no sequence has."""
+    lengths = call.optional(4)
+    if lengths is None:
+        return x
+    last = ops.MAX(lengths, axes=(0,))
+    return where(DIMSHUFFLE(IOTA(length=x.type.shape[0]), order=(0, None, None)) < last, x, 0)
+
+
+def _integers(x: Node, found: tuple[Node, Node]) -> tuple[Node, Node]:
+    """A tensor as integers without their zero point, in float32, and their scale."""
+    scale, zero = found
+    return cast(rounded(x / scale, zero, np.dtype("uint8")), "float32") - cast(zero, "float32"), scale
+
+
+def _scaled(rows: Node, scale: Node, matrix: Node, each: Node) -> Node:
+    """The products of rows of integers with a matrix of integers, in their scales."""
+    step = _EXACT // (_LARGEST * _largest(matrix))
+    return cast(_summed(rows, matrix, -1, -2, step, tensor.matmul), "float32") * (scale * each)
+
+
+def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimension) -> tuple[Node, Node]:
+    """The integers of one direction, without their zero points, and their scale: one, or one a column."""
+    scale, zero = (_of_direction(call, call.optional(i), direction, columns) for i in (at, at + 1))
+    if scale is None:
+        raise errors.FormatError(f"{call.op} lacks its input {at}")
+    values = ir.constant_value(weights)
+    matrix = weights[direction] if values is None else ir.constant(values[direction])
+    return _centred(matrix, zero, "float32"), scale
+
+
+def _of_direction(call: Call, given: Node | None, direction: int, columns: Dimension) -> Node | None:
+    if given is None or given.ndim == 0:
+        return given
+    values = ir.constant_value(given)
+    row = given[direction] if values is None else ir.constant(values[direction])
+    return row if row.ndim == 0 else tensor.specify_shape(row, (columns,), f"a scale or zero point of {call.op}")
