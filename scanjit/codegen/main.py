@@ -32,9 +32,11 @@ from scanjit.schedule.program import (
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns end even first high left low n ran row rows runs shares step stopped tick".split()
+    "begin block column columns end even first high left line low n ran row rows runs shares step stopped tick".split()
 ) | {""}
 """What the variables begin with that a main function has of its own."""
+UNLOOKED = 16
+"""After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class _MainWriter:
         self.rows: Rows | None = None
         """In a step whose threads may keep their rows."""
         self.calls: dict[str, None] = {}
+        self.unlooked = 0
+        """How many calls there were since the last look whether to end."""
         self.stepping = False
         self.team: tuple[str, ...] = ()
         """In a branch of what stands side by side, `thread` and `threads` count those of its team, and there are two
@@ -119,7 +123,7 @@ class _MainWriter:
             if name in words
         ]
         body = [*loads, *("    " + line for line in (*self.shares, *self.lines))]
-        parameters = ["table", "thread", "threads", *self.team, *parameters]
+        parameters = ["table", "thread", "threads", "line", *self.team, *parameters]
         return finished(label, body, parameters, (), (), tuple(self.calls))
 
     def words(self) -> set[str]:
@@ -153,6 +157,19 @@ class _MainWriter:
             self._single(statement, depth)
         else:
             self._timed(statement, self.timed, depth)
+        self._called(depth)
+
+    def _called(self, depth: int) -> None:
+        """A function was called: look now and then whether to end."""
+        self.unlooked += 1
+        if self.unlooked == UNLOOKED:
+            self._look(depth)
+
+    def _look(self, depth: int) -> None:
+        """End if this thread is interrupted. What is in memory then nobody reads."""
+        self.unlooked = 0
+        self.add(depth, "if interrupted(line):")
+        self.add(depth + 1, "return")
 
     def _timed(self, statement: Leaf, timed: list[Leaf], depth: int) -> None:
         """Run a statement; the first thread adds up how long it took, waiting included, and how often it ran."""
@@ -238,7 +255,7 @@ class _MainWriter:
     def _meet(self, depth: int, everybody: bool = False) -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows."""
         threads = "threads" if everybody else self._keeping().threads
-        self.add(depth, f"barrier({'sync' if self.team else self._address(SYNC, 0)}, {threads})")
+        self.add(depth, f"barrier({'sync' if self.team else self._address(SYNC, 0)}, {threads}, line)")
 
     def _share(self, tile: Tile, depth: int) -> tuple[str, str]:
         """Variables for the range of a nest's `split` that this thread computes."""
@@ -313,6 +330,7 @@ class _MainWriter:
         self.add(depth + 1, f"{first} = {f'({count} - 1 - {block})' if blocks.backwards else block}*{size}")
         self.add(depth + 1, f"{rows} = min({size}, {total} - {first})")
         self.statements(blocks.body, depth + 1)
+        self._look(depth + 1)
 
     def _loop(self, loop: TimeLoop, depth: int) -> None:
         """A loop over time."""
@@ -333,6 +351,7 @@ class _MainWriter:
             bounds = f"{self.number(loop.start)}, " if loop.start != 0 else ""
             self.add(depth, f"for {step} in range({bounds}{self.number(loop.start + loop.length)}):")
             self._step(loop, step, depth + 1)
+            self._look(depth + 1)
         if loop.rows is not None:
             self._meet(depth, everybody=True)
 
@@ -346,6 +365,7 @@ class _MainWriter:
         if loop.unroll is True and isinstance(loop.length, int):
             for number in range(loop.length):
                 self.add(depth, call(str(number)))
+                self._called(depth)
             return
         copies = 1 if loop.unroll is True else loop.unroll
         full = self.number(loop.start + loop.length // copies * copies)
@@ -353,9 +373,11 @@ class _MainWriter:
             self.add(depth, f"for {step} in range({start}, {full}, {copies}):")
             for copy in range(copies):
                 self.add(depth + 1, call(f"{step} + {copy}" if copy else step))
+            self._look(depth + 1)
         if full != stop or copies == 1:
             self.add(depth, f"for {step} in range({full if copies > 1 else start}, {stop}):")
             self.add(depth + 1, call(step))
+            self._look(depth + 1)
 
     def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
         """Write a function that runs one step; returns how it is called for a step."""
@@ -368,7 +390,7 @@ class _MainWriter:
 
         def call(number: str) -> str:
             arguments = [number if name == step else name for name in outer]
-            return f"{function}({', '.join(['table', 'thread', 'threads', *self.team, *arguments])})"
+            return f"{function}({', '.join(['table', 'thread', 'threads', 'line', *self.team, *arguments])})"
 
         return call
 
@@ -405,7 +427,7 @@ class _MainWriter:
         function, outer = self._function(inner, "branch", known)
 
         def call(thread: str, threads: str, sync: str) -> str:
-            return f"{function}({', '.join(['table', thread, threads, 'thread', sync, *outer])})"
+            return f"{function}({', '.join(['table', thread, threads, 'line', 'thread', sync, *outer])})"
 
         return call
 

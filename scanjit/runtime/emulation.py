@@ -32,5 +32,5 @@ def emulate(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence
         module = load_source(source.text, memory, source.name)
         module.update({name: functions[name] for name in source.calls})
         functions[source.name] = module[source.name]
-    functions[part.code.main.name](memory.add(table, writable=False, name="table"), 0, 1)
+    functions[part.code.main.name](memory.add(table, writable=False, name="table"), 0, 1, 0)
     return int(status[0])

@@ -11,9 +11,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
-import os
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,54 +97,11 @@ def _in_scipy(name: str) -> int | None:
 
 
 @functools.cache
-def _controls() -> tuple[Any, Any] | None:
-    """OpenBLAS's functions that get and set its number of threads."""
+def controls() -> tuple[Any, Any] | None:
+    """OpenBLAS's functions that get and set its number of threads: while a program runs that calls it, it is to use
+    one. Its results depend on their number, and its threads and ours would fight."""
     for library in itertools.chain(_libraries(), (ctypes.CDLL(module.__file__) for module in _of_scipy())):
         for get, set_ in _THREADS:
             with contextlib.suppress(AttributeError):
                 return getattr(library, get), getattr(library, set_)
     return None
-
-
-_lock = threading.Lock()
-_running = 0
-_before = 1
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """While this is open, OpenBLAS uses one thread: its results depend on their number, and its threads and ours would
-    fight. The number is the library's, for all of the process, and is restored when the last such call ends."""
-    global _running, _before
-    controls = _controls()
-    if controls is None:
-        yield
-        return
-    get, set_ = controls
-    with _lock:
-        if _running == 0:
-            _before = get()
-            if _before != 1:
-                set_(1)
-        _running += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _running -= 1
-            if _running == 0 and _before != 1:
-                set_(_before)
-
-
-def _forget_others() -> None:
-    """In the child of a fork: the calls of other threads are not there, and nobody will open the lock."""
-    global _lock, _running
-    _lock = threading.Lock()
-    controls = _controls() if _running else None
-    if controls is not None and _before != 1:
-        controls[1](_before)
-    _running = 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_others)

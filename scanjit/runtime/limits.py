@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import time
+from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -93,14 +94,12 @@ def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Meas
     kind, used = _kind(dtype, lanes), range(SIDE_BY_SIDE)
     name = f"limit_stream_{kind}"
     lines = [
-        f"from scanjit.simd import load_{kind}, store",
-        "",
-        "",
-        f"def {name}(memory, number, count, rounds):",
-        "    start = memory + number * count",
+        f"from scanjit.simd import load_i64, load_{kind}, store",
+        *_head(name),
+        "    start = memory + number * size",
         *(f"    a{i} = load_{kind}(start + {i * step // SIDE_BY_SIDE})" for i in used),
         "    for _ in range(rounds):",
-        f"        for at in range(start, start + count, {step}):",
+        f"        for at in range(start, start + size, {step}):",
         *(f"            a{i} = a{i} + load_{kind}(at + {i * step // SIDE_BY_SIDE})" for i in used),
         *(f"    store(start + {i * step // SIDE_BY_SIDE}, a{i})" for i in used),
         "",
@@ -114,11 +113,9 @@ def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Calla
     kind, used = _kind(dtype, lanes), range(count)
     name = f"limit_fma_{kind}_{count}"
     lines = [
-        f"from scanjit.simd import fma, load_{kind}, store",
-        "",
-        "",
-        f"def {name}(memory, number, slot, rounds):",
-        "    memory += number * slot",
+        f"from scanjit.simd import fma, load_i64, load_{kind}, store",
+        *_head(name),
+        "    memory += number * size",
         f"    x = load_{kind}(memory)",
         *(f"    a{i} = load_{kind}(memory + {LINE * (i + 1)})" for i in used),
         "    for _ in range(rounds):",
@@ -127,6 +124,13 @@ def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Calla
         "",
     ]
     return _on_all("\n".join(lines), name, _memory(dtype, SLOT * threads, 0.5), SLOT, rounds, threads)
+
+
+def _head(name: str) -> list[str]:
+    """The lines with which a kernel begins, a program of its own."""
+    words = ("memory", "size", "rounds")
+    loads = [f"    {word} = load_i64(table + {8 * i})" for i, word in enumerate(words)]
+    return ["", "", f"def {name}(table, number, threads, line):", *loads]
 
 
 def _kind(dtype: str, lanes: int) -> str:
@@ -145,7 +149,11 @@ def _memory(dtype: str, nbytes: int, value: float) -> np.ndarray:
 
 def _on_all(source: str, name: str, memory: np.ndarray, size: int, rounds: int, threads: int) -> Callable[[], None]:
     """The kernel on all threads: each on its part of the memory."""
-    run = kernel(source, name).call
-    if threads == 1:
-        return lambda: run(address(memory), 0, size, rounds)
-    return lambda: team.run(lambda start, number, _: run(start, number, size, rounds), address(memory), threads)
+    program, run = kernel(source, name).address, team.running()
+    table = array("q", [address(memory), size, rounds])
+
+    def call() -> None:
+        run(program, table.buffer_info()[0], threads)
+        assert memory.size  # it lives as long as this function
+
+    return call

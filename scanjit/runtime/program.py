@@ -6,8 +6,7 @@ import operator
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +198,6 @@ class Part:
         self._layouts: dict[tuple[int, ...], Layout] = {}
         self._workspaces: list[_Workspace] = []
         self.kernels: list[Any] = []
-        self._around: Callable[[], AbstractContextManager[None]] | None = None
         if mode == "numba":
             self._load()
 
@@ -242,11 +240,9 @@ class Part:
         arity = {source.name: source.arity for source in self.code.functions}
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
-        self._main = self.kernels[-1].call
-        if any(isinstance(statement, Call) for statement in leaves_of(self.program.body)):
-            from scanjit.runtime import lapack
-
-            self._around = lapack.one_thread
+        self._main = self.kernels[-1].address
+        lapack = any(isinstance(statement, Call) for statement in leaves_of(self.program.body))
+        self._run = threads.running(lapack)
 
     def sources(self) -> list[str]:
         """The generated source, main function first."""
@@ -365,17 +361,7 @@ class Part:
 
     def _start(self, table: int, layout: Layout) -> None:
         """Run the main function, on several threads if that is worth it."""
-        if self._around is None:
-            self._run_main(table, layout)
-        else:
-            with self._around():
-                self._run_main(table, layout)
-
-    def _run_main(self, table: int, layout: Layout) -> None:
-        if layout.large and (count := layout.threads or threads.count()) > 1:
-            threads.run(self._main, table, count)
-        else:
-            self._main(table, 0, 1)
+        self._run(self._main, table, (layout.threads or threads.count()) if layout.large else 1)
 
     def _take(self, nbytes: int) -> _Workspace:
         """A workspace for one call: one that an earlier call left, or a new one; with so much memory."""

@@ -153,7 +153,7 @@ def _slide(x: Any, other: Any, up: bool, count: int) -> NumpyLanes:
     return NumpyLanes(np.concatenate(pair)[start : start + lanes], x.kind)
 
 
-def _barrier(address: int, threads: int) -> None:
+def _barrier(address: int, threads: int, line: int) -> None:
     if threads != 1:
         raise ValueError("the emulation runs one thread")
 
@@ -186,6 +186,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "store_i64": memory.store_i64,
         "clock": time.perf_counter_ns,
         "barrier": _barrier,
+        "interrupted": lambda line: False,  # Python runs, and so do its signal handlers
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),

@@ -175,13 +175,33 @@ PATIENCE = 1000
 somebody else. More would be lost on a busy machine: the thread that is waited for may itself wait for a processor."""
 
 
-def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value) -> None:
-    """Wait until `threads` threads are here; none waits if it is one.
+def interrupted(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
+    """Whether this thread is to end what it does.
+
+    At `line` is the address of a number, beside it what it is expected to be, and a function that is called with `line`
+    when it is another one, and says whether to end. So nearly always this is three loads and a comparison."""
+    number = builder.inttoptr(load_i64(builder, line), I64.as_pointer())
+    expected = load_i64(builder, builder.add(line, I64(8)))
+    before = builder.block
+    changed = builder.icmp_signed("!=", builder.load_atomic(number, "monotonic", 8), expected)
+    with builder.if_then(changed, likely=False):
+        kind = ir.FunctionType(I64, [I64])
+        function = builder.inttoptr(load_i64(builder, builder.add(line, I64(16))), kind.as_pointer())
+        told = builder.icmp_signed("!=", builder.call(function, [line]), I64(0))
+        after = builder.block
+    found = builder.phi(ir.IntType(1))
+    found.add_incoming(ir.Constant(ir.IntType(1), 0), before)
+    found.add_incoming(told, after)
+    return found
+
+
+def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: ir.Value) -> None:
+    """Wait until `threads` threads are here, or this thread is interrupted; none waits if it is one.
 
     At `address` they count themselves; at `address + 128` (in another cache line) is the number of meetings so far,
     which the last one to come raises. Both are 0 at first."""
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
-        builder.call(_barrier_function(builder.module), [address, threads])
+        builder.call(_barrier_function(builder.module), [address, threads, line])
 
 
 def _barrier_function(module: ir.Module) -> ir.Function:
@@ -189,14 +209,14 @@ def _barrier_function(module: ir.Module) -> ir.Function:
     name = "scanjit_barrier"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), name)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64, I64]), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     entry, last, wait, pause, rest, done = (
         function.append_basic_block(label) for label in ("entry", "last", "wait", "pause", "rest", "done")
     )
     b = ir.IRBuilder(entry)
-    address, threads = function.args
+    address, threads, line = function.args
     arrived = b.inttoptr(address, I64.as_pointer())
     meetings = b.inttoptr(b.add(address, I64(128)), I64.as_pointer())
     before = b.load_atomic(meetings, "acquire", 8)
@@ -219,8 +239,9 @@ def _barrier_function(module: ir.Module) -> ir.Function:
     b.position_at_end(rest)
     if os.name == "posix":
         b.call(_declared(module, "sched_yield", I32), [])
-    looks.add_incoming(I64(0), rest)
-    b.branch(wait)
+    told = interrupted(b, line)
+    looks.add_incoming(I64(0), b.block)
+    b.cbranch(told, done, wait)
     b.position_at_end(done)
     b.ret_void()
     return function

@@ -474,6 +474,16 @@ def _typing_store_i64(address: Any, value: Any) -> Any:
     return signature(types.none, INT, INT)
 
 
+def _typing_barrier(address: Any, threads: Any, line: Any) -> Any:
+    _need_int(address, threads, line)
+    return signature(types.none, INT, INT, INT)
+
+
+def _typing_interrupted(line: Any) -> Any:
+    _need_int(line)
+    return signature(types.boolean, INT)
+
+
 def _typing_select(mask: Any, yes: Any, no: Any) -> Any:
     common = _common((yes, no))
     _need_mask(mask, common.lanes)
@@ -553,7 +563,8 @@ _PLAIN: dict[str, tuple[Typing, Callable[..., Any]]] = {
     "scatter": (_typing_scatter, lambda b, sig, a: memory.scatter(b, a[0], a[1], _vector(b, sig.args[2], a[2]), a[3])),
     "load_i64": (_typing_load_i64, lambda b, sig, a: memory.load_i64(b, a[0])),
     "store_i64": (_typing_store_i64, lambda b, sig, a: memory.store_i64(b, a[0], a[1])),
-    "barrier": (_typing_store_i64, lambda b, sig, a: memory.barrier(b, a[0], a[1])),
+    "barrier": (_typing_barrier, lambda b, sig, a: memory.barrier(b, a[0], a[1], a[2])),
+    "interrupted": (_typing_interrupted, lambda b, sig, a: memory.interrupted(b, a[0])),
     "clock": (_typing_clock, lambda b, sig, a: memory.clock(b)),
     "select": (_typing_select, _lower_select),
     "any_of": (_typing_mask_to_bool, lambda b, sig, a: _vector(b, sig.args[0], a[0]).any()),

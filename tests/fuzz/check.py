@@ -196,17 +196,17 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
             found[filename] = functools.partial(pausing, made)
         return found
 
-    def start(function: Callable[..., None], memory: Memory, table: int, thread: int, threads: int) -> None:
+    def start(function: Callable[..., None], memory: Memory, table: int, thread: int, threads: int, line: int) -> None:
         memory.races = Races(count)
         turns.append(_Turns(count, memory.races))
-        turns[-1].run(lambda number: function(table, number, count))
+        turns[-1].run(lambda number: function(table, number, count, line))
 
     def pausing(nest: Callable[..., None], *arguments: Any) -> None:
         turns[-1].rest()
         nest(*arguments)
 
     patch.setattr(emulation, "load_source", load_source)
-    patch.setattr(emulate, "_barrier", lambda address, threads: turns[-1].meet(address, threads))
+    patch.setattr(emulate, "_barrier", lambda address, threads, line: turns[-1].meet(address, threads))
     patch.setattr(workers, "count", lambda: count)
 
 

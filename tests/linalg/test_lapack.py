@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.runtime import lapack
+from scanjit.runtime import lapack, threads
 from scanjit.simd import emulated_lapack
 from scanjit.simd.emulated_memory import Memory
 from scanjit.simd.kinds import Kind
@@ -57,41 +59,60 @@ def test_pivots_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(det, np.linalg.det(value), rtol=1e-8)
 
 
-def test_one_thread_while_a_function_runs() -> None:
-    controls = lapack._controls()
+@pytest.fixture
+def two_threads() -> Iterator[Callable[[], int]]:
+    """OpenBLAS with two threads: the function that says how many it uses."""
+    controls = lapack.controls()
     if controls is None:
         pytest.skip("not OpenBLAS")
     get, set_ = controls
     before = get()
     set_(2)
-    try:
-        with lapack.one_thread():
-            assert get() == 1
-            with lapack.one_thread():
-                assert get() == 1
-            assert get() == 1
-        assert get() == 2
-    finally:
-        set_(before)
+    yield get
+    set_(before)
+
+
+Looking = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def while_running() -> Looking:
+    """A function that calls another one in the middle of two programs with LAPACK, one in the other."""
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_ssize_t] * 4)
+    run = threads.running(with_lapack=True)
+
+    def looking(look: Callable[[], object]) -> None:
+        inner = call(lambda *_: look())
+        inner_address = ctypes.cast(inner, ctypes.c_void_p).value
+        outer = call(lambda *_: run(inner_address or 0, 0, 1))
+        run(ctypes.cast(outer, ctypes.c_void_p).value or 0, 0, 1)
+
+    return looking
+
+
+def test_one_thread_while_a_function_runs(two_threads: Callable[[], int], while_running: Looking) -> None:
+    seen = []
+    while_running(lambda: seen.append(two_threads()))
+    assert seen == [1] and two_threads() == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_child_of_a_fork_is_not_left_with_one_thread() -> None:
-    controls = lapack._controls()
-    if controls is None:
-        pytest.skip("not OpenBLAS")
-    get, set_ = controls
-    before = get()
-    set_(2)
-    try:
-        with lapack.one_thread():
-            child = os.fork()
-            if child == 0:
-                os._exit(int(get() != 2 or lapack._running != 0))
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    finally:
-        set_(before)
+def test_the_child_of_a_fork_is_not_left_with_one_thread(
+    two_threads: Callable[[], int], while_running: Looking
+) -> None:
+    children = []
+
+    def fork() -> None:
+        child = os.fork()
+        if child == 0:
+            seen = []
+            while_running(lambda: seen.append(two_threads()))
+            os._exit(0 if seen == [1] and two_threads() == 2 else 1)
+        children.append(child)
+
+    while_running(fork)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
 def test_calls_at_once_and_threads_give_the_same_bits() -> None:

@@ -1,7 +1,13 @@
 """Threads: the same bits however many there are, from several callers at once, and after a fork."""
 
+import _thread
 import concurrent.futures
+import contextlib
+import ctypes
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -79,8 +85,16 @@ def test_after_a_fork(network):
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):
     monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 1e12)
-    monkeypatch.setattr(workers, "run", lambda *_: pytest.fail("a small program was given to several threads"))
+    given = []
+
+    def watch(part):
+        inner = part._run
+        monkeypatch.setattr(part, "_run", lambda *args: (given.append(args[-1]), inner(*args)))
+
+    for part in network._executable.parts:
+        watch(part)
     run(network, 2, arguments(batch=3, hidden=9))
+    assert set(given) == {1}
 
 
 def test_the_setting_is_checked():
@@ -90,39 +104,159 @@ def test_the_setting_is_checked():
         config.threads = "two"
 
 
-class Interrupted:
-    """Stands in for a semaphore of a worker: the first time, a signal comes right after the method named."""
+# ---- what Python wants while a call runs -----------------------------------------------------------------------------
 
-    def __init__(self, semaphore, method):
-        self.semaphore, self.method, self.left = semaphore, method, 1
-
-    def __getattr__(self, name):
-        def call():
-            getattr(self.semaphore, name)()
-            if name == self.method and self.left:
-                self.left -= 1
-                raise KeyboardInterrupt
-
-        return call
+ENDLESS = 1.0
+"""An argument for which the loop of `endless` does not end."""
 
 
-@pytest.mark.parametrize("at, method", [("wake", "release"), ("done", "acquire")])
-@pytest.mark.parametrize("which", [0, 1])
-def test_an_interrupt_leaves_no_worker_waiting_for_the_others(at, method, which):
-    """Between the first worker's waking and the end of the last: all parts are done, once, then it is raised."""
-    team, meeting, ran = workers._Team(), threading.Barrier(3), []
+@pytest.fixture(scope="module")
+def endless():
+    """A function of how long to run, with a variable that a call updates."""
+    x, count = sj.matrix("x"), sj.shared(0, "count")
+    out = sj.while_loop(lambda h: h.min() > 0, lambda h: np.tanh(h) * 0 + x, x)
+    f = sj.function([x], out, updates={count: count + 1})
+    f(np.full((300, 200), -1.0))
+    return f, count
 
-    def work(table, number, count):
-        meeting.wait(timeout=20)
-        ran.append((table, number, count))
 
-    team.run(work, 1, 3)
-    worker = team.workers[which]
-    setattr(worker, at, Interrupted(getattr(worker, at), method))
+class Stop(Exception):
+    """What a handler raises."""
+
+
+@contextlib.contextmanager
+def alarms(handler, *times):
+    """A handler for SIGALRM, which comes so many seconds from now, and again."""
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("there are no timers")
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, *times)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def nobody_works():
+    team = workers._team
+    return not team.busy.locked() and all(worker.job is None for worker in team.workers)
+
+
+def raising(*_):
+    raise Stop
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_handler_that_raises_ends_a_call(endless, threads):
+    f, count = endless
+    before = int(count.get_value())
+    with alarms(raising, 0.02), pytest.raises(Stop):
+        run(f, threads, [np.full((300, 200), ENDLESS)])
+    assert int(count.get_value()) == before and nobody_works()
+    run(f, threads, [np.full((300, 200), -1.0)])
+    assert int(count.get_value()) == before + 1
+
+
+def test_a_handler_that_raises_nothing_runs_while_the_call_goes_on(endless):
+    f, _ = endless
+    times, nested = [], []
+
+    def handler(*_):
+        times.append(1)
+        nested.append(f(np.full((300, 200), -1.0)))  # a call in the middle of a call
+        if len(times) == 3:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Stop
+
+    with alarms(handler, 0.02, 0.02), pytest.raises(Stop):
+        run(f, 2, [np.full((300, 200), ENDLESS)])
+    assert len(times) == 3 and all((x == -1).all() for x in nested) and nobody_works()
+
+
+def test_an_exception_sent_to_another_thread_ends_its_call(endless):
+    f, _ = endless
+    ended, started = [], threading.Event()
+
+    def call():
+        started.set()
+        try:
+            f(np.full((300, 200), ENDLESS))
+        except Stop:
+            ended.append(nobody_works())
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    started.wait()
+    while thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stop))
+        thread.join(0.1)
+    assert ended in ([True], [])  # (none, if it came before the call)
+
+
+def test_ctrl_c_goes_to_the_main_thread_alone(endless):
+    f, _ = endless
+    results = []
+    x = np.full((300, 200), ENDLESS)
+
+    def call():
+        with pytest.raises(Stop):
+            f(x)
+        results.append("stopped")
+
+    thread = threading.Thread(target=call)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        team.run(work, 2, 3)
-    assert sorted(ran[3:]) == [(2, number, 3) for number in range(3)]
-    assert not team.busy.locked()
-    for table in (3, 4):
-        team.run(work, table, 3)
-        assert sorted(ran[-3:]) == [(table, number, 3) for number in range(3)]
+        _thread.interrupt_main()
+        thread.join()
+    assert thread.is_alive() and not results
+    while thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stop))
+        thread.join(0.1)
+    assert results == ["stopped"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_call_in_the_child_of_a_fork_can_be_ended(endless):
+    f, _ = endless
+    child = os.fork()
+    if child == 0:
+        try:
+            with alarms(raising, 0.02):
+                run(f, 2, [np.full((300, 200), ENDLESS)])
+        except Stop:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+IN_A_THREAD_AT_THE_END = """
+import threading, time, numpy as np, scanjit as sj
+x = sj.matrix("x")
+f = sj.function([x], sj.while_loop(lambda h: h.min() > 0, lambda h: np.tanh(h) * 0 + x, x))
+f(-np.ones((300, 200)))
+threading.Thread(target=f, args=(np.ones((300, 200)),), daemon=True).start()
+time.sleep(0.2)
+print("end")
+"""
+
+
+def test_a_process_ends_while_a_thread_calls():
+    done = subprocess.run([sys.executable, "-c", IN_A_THREAD_AT_THE_END], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_without_new_threads_the_caller_does_all_of_it():
+    """As many workers as can be had, and none, if they are too few."""
+    import resource
+
+    code = (
+        "import resource, numpy as np, scanjit as sj; x = sj.matrix('x'); f = sj.function([x], np.tanh(x).sum(0))\n"
+        "a = np.ones((1000, 600)); sj.config.threads = 1; one = f(a); resource.setrlimit(resource.RLIMIT_AS, (1, 1))\n"
+        "sj.config.threads = 60; two = f(a); from scanjit.runtime import threads\n"
+        "assert len(threads._team.workers) < 59 and not threads._team.busy.locked() and (one == two).all(); print('ok')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "ok\n", done.stderr
+    assert resource is not None
