@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scanjit import types
 from scanjit.codegen.frame import Point
 from scanjit.codegen.names import suffix
 from scanjit.codegen.reduce import ReductionWriter
@@ -21,6 +22,10 @@ class LinearWriter(ReductionWriter):
         if steps is None:
             return None
         whole, depth, name = time.size // lanes * lanes, len(self.scopes), self.fresh("t")
+        if self.nest.reach is not None:  # what is read of earlier steps must be stored before
+            whole = whole * types.minimum(self.nest.reach // lanes, 1)
+        if whole == 0:
+            return None
         carries = dict(self.registers)
         last = {step.register.index: self.fresh("last") for step in steps}
         for index, variable in last.items():

@@ -180,7 +180,10 @@ class Body:
         kept = [y for i, y in enumerate(ys) if layout.carries + i in used]
         outputs = [*after, *kept, *([] if ends is None else [ends])]
         step, extra = self.module.function(p["body"], outputs, f"{label}_step", _arguments(layout))
-        carries = [self.assign("state", self.value(init).text) for init in inits]
+        carries = []
+        for i, init in enumerate(inits):  # with a lag: a ring of values, of which each step replaces the one it reads
+            text = self.value(init).text
+            carries.append(self.assign("past", f"list({text})") if i in layout.lags else self.assign("state", text))
         stacks: list[str] = []
         for i in range(layout.ys):
             type_ = node.type[layout.carries + i]
@@ -188,10 +191,13 @@ class Body:
             stacks.append(self.assign("rows", empty) if layout.carries + i in used else "")
         length = self.dim(p["length"])
         t = self.name("t")
-        targets = [*carries, *(f"{name}[{t}]" for name in stacks if name)]
+        lags = {i: self.dim(lag) for i, lag in layout.lags.items()}
+        first = f"({t} - {length})" if p["reverse"] else t
+        states = [f"{name}[{first} % ({lags[i]})]" if i in lags else name for i, name in enumerate(carries)]
+        targets = [*states, *(f"{name}[{t}]" for name in stacks if name)]
         count = self.assign("count", "0") if layout.until else ""
         stop = [self.name("stop")] if layout.until else []
-        given = [*carries, *(f"{self.value(x).within(ATOM)}[{t}]" for x in xs), *(self.value(c).text for c in consts)]
+        given = [*states, *(f"{self.value(x).within(ATOM)}[{t}]" for x in xs), *(self.value(c).text for c in consts)]
         rows = f"reversed(range({length}))" if p["reverse"] else f"range({length})"
         self.lines.append(f"for {t} in {rows}:")
         called = f"{step}({', '.join([*given, *self._sizes(extra)])})"
@@ -199,6 +205,10 @@ class Body:
         self.lines.append(f"    {', '.join(all_targets)}{',' * (len(all_targets) == 1)} = {called}")
         if layout.until:
             self.lines += [f"    {count} += 1", f"    if {stop[0]}:", "        break"]
+        for i, lag in lags.items():
+            if i in used:
+                place = f"(i {'-' if p['reverse'] else '+'} ({count or length})) % ({lag})"
+                self.lines.append(f"{carries[i]} = np.array([{carries[i]}[{place}] for i in range({lag})])")
         results = [*carries, *stacks, *([f"np.int64({count})"] if layout.until else [])]
         self._name_parts(node, results)
 

@@ -1,7 +1,9 @@
-"""Carries: what is fed back from step to step, as delay lines, whose dtypes and shapes must stay as they are."""
+"""Carries: what is fed back from step to step, as delay lines and with lags, whose dtypes and shapes must stay as they
+are."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,23 +15,36 @@ from scanjit.config import config
 from scanjit.errors import ScanError
 from scanjit.ir import Node, new_input
 from scanjit.loops import windows
-from scanjit.loops.entries import Entry, Leaf
+from scanjit.loops.entries import Entry, Leaf, moment
 from scanjit.loops.step import Returned
 from scanjit.loops.structure import is_number
-from scanjit.types import Type
+from scanjit.ops.expect import expect
+from scanjit.ops.shape import window
+from scanjit.types import Dimension, Type
 
 _ORDER = "biuf"
 """Kinds of dtype: a weak scalar takes the dtype of a result whose kind is not before its own."""
 
 
+LONGEST_LINE = 8
+"""A tap that reaches back no further reads a delay line of carries, which fit registers; another one is a carry with a
+lag."""
+
+
 @dataclass(eq=False)
 class Carry:
-    """One tensor that is fed back: `initial` holds its values before the first step, the earliest first."""
+    """One tensor that is fed back.
+
+    `far` has a carry for each tap that reaches far back, `line` the delay line, the earliest value first. Of each:
+    `initial` holds what there is before the first step, `symbols` what stands for it in the step.
+    """
 
     output: int
     place: int
     entry: Entry
     leaf: Leaf
+    far: list[Dimension]
+    line: int
     initial: list[Node]
     symbols: list[Node]
 
@@ -40,22 +55,17 @@ class Carry:
             value = ir.constant(leaf.value, dtype or default_dtype(np.asarray(leaf.value).dtype.kind))
         else:
             value = leaf.value
+        far, line = _divided(entry.taps)
         if entry.taps == (-1,):
-            initial = [value]
+            initial, types_ = [value], [value.type]
         else:
-            advice = "stack the values of the steps before the first, the earliest first"
-            text = f"{types.escaped(leaf.label)}: initial holds {{right}} rows, taps {list(entry.taps)} need {{left}}"
-            if value.ndim == 0:
-                raise ScanError(
-                    f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {entry.lag} rows",
-                    got=repr(value),
-                    fix=advice,
-                )
-            value = windows.with_rows(value, entry.lag, text, advice)
-            initial = [windows.row(value, i) for i in range(entry.lag)]
-        lags = range(entry.lag, 0, -1)
-        symbols = [new_input(node.type, f"{leaf.name}[t-{lag}]") for node, lag in zip(initial, lags, strict=True)]
-        return cls(output, place, entry, leaf, initial, symbols)
+            value, rows = _with_rows(value, entry, leaf)
+            initial = [window(value, 0, rows - lag, lag) for lag in far]
+            initial += [windows.row(value, rows - lag) for lag in range(line, 0, -1)]
+            types_ = [value.type.with_shape(value.type.shape[1:])] * len(initial)
+        lags = [*far, *range(line, 0, -1)]
+        symbols = [new_input(t, leaf.name + moment(-1 * lag)) for t, lag in zip(types_, lags, strict=True)]
+        return cls(output, place, entry, leaf, far, line, initial, symbols)
 
     @property
     def weak(self) -> bool:
@@ -67,9 +77,41 @@ class Carry:
         """The type that every value has."""
         return self.symbols[0].type
 
-    def tap(self, tap: int) -> Node:
+    def tap(self, tap: Dimension) -> Node:
         """What the step reads at a tap."""
-        return self.symbols[tap]
+        lag = -1 * tap
+        return self.symbols[self.far.index(lag)] if lag in self.far else self.symbols[tap]
+
+    def after(self, result: Node) -> list[Node]:
+        """What the carries become when the step returns `result`: the line moves up by one."""
+        line = [*self.symbols[len(self.far) + 1 :], result] if self.line else []
+        return [*[result] * len(self.far), *line]
+
+
+def _divided(taps: Sequence[Dimension]) -> tuple[list[Dimension], int]:
+    """The lags that are not known yet, or long (the longest first: its memory is that of the others too), and how long
+    the delay line is for the rest."""
+    known = sorted((-tap for tap in taps if isinstance(tap, int)), reverse=True)
+    far = [-1 * tap for tap in taps if not isinstance(tap, int)] + [lag for lag in known if lag > LONGEST_LINE]
+    return far, max((lag for lag in known if lag <= LONGEST_LINE), default=0)
+
+
+def _with_rows(value: Node, entry: Entry, leaf: Leaf) -> tuple[Node, Dimension]:
+    """The initial value of a carry, which must hold as many rows as its taps reach back; and how many these are."""
+    lags = [-1 * tap for tap in entry.taps]
+    rows = functools.reduce(types.maximum, lags)
+    advice = "stack the values of the steps before the first, the earliest first"
+    label = types.escaped(leaf.label)
+    if value.ndim == 0:
+        raise ScanError(
+            f"{leaf.label}: initial is a scalar, taps {list(entry.taps)} need {rows} rows",
+            got=repr(value),
+            fix=advice,
+        )
+    text = f"{label}: a tap reads {{right}} steps back: a step can read only what earlier steps returned"
+    value = expect(value, *((1, lag, text) for lag in lags))
+    text = f"{label}: initial holds {{right}} rows, taps {types.escaped(str(list(entry.taps)))} need {{left}}"
+    return windows.with_rows(value, rows, text, advice), rows
 
 
 class Carries:
@@ -95,7 +137,14 @@ class Carries:
             mine = [item for item in self.items if item.output == i]
             for tap in entry.taps:
                 nodes = [item.tap(tap) for item in mine]
-                yield entry.tree.unflatten(nodes), f"{mine[0].leaf.name if len(mine) == 1 else entry.label}[t{tap}]"
+                yield entry.tree.unflatten(nodes), (mine[0].leaf.name if len(mine) == 1 else entry.label) + moment(tap)
+
+    def lags(self) -> dict[int, Dimension]:
+        """The lags of those that have one, by their positions."""
+        found: list[Dimension | None] = []
+        for item in self.items:
+            found += [*item.far, *[None] * item.line]
+        return {i: lag for i, lag in enumerate(found) if lag is not None}
 
     def finals(self, outputs: int) -> list[tuple[int, ...]]:
         """For each output, the positions of its last values among the carries; empty if it is not fed back."""
@@ -121,8 +170,8 @@ class Carries:
         return [tuple(node(value, (i, k)) for k, value in enumerate(group)) for i, group in enumerate(returned.groups)]
 
     def shifted(self, results: Sequence[Sequence[Node]]) -> list[Node]:
-        """The carries after a step: each line moves up by one, what the step returned comes last."""
-        return [node for item in self.items for node in (*item.symbols[1:], results[item.output][item.place])]
+        """The carries after a step."""
+        return [node for item in self.items for node in item.after(results[item.output][item.place])]
 
     # ---- weak scalars ----
 

@@ -40,17 +40,31 @@ class Entry:
     label: str
     tree: Tree
     leaves: tuple[Leaf, ...]
-    taps: tuple[int, ...]
+    taps: tuple[Dimension, ...]
 
     @property
-    def lag(self) -> int:
+    def lag(self) -> Dimension:
         """How many earlier steps are read."""
-        return -min(0, *self.taps, 0)
+        return _largest([-1 * tap for tap in self.taps])
 
     @property
-    def ahead(self) -> int:
+    def ahead(self) -> Dimension:
         """How many later rows are read."""
-        return max(0, *self.taps, 0)
+        return _largest(self.taps)
+
+
+def _largest(numbers: Iterable[Dimension]) -> Dimension:
+    """The largest of some numbers and zero."""
+    found: Dimension = 0
+    for number in numbers:
+        found = types.maximum(found, number)
+    return found
+
+
+def moment(tap: Dimension) -> str:
+    """What a tap reads, in prints: `[t-12]`."""
+    text = "" if tap == 0 else str(tap)
+    return f"[t{text if not text or text.startswith('-') else '+' + text}]"
 
 
 def listed(given: Any) -> list[Any]:
@@ -161,23 +175,32 @@ def symbol(value: Any, label: str) -> Node:
 # ---- taps ------------------------------------------------------------------------------------------------------------
 
 
-def _taps(given: Any, label: str, default: tuple[int, ...]) -> tuple[int, ...]:
+def _taps(given: Any, label: str, default: tuple[int, ...]) -> tuple[Dimension, ...]:
     if given is None:
         return default
-    taps = given if isinstance(given, list | tuple | range | np.ndarray) else [given]
-    if not len(taps) or any(isinstance(t, bool) or not isinstance(t, int | np.integer) for t in taps):
+    listed = given if isinstance(given, list | tuple | range | np.ndarray) else [given]
+    if not len(listed) or not all(map(_is_tap, listed)):
         raise ScanError(
-            f"the taps of {label} must be integers, at least one", got=given, expected=f"such as {list(default)}"
+            f"the taps of {label} must be integers, at least one",
+            got=given,
+            expected=f"such as {list(default)}; an integer scalar is a number of steps that is known when it runs",
         )
-    taps = tuple(int(t) for t in taps)
-    repeated = sorted({t for t in taps if taps.count(t) > 1})
+    taps = tuple(map(as_dim, listed))
+    repeated = list(dict.fromkeys(tap for tap in taps if taps.count(tap) > 1))
     if repeated:
         raise ScanError(f"the taps of {label} are repeated: {repeated}", got=list(taps), fix="give each tap once")
     return taps
 
 
-def _past(taps: tuple[int, ...], label: str) -> tuple[int, ...]:
-    wrong = [t for t in taps if t >= 0]
+def _is_tap(given: Any) -> bool:
+    if isinstance(given, bool | np.bool_):
+        return False
+    symbolic = isinstance(given, Node) and not given.ndim and given.dtype.kind in "iu"
+    return symbolic or isinstance(given, int | np.integer | Dim)
+
+
+def _past(taps: tuple[Dimension, ...], label: str) -> tuple[Dimension, ...]:
+    wrong = [t for t in taps if types.not_negative(t)]
     if wrong:
         raise ScanError(
             f"{label} has taps that are not in the past: {wrong}",

@@ -3,8 +3,8 @@
 What becomes of what users write:
 
 - a tap of a sequence is a sequence of its own: a window of the input (read backwards with `go_backwards`);
-- an output whose largest lag is k is a delay line of k carries, the earliest first: each becomes the next, the last
-  becomes what the step returned;
+- an output that is read up to k steps later, k small, is a delay line of k carries, the earliest first: each becomes
+  the next, the last becomes what the step returned; each tap that reaches further back is a carry with a lag;
 - every output is stacked, fed back or not; `until` cuts the stacks to the rows that ran;
 - what the step closes over, `non_sequences` too, is an operand: the outermost nodes that no symbol of the step enters;
 - a nested state is as many carries as it has tensors;
@@ -24,7 +24,7 @@ from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node
 from scanjit.loops import entries, frames, windows
 from scanjit.loops.carries import Carries
-from scanjit.loops.entries import Entry
+from scanjit.loops.entries import Entry, moment
 from scanjit.loops.step import called, read_result
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
@@ -56,13 +56,15 @@ class Loop:
 
     def last(self) -> list[Any]:
         """What the last step returned; the initial value if there was no step and the output is fed back."""
-        carries, ys, count = Layout.of(self.node).split_results(ir.parts(self.node))
+        layout = Layout.of(self.node)
+        carries, ys, count = layout.split_results(ir.parts(self.node))
         length = self.node.params["length"] if count is None else ir.as_dim(count)
         result: list[Any] = []
         remaining = iter(ys)
         for tree, finals in zip(self.trees, self.finals, strict=True):
             mine = [next(remaining) for _ in range(tree.size)]
-            values = [carries[i] for i in finals] if finals else [windows.row(y, length - 1) for y in mine]
+            values = [windows.row(carries[i], layout.lags[i] - 1) if i in layout.lags else carries[i] for i in finals]
+            values = values or [windows.row(y, length - 1) for y in mine]
             result.append(tree.unflatten(values))
         return result
 
@@ -103,6 +105,8 @@ def scan(
         For each output: None if it is not fed back; its initial value if the step reads what the step before returned;
         `dict(initial=x, taps=[-3, -1])` if it reads earlier ones: the first rows of `x` are then the outputs before the
         first step, the earliest first, as many as the largest lag. With taps `[-1]` the initial value has no such axis.
+        A tap may be an integer scalar: `taps=[-n]` with `n = sj.iscalar("n")`; so may those of sequences. A lag of any
+        size costs as little to compile as a small one, and memory for so many rows.
         A Python number as initial value takes the dtype of what the step returns.
     non_sequences : value or list of them
         Passed to every step as they are. Variables that the step closes over need not be listed.
@@ -238,6 +242,7 @@ def build(
         [x for x, _ in read],
         captured,
         length,
+        lags=traced.carries.lags(),
         until=traced.until is not None,
         truncate=int(truncate_gradient),
         unroll=unroll if isinstance(unroll, bool) else int(unroll),
@@ -269,7 +274,7 @@ def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[An
     for entry in seqs:
         for tap in entry.taps:
             mine = [next(remaining) for _ in entry.leaves]
-            name = mine[0].name if len(mine) == 1 else f"{entry.label}[t{tap:+d}]"
+            name = mine[0].name if len(mine) == 1 else entry.label + moment(tap)
             result.append((entry.tree.unflatten(mine), name or entry.label))
     return result
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scanjit import types
 from scanjit.errors import ScanError
 from scanjit.ir import Node, new_input
-from scanjit.loops.entries import Entry, Leaf, rows_available
+from scanjit.loops.entries import Entry, Leaf, moment, rows_available
 from scanjit.ops.expect import NEGATIVE, expect
 from scanjit.ops.shape import DIMSHUFFLE, window
 from scanjit.types import Dimension
@@ -30,7 +30,7 @@ def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, aske
                 read = x
                 if backwards or start != 0 or length != x.type.shape[0]:
                     read = window(x, 0, start, length, -1 if backwards else 1)
-                result.append((read, f"{leaf.name}[t{tap:+d}]" if tap else f"{leaf.name}[t]"))
+                result.append((read, leaf.name + moment(tap)))
     return result
 
 

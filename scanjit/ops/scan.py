@@ -1,12 +1,14 @@
 """Scan: the loop, as an ordinary op in its normal form `(carry, x_t, consts) -> (carry', y_t[, stop])`.
 
-Taps, outputs that are not fed back, `go_backwards`, nested states: the front end (`scanjit.loops`) removes them all.
+Taps, outputs that are not fed back, `go_backwards`, nested states: the front end (`scanjit.loops`) removes them all. Of
+taps it leaves one number: a carry may have a lag. A step then reads what was returned so many steps ago, and memory is
+a ring of so many rows, whatever the lag is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +19,7 @@ from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import connected, differentiable, is_float, pullback, pushforward
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
+from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
 from scanjit.types import Dimension, Type
 
 
@@ -29,12 +31,17 @@ class Layout:
     Body: inputs (carries, one row of each sequence, constants); outputs (new carries, ys, and if `until` a bool).
     Results: final carries, the ys stacked over time, and if `until` the number of steps that ran (int64). With
     `until`, rows of the stacked ys after those that ran are undefined: the front end cuts them off.
+
+    `lags` has the carries that a step reads more than one step after they were made. Operand and result hold the last
+    values of such a carry, as many as its lag, along a first axis; what comes first in time comes first. The body reads
+    one of these values, and returns one that takes its place.
     """
 
     carries: int
     sequences: int
     ys: int
     until: bool
+    lags: Mapping[int, Dimension] = field(default_factory=dict)
 
     @classmethod
     def of(cls, node: Node) -> Layout:
@@ -45,7 +52,7 @@ class Layout:
     def of_params(cls, params: dict[str, Any]) -> Layout:
         """The layout that a scan's parameters state."""
         ys = len(params["body"].outputs) - params["carries"] - params["until"]
-        return cls(params["carries"], params["sequences"], ys, params["until"])
+        return cls(params["carries"], params["sequences"], ys, params["until"], dict(params["lags"]))
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Operands (or body inputs) as (carries, sequences, constants)."""
@@ -57,6 +64,10 @@ class Layout:
         end = self.carries + self.ys
         return results[: self.carries], results[self.carries : end], results[end] if self.until else None
 
+    def value_type(self, i: int, whole: Type) -> Type:
+        """The type of one value of a carry, given that of its operand."""
+        return whole.with_shape(whole.shape[1:]) if i in self.lags else whole
+
 
 def _infer(
     *operands: Type,
@@ -65,10 +76,11 @@ def _infer(
     carries: int,
     sequences: int,
     until: bool,
+    lags: tuple[tuple[int, Dimension], ...] = (),
     sizes: tuple[tuple[int, Dimension], ...] = (),
     **_: Any,
 ) -> Any:
-    layout = Layout(carries, sequences, len(body.outputs) - carries - until, until)
+    layout = Layout(carries, sequences, len(body.outputs) - carries - until, until, dict(lags))
     inits, xs, consts = layout.split(operands)
     if len(body.inputs) != len(operands):
         raise errors.InternalError("a scan has as many operands as its body has inputs")
@@ -77,11 +89,15 @@ def _infer(
     rows = [x.with_shape(x.shape[1:]) for x in xs]
     for x in xs:
         types.equate(x.shape[0], length, "the length of a sequence and the number of steps of the scan")
+    for i, lag in lags:
+        types.require(1, lag, SHORT, errors.ScanError)
+        types.equate(inits[i].shape[0], lag, "the rows of a carry and its lag")
+    values = [layout.value_type(i, init) for i, init in enumerate(inits)]
     seen = [ir.map_dims(node.type, lambda d: types.substitute(d, outside)) for node in (*body.inputs, *body.outputs)]
-    for given, inner in zip((*inits, *rows, *consts), seen[: len(operands)], strict=True):
+    for given, inner in zip((*values, *rows, *consts), seen[: len(operands)], strict=True):
         _same(given, inner, "an operand of a scan and the body's input")
     new, ys, _stop = layout.split_results(seen[len(operands) :])
-    for before, after in zip(inits, new, strict=True):
+    for before, after in zip(values, new, strict=True):
         _same(before, after, "a carry before and after a step")
     for node in layout.split_results(body.outputs)[1]:
         if any(atom.kind == "value" and atom not in outside for dim in node.type.shape for atom in types.atoms(dim)):
@@ -91,6 +107,10 @@ def _infer(
             )
     stacked = tuple(y.with_shape((length, *y.shape)) for y in ys)
     return (*inits, *stacked) + ((Type(np.dtype("int64")),) if until else ())
+
+
+SHORT = "a tap reads {right} steps back: a step can read only what earlier steps returned"
+"""The error for `1 <= lag`."""
 
 
 def _same(a: Type, b: Type, what: str) -> None:
@@ -153,9 +173,10 @@ SCAN = Loop(
     doc="a loop: carries from step to step, sequences read row by row",
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,
-`sequences` (counts), `until` (bool), `reverse` (bool: rows are read and written from the last to the first), `sizes`
-(pairs of a position among the operands and the dimension which that operand's value is: for those constants whose
-values are sizes in the body; `scan_node` finds them), and, without influence on the value: `truncate`
+`sequences` (counts), `until` (bool), `reverse` (bool: rows are read and written from the last to the first), `lags`
+(pairs of a carry's position and its lag, for those that have one: see `Layout`), `sizes` (pairs of a position among the
+operands and the dimension which that operand's value is: for those constants whose values are sizes in the body;
+`scan_node` finds them), and, without influence on the value: `truncate`
 (int, of the gradient), `unroll` (int or True), `checkpoint`, `name`."""
 
 
@@ -168,6 +189,7 @@ def scan_node(
     *,
     until: bool = False,
     reverse: bool = False,
+    lags: Mapping[int, Dimension] | None = None,
     truncate: int = -1,
     unroll: int | bool = False,
     checkpoint: Any = None,
@@ -183,6 +205,7 @@ def scan_node(
         sequences=len(xs),
         until=until,
         reverse=reverse,
+        lags=tuple(sorted((lags or {}).items())),
         sizes=ir.sizes_in(body, operands, len(inits) + len(xs)),
         truncate=truncate,
         unroll=unroll,
@@ -245,6 +268,40 @@ def _grown(start: Iterable[int], more: Any) -> list[int]:
         if grown == found:
             return found
         found = grown
+
+
+# ---- lags ------------------------------------------------------------------------------------------------------------
+
+
+def oldest(rows: Node, reverse: bool) -> Node:
+    """Of the values of a carry with a lag, the one that is read in the next step."""
+    row = window(rows, 0, rows.type.shape[0] - 1 if reverse else 0, 1)
+    return DIMSHUFFLE(row, order=tuple(range(1, rows.ndim)))
+
+
+def renewed(rows: Node, value: Node, reverse: bool) -> Node:
+    """The values of a carry with a lag after a step: without the one that it read, and with what it returned."""
+    rest = window(rows, 0, 0 if reverse else 1, rows.type.shape[0] - 1)
+    new = DIMSHUFFLE(value, order=(None, *range(value.ndim)))
+    return CONCATENATE(*((new, rest) if reverse else (rest, new)), axis=0)
+
+
+def without_lags(params: Mapping[str, Any], operands: Sequence[Node]) -> tuple[dict[str, Any], list[Node]]:
+    """The parameters of the same scan whose carries hold all values of their lag, and move them in every step: for
+    where a ring cannot be had. Also its operands: some more constants, where a lag is a value."""
+    layout, reverse = Layout.of_params(dict(params)), params["reverse"]
+    inputs, outputs = params["body"].opened()
+    known = {}
+    for i, lag in layout.lags.items():
+        value = inputs[i]
+        inputs[i] = ir.new_input(value.type.with_shape((lag, *value.type.shape)))
+        known[value] = oldest(inputs[i], reverse)
+        outputs[i] = renewed(inputs[i], outputs[i], reverse)
+    outputs = ir.replace(outputs, known)
+    captured = ir.free_variables(outputs, inputs)
+    body, operands = Graph.of([*inputs, *captured], outputs), [*operands, *captured]
+    sizes = ir.sizes_in(body, operands, layout.carries + layout.sequences)
+    return {**params, "body": body, "lags": (), "sizes": sizes}, operands
 
 
 # ---- reverse mode ----------------------------------------------------------------------------------------------------
@@ -352,6 +409,7 @@ class _Reverse:
             outputs,
             length=span.length,
             reverse=not params["reverse"],
+            lags={k: scan.layout.lags[i] for k, i in enumerate(self.active) if i in scan.layout.lags},
             unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
             checkpoint=params["checkpoint"],
             name=_derived(params["name"], "grad"),
@@ -423,7 +481,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
     d_ys = {i: tangent for i, tangent in enumerate(found[count:]) if tangent is not None}
     carries = list(zip(scan.before, scan.inits, strict=True))
     carries += [(s_carries[i], _or_zeros(d_inits[i], scan.inits[i])) for i in active]
-    params = node.params
+    params, lags = node.params, scan.layout.lags
     results = _closed(
         carries,
         [*zip(scan.rows, scan.xs, strict=True), *((s, d) for s, d in zip(s_rows, d_xs, strict=True) if d is not None)],
@@ -431,6 +489,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
         + [(s, d) for s, d in zip(s_consts, d_consts, strict=True) if d is not None],
         [*scan.after, *outputs, *d_ys.values(), *scan.ends],
         name=_derived(params["name"], "jvp"),
+        lags={**lags, **{count + k: lags[i] for k, i in enumerate(active) if i in lags}},
         **{key: params[key] for key in ("length", "until", "reverse", "truncate", "unroll", "checkpoint")},
     )
     d_carries = dict(zip(active, results[count:], strict=False))
@@ -448,7 +507,11 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
 def _over_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: dict[str, Any]) -> Any:
     if any(batched[i] for i, _ in params["sizes"]):
         raise errors.NotSupportedError("the sizes inside a scan cannot differ between the examples of a batch")
-    return _Batch(args, batched, size, params).results()
+    batch = _Batch(args, batched, size, params)
+    if batch.masked and params["lags"]:  # an example that has ended keeps its values where they are
+        params, more = without_lags(params, args)
+        batch = _Batch(more, [*batched, *[False] * (len(more) - len(args))], size, params)
+    return batch.results()
 
 
 class _Batch:
@@ -483,6 +546,7 @@ class _Batch:
         inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]
         before, rows, fixed = layout.split(inner)
         outer = [self._widened(*init) if i in active else init[0] for i, init in enumerate(inits)]
+        outer = [_swapped(init) if i in active and i in layout.lags else init for i, init in enumerate(outer)]
         after, ys, stop = layout.split_results(self._step(self.active))
         new = [self._widened(*pair) if i in active else pair[0] for i, pair in enumerate(after)]
         flags = [flag for _, flag in ys]
@@ -496,13 +560,15 @@ class _Batch:
             [(x, _swapped(o) if flag else o) for x, (o, flag) in zip(rows, xs, strict=True)],
             [(x, o) for x, (o, _) in zip(fixed, consts, strict=True)],
             [*new, *stacked, *end],
+            lags=layout.lags,
             **{key: self.params[key] for key in _KEPT},
         )
+        finals = [_swapped(g) if i in active and i in layout.lags else g for i, g in enumerate(found[: layout.carries])]
         start = layout.carries + len(extra)
         stacks = [_swapped(y) if flag else y for y, flag in zip(found[start:], flags, strict=False)]
         counts = [(found[layout.carries + 1], True) if self.masked else (found[-1], False)] if layout.until else []
         return (
-            (*found[: layout.carries], *stacks, *(count for count, _ in counts)),
+            (*finals, *stacks, *(count for count, _ in counts)),
             (*(i in active for i in range(layout.carries)), *flags, *(flag for _, flag in counts)),
         )
 

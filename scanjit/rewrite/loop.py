@@ -20,11 +20,18 @@ _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
 
 @dataclass(eq=False)
 class Carry:
-    """A value from step to step: `inner` holds it in the body, `new` is what it becomes."""
+    """A value from step to step: `inner` holds it in the body, `new` is what it becomes: `lag` steps later, where there
+    is one (`init` then has so many rows)."""
 
     init: Node
     inner: Node
     new: Node
+    lag: Dimension | None = None
+
+    @property
+    def value_type(self) -> Type:
+        """The type of one value, in terms of sizes outside."""
+        return self.init.type if self.lag is None else self.init.type.with_shape(self.init.type.shape[1:])
 
 
 @dataclass(eq=False)
@@ -65,7 +72,7 @@ class Loop:
         if same:
             changed = replace([*new, *ys, *([] if stop is None else [stop])], same)
             new, ys, stop = layout.split_results(changed)
-        loop.carries = [Carry(*c) for c in zip(inits, c_in, new, strict=True)]
+        loop.carries = [Carry(*c, layout.lags.get(i)) for i, c in enumerate(zip(inits, c_in, new, strict=True))]
         loop.ys, loop.stop = list(ys), stop
         loop.results = [*loop.carries, *map(Y, ys)]
         loop.own = len(loop.results)
@@ -148,12 +155,13 @@ class Loop:
 
     def absorb(self, other: Loop) -> tuple[list[Any], Y | None]:
         """Do the steps of another loop here too: what its results are now, and its condition to stop, as a y."""
-        fresh = {c.inner: new_input(self._inside(c.init.type)) for c in other.carries}
+        fresh = {c.inner: new_input(self._inside(c.value_type)) for c in other.carries}
         mapping = dict(fresh)
         mapping |= {inner: self.x(operand) for operand, inner in other.xs.items()}
         mapping |= {inner: self.const(operand) for operand, inner in other.consts.items()}
         new = replace(other.outputs, mapping)
-        carries = {id(c): Carry(c.init, fresh[c.inner], node) for c, node in zip(other.carries, new, strict=False)}
+        pairs = zip(other.carries, new, strict=False)
+        carries = {id(c): Carry(c.init, fresh[c.inner], node, c.lag) for c, node in pairs}
         ys = dict(zip(other.ys, new[len(carries) :], strict=False))
         self.carries += carries.values()
         found: list[Any] = []
@@ -183,7 +191,8 @@ class Loop:
         with errors.located(self.where):
             body = Graph.of(inputs, self.outputs)
             inits = [c.init for c in self.carries]
-            new = scan_node(body, inits, list(self.xs), list(self.consts), self.length, **params)
+            lags = {i: c.lag for i, c in enumerate(self.carries) if c.lag is not None}
+            new = scan_node(body, inits, list(self.xs), list(self.consts), self.length, lags=lags, **params)
         return Finished(self, new)
 
     def _drop_unused(self) -> None:

@@ -36,7 +36,7 @@ def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     found = False
     for carry in loop.carries:
         used, *more = users.get(carry.inner) or [carry.inner]
-        if more or used.op.name != "add":
+        if more or used.op.name != "add" or carry.lag is not None:
             continue
         a, b = used.operands
         x = b if a is carry.inner else a
@@ -73,7 +73,7 @@ def _final(node: Node) -> Node | None:
     (start, length, _), *rest = window_of(node)
     if start != last or length != 1 or not is_whole(tuple(rest), part.type.shape[1:]):
         return None
-    carry = next((i for i in range(layout.carries) if outputs[i] is outputs[index]), None)
+    carry = next((i for i in range(layout.carries) if outputs[i] is outputs[index] and i not in layout.lags), None)
     if carry is None:
         return None
     final = PART(scan, index=carry)

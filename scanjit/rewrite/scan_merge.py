@@ -57,12 +57,14 @@ class _Pairs:
     def _prints(self, scan: Node) -> set[tuple[Any, ...]]:
         if scan not in self._known:
             loop = Loop.of(scan)
-            mapping = {c.inner: self._symbol("carry", c.init, c.inner) for c in loop.carries}
+            roles = {c.inner: "carry" if c.lag is None else "ring" for c in loop.carries}
+            mapping = {c.inner: self._symbol(roles[c.inner], c.init, c.inner) for c in loop.carries}
             mapping |= {inner: self._symbol("row", x, inner) for x, inner in loop.xs.items()}
             mapping |= {inner: self._symbol("constant", x, inner) for x, inner in loop.consts.items()}
             new = replace([c.new for c in loop.carries], mapping)
             steps = (scan.params["length"], scan.params["reverse"], scan.params["until"])
-            self._known[scan] = {(*steps, c.init, node) for c, node in zip(loop.carries, new, strict=True)}
+            pairs = zip(loop.carries, new, strict=True)
+            self._known[scan] = {(*steps, roles[c.inner], c.init, node) for c, node in pairs}
         return self._known[scan]
 
     def _symbol(self, role: str, operand: Node, inner: Node) -> Node:

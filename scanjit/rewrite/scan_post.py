@@ -74,6 +74,8 @@ class _Fission:
         """Take sums out of the loop: `certain`, those for which that is always good; else those whose operands are
         stored anyway."""
         for carry in self.loop.carries:
+            if carry.lag is not None:
+                continue
             for term in accumulated(self.loop, carry, self.kept[id(carry)]):
                 if certain == term.certain and (certain or self._free(carry, term)):
                     self.terms.setdefault(id(carry), []).append(term)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, LEAVES, Node, dim_nodes, replace, walk
-from scanjit.ops.scan import SCAN
+from scanjit.ops.scan import SCAN, oldest, renewed
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to, full
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Loop, Y
@@ -67,9 +67,13 @@ def _short(scan: Node, notes: list[Note]) -> Mapping[int, Node]:
             ys = [full(0, t.shape, t.dtype) for t in scan.type[len(loop.carries) :]]
             return dict(enumerate([*(c.init for c in loop.carries), *ys]))
         notes.append(Note(_NAME, scan.where, "the loop has one step: it is done in place"))
-        mapping = {c.inner: c.init for c in loop.carries} | {inner: x for x, inner in loop.consts.items()}
+        reverse = scan.params["reverse"]
+        mapping = {c.inner: c.init if c.lag is None else oldest(c.init, reverse) for c in loop.carries}
+        mapping |= {inner: x for x, inner in loop.consts.items()}
         mapping |= {inner: _row(x) for x, inner in loop.xs.items()}
         new = replace(loop.outputs, mapping)
+        for i, carry in enumerate(loop.carries):
+            new[i] = new[i] if carry.lag is None else renewed(carry.init, new[i], reverse)
         ys = [DIMSHUFFLE(y, order=(None, *range(y.ndim))) for y in new[len(loop.carries) :]]
         found: dict[int, Node] = {}
         by_node = dict(zip(loop.ys, ys, strict=True))
@@ -170,7 +174,7 @@ def _constant_carries(loop: Loop) -> list[str]:
         outside = loop.outside()
         for carry in list(loop.carries):
             same = carry.new is carry.inner or outside.get(carry.new) is carry.init
-            if same or (carry.new.op is CONSTANT and carry.new is carry.init):
+            if carry.lag is None and (same or (carry.new.op is CONSTANT and carry.new is carry.init)):
                 loop.carries = [c for c in loop.carries if c is not carry]
                 loop.results = [carry.init if r is carry else r for r in loop.results]
                 made = _inside(loop, carry.init)
@@ -186,9 +190,9 @@ def equal_carries(loop: Loop) -> list[str]:
 
     Found from above: all with the same initial value are taken for equal, then those whose updates differ under that
     assumption are parted, until none are."""
-    groups: dict[Node, list[Carry]] = {}
+    groups: dict[tuple[Node, bool], list[Carry]] = {}
     for carry in loop.carries:
-        groups.setdefault(carry.init, []).append(carry)
+        groups.setdefault((carry.init, carry.lag is None), []).append(carry)
     classes = [group for group in groups.values() if len(group) > 1]
     while classes:
         first = {c.inner: group[0].inner for group in classes for c in group[1:]}

@@ -21,7 +21,7 @@ from scanjit.ops.elementwise import cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, full, window
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, flip, full, window
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Carry, Loop, Y
 from scanjit.rewrite.match import is_whole, window_of
@@ -104,7 +104,7 @@ class _Level:
         if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
             return None
         ran = ir.as_dim(ir.parts(scan)[-1]) if layout.until else scan.params["length"]
-        carry = next((i for i in range(layout.carries) if new[i] is new[index]), None)
+        carry = next((i for i in range(layout.carries) if new[i] is new[index] and i not in layout.lags), None)
         if carry is None or first != ran - 1:
             return None
         final = PART(scan, index=carry)
@@ -212,6 +212,11 @@ class _Level:
             index = apply("where", counter.inner < last, loop.const(_number(start)) + row * step, 0)
             rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
         loop.xs = {}
+        if scan.params["reverse"]:  # the first value in time is now that of the first step
+            for i in layout.lags:
+                turned = loop.carries[i]
+                turned.init = flip(turned.init, 0)
+                loop.results[i] = lambda finished, turned=turned: flip(finished.carry(turned), 0)
         loop.carries.append(counter)
         loop.results[layout.carries :] = [
             result if i in stacks else None for i, result in enumerate(loop.results[layout.carries :], layout.carries)

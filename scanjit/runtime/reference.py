@@ -7,6 +7,7 @@ every value that it computes against the type that was inferred for it: a wrong 
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -304,23 +305,33 @@ def _scan(
     if length < 0:
         raise errors.ScanError("a scan cannot run a negative number of steps", got=length, where=step.node.where)
     layout = Layout.of(step.node)
-    carries, xs, consts = layout.split(operands)
+    inits, xs, consts = layout.split(operands)
+    rings = {i: deque(np.array(inits[i])) for i in layout.lags}
+    carries = list(inits)
     start, end = layout.carries, layout.carries + layout.ys
     stacks = [
         np.zeros(shape, type_.dtype) for shape, type_ in zip(shapes[start:end], step.types[start:end], strict=True)
     ]
     outer = _outside(atoms)
     count = 0
-    for row in reversed(range(length)) if params["reverse"] else range(length):
+    reverse = params["reverse"]
+    for row in reversed(range(length)) if reverse else range(length):
+        for i, ring in rings.items():
+            carries[i] = np.asarray(ring.pop() if reverse else ring.popleft())
         given = [*carries, *(np.asarray(x[row]) for x in xs), *consts]
         inside = (*at, Moment(step.node, count, row))
         results = _run(body, given, outer, watches, inside)
         for watch in watches:
             watch.stepped(step_of(step.node, given, results, inside))
-        carries, ys, stop = layout.split_results(results)
+        new, ys, stop = layout.split_results(results)
+        carries = list(new)
+        for i, ring in rings.items():
+            (ring.appendleft if reverse else ring.append)(new[i])
         for stack, y in zip(stacks, ys, strict=True):
             stack[row] = y
         count += 1
         if stop is not None and stop:
             break
+    for i, ring in rings.items():
+        carries[i] = np.array(ring, operands[i].dtype).reshape(operands[i].shape)
     return (*carries, *stacks, *([np.int64(count)] if layout.until else []))

@@ -93,6 +93,8 @@ def _check_scan(node: Node) -> None:
         raise errors.FormatError("a scan has fewer operands or results than its carries and sequences")
     if layout.until and params["body"].outputs[-1].type != Type(np.dtype(bool)):
         raise errors.FormatError("the condition to end a scan is a bool", got=params["body"].outputs[-1].type)
+    if any(i >= layout.carries for i in layout.lags) or len(layout.lags) < len(params["lags"]):
+        raise errors.FormatError("a lag is that of a carry, which has no other", got=params["lags"])
     if any(i < layout.carries + layout.sequences for i, _ in params["sizes"]):
         raise errors.FormatError("a size inside a scan is that of a constant, not of what changes")
 
@@ -157,6 +159,7 @@ def _bound(value: Any) -> bool:
 _WHOLE_NUMBERS = _tuple_of(_whole)
 _LABELS = _tuple_of(_whole, distinct=True)
 _SIZES = _tuple_of(_size)
+_PLACED = _tuple_of(lambda pair: type(pair) is tuple and len(pair) == 2 and _whole(pair[0]) and _size(pair[1]))
 _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "add": _bool,
     "axes": _WHOLE_NUMBERS,
@@ -171,6 +174,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "dtype": lambda value: isinstance(value, np.dtype) and value in types.DTYPES,
     "high": _number,
     "index": _whole,
+    "lags": _PLACED,
     "left": _LABELS,
     "length": lambda value: _size(value) or _SIZES(value),
     "low": _number,
@@ -186,7 +190,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "sequences": _whole,
     "shape": _SIZES,
     "size": _SIZES,
-    "sizes": _tuple_of(lambda pair: type(pair) is tuple and len(pair) == 2 and _whole(pair[0]) and _size(pair[1])),
+    "sizes": _PLACED,
     "start": _SIZES,
     "step": _SIZES,
     "trans": _bool,

@@ -222,7 +222,7 @@ class Draft:
             carry.store.buffer: (loop, i)
             for loop in self.loops
             for i, carry in enumerate(block_of(loop).plan.carries)
-            if carry.trajectory
+            if carry.trajectory and not block_of(loop).plan.looks_back(carry.store.buffer)
         }
 
     def _window_of(self, group: Group) -> Window | None:

@@ -276,6 +276,7 @@ class Nest:
 
     With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
     `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
+    Where steps read what earlier ones have stored, they do so `reach` steps later, or even later.
     """
 
     space: list[Loop]
@@ -289,6 +290,7 @@ class Nest:
     sequential: bool = False
     unroll: int = 1
     tile: Tile | None = None
+    reach: Dimension | None = None
 
     @property
     def roots(self) -> list[Value]:

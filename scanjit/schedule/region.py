@@ -139,6 +139,8 @@ class Region:
         self.builders: dict[tuple[Loop, ...], Builder] = {}
         self.wanted: dict[Node, Ref] = {}
         self.stored: set[Node] = set()
+        self.nodes: set[Node] = set()
+        """All that is needed of what is not there already."""
 
     # ---- places -----------------------------------------------------------------------------------------------------
 
@@ -192,8 +194,10 @@ class Region:
     def schedule(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs` (into `targets`, where given); says where each lies."""
         self.results = {target.buffer for target in targets if target is not None}
+        order = ir.walk(outputs, self.places, sizes=False)
+        self.nodes = set(order)
         self.context.choose_places(self, outputs, targets)
-        for node in ir.walk(outputs, self.places, sizes=False):
+        for node in order:
             if node in self.stored and node not in self.places:
                 handler = self.context.handlers.get(node.op.name, Region.compute)
                 handler(self, node)

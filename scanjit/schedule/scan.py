@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
-from scanjit.ops.shape import full
+from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, full
 from scanjit.schedule import build
 from scanjit.schedule.program import (
     Access,
@@ -33,12 +34,23 @@ from scanjit.types import Dimension
 
 @dataclass(eq=False)
 class Carry:
-    """Where a carry lies: all steps one after the other (a trajectory), or two slots in turn. One slot is enough for a
-    carry that lives in a register (`slots` is 1)."""
+    """Where a carry lies: all steps one after the other (a trajectory), or its last values in turn, one slot more than
+    the steps from when it is returned to when it is read (`slots`; one slot is enough where it lives in a register).
+    With a `lag` these are so many steps, else one."""
 
     store: Ref
     trajectory: bool
-    slots: int = 2
+    lag: Dimension | None = None
+    slots: Dimension = 2
+
+    @property
+    def reach(self) -> Dimension:
+        """How many steps later a value is read."""
+        return 1 if self.lag is None else self.lag
+
+    def rows(self, start: Dimension) -> Ref:
+        """The values that there are before or after a step, from a row on: with a lag, several."""
+        return self.store.row(start) if self.lag is None else self.store.window(0, start, self.lag)
 
 
 @dataclass(eq=False)
@@ -62,28 +74,41 @@ class Plan:
     ys: list[Ref]
 
     def before(self, i: int) -> Ref:
-        """Where carry i lies before the step."""
-        return self._slot(i, self.row + 1 if self.reverse else self.row, self.step)
+        """Where what a step reads of carry i lies."""
+        carry = self.carries[i]
+        if carry.trajectory:
+            return carry.store.row(self.row + carry.reach if self.reverse else self.row)
+        return carry.store.row(self._slot(carry, 0))
 
     def after(self, i: int) -> Ref:
-        """Where carry i lies after the step."""
-        return self._slot(i, self.row if self.reverse else self.row + 1, self.step + 1)
-
-    def _slot(self, i: int, row: Dimension, step: Dimension) -> Ref:
+        """Where what a step returns of carry i is to be put."""
         carry = self.carries[i]
-        return carry.store.row(row if carry.trajectory else step % carry.slots)
+        if carry.trajectory:
+            return carry.store.row(self.row if self.reverse else self.row + carry.reach)
+        return carry.store.row(self._slot(carry, 1))
+
+    def _slot(self, carry: Carry, returned: int) -> Dimension:
+        """The slot that a step reads, or the one for what it returned: one that holds nothing any more. Initial values
+        lie from slot 0 on, in the order of time: in a reverse loop the last one is read first, and slots go down."""
+        if self.reverse and carry.lag is not None:
+            return (carry.lag * (self.step + 1) + returned - 1) % carry.slots  # the lag is -1, counted in slots
+        return (self.step + carry.reach * returned) % carry.slots
 
     def first(self, i: int) -> Ref:
         """Where the initial value of carry i is to be put."""
         carry = self.carries[i]
-        return carry.store.row(self.length if carry.trajectory and self.reverse else 0)
+        return carry.rows(self.length if carry.trajectory and self.reverse else 0)
 
     def final(self, i: int, steps: Dimension) -> Ref:
         """Where carry i lies after all steps."""
         carry = self.carries[i]
         if not carry.trajectory:
             return carry.store.row(steps % carry.slots)
-        return carry.store.row(self.length - steps if self.reverse else steps)
+        return carry.rows(self.length - steps if self.reverse else steps)
+
+    def looks_back(self, buffer: Buffer) -> bool:
+        """Whether steps read in a trajectory what others than the one before them have returned."""
+        return any(carry.lag is not None and carry.store.buffer is buffer for carry in self.carries)
 
     @property
     def length(self) -> Dimension:
@@ -105,7 +130,8 @@ def schedule_scan(region: Region, node: Node) -> None:
     cleared = _cleared(region, plan) if layout.until else {}
     for i, init in enumerate(inits):
         buffer = plan.carries[i].store.buffer
-        region.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
+        if not _covered(plan, i):
+            region.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
     needs = [item for operand in (*xs, *consts) for item in region.items_of(operand)]
     places = {bound: region.place_of(op) for bound, op in zip(_consts(plan), consts, strict=True)}
     sequences = [region.place_of(x) for x in xs]
@@ -177,18 +203,65 @@ def _consts(plan: Plan) -> tuple[Node, ...]:
 def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
     """Give every carry and every output its memory."""
     step, row = (counter(name) for name in ("step", "row"))
-    length = node.params["length"]
     inner, _, _ = layout.split(body.inputs)
-    new, ys, _ = layout.split_results(body.outputs)
-    carries = []
-    for before, after in zip(inner, new, strict=True):
+    _, ys, _ = layout.split_results(body.outputs)
+    plan = Plan(node, layout, body, step, row, [], [])
+    apart = _by_itself(plan)
+    for i, (before, after) in enumerate(zip(inner, body.outputs, strict=False)):
+        lag = layout.lags.get(i)
         trajectory = any(y is after or y is before for y in ys)
-        rows = length + 1 if trajectory else 2
-        carries.append(Carry(_memory(region, before, rows, "carry"), trajectory))
-    plan = Plan(node, layout, body, step, row, carries, [])
+        if lag is not None:
+            trajectory = trajectory or apart or ir.PART(node, index=i) in region.nodes
+            trajectory = trajectory or node.params["checkpoint"] is not None
+        slots = 2 if lag is None else lag + 1
+        store = _shared_store(plan, i, lag) if trajectory else None
+        if store is None:
+            reach = 1 if lag is None else lag
+            store = _memory(region, before, plan.length + reach if trajectory else slots, "carry")
+        plan.carries.append(Carry(store, trajectory, lag, slots))
+    new = body.outputs[: layout.carries]
     for y in ys:
-        plan.ys.append(_trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, y, length, "ys"))
+        plan.ys.append(
+            _trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, y, plan.length, "ys")
+        )
     return plan
+
+
+def _shared_store(plan: Plan, i: int, lag: Dimension | None) -> Ref | None:
+    """The part of an earlier carry's trajectory that is this one's too: the same values are returned, and those before
+    the first step are the last of its own."""
+    new, inits = plan.body.outputs, plan.node.operands
+    reach = 1 if lag is None else lag
+    for k, other in enumerate(plan.carries):
+        if other.trajectory and other.lag is not None and new[k] is new[i] and not plan.reverse:
+            more = other.lag - reach
+            if types.not_negative(more) and _is_end(inits[i], inits[k], more):
+                return other.store.window(0, more, plan.length + reach)
+    return None
+
+
+def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
+    """Whether a tensor certainly holds the rows of another one from `start` on (the last one without the axis)."""
+    if x.op is DIMSHUFFLE and x.params["order"] == tuple(range(1, x.args[0].ndim)):
+        x = x.args[0]
+    (a, first), (b, other) = _from_row(x), _from_row(whole)
+    return a is b and (first is None or other is None or first - other == start)
+
+
+def _from_row(x: Node) -> tuple[Node, Dimension | None]:
+    """The tensor that some rows are taken from, and the first of them; None where all rows are the same."""
+    if x.op is BROADCAST_TO and x.args[0].ndim < x.ndim:
+        return x.args[0], None
+    if x.op is SLICE and x.params["step"][0] == 1:
+        rest = zip(x.params["start"][1:], x.params["step"][1:], x.type.shape[1:], x.args[0].type.shape[1:], strict=True)
+        if all(start == 0 and step == 1 and size == of for start, step, size, of in rest):
+            return x.args[0], x.params["start"][0]
+    return x, 0
+
+
+def _covered(plan: Plan, i: int) -> bool:
+    """Whether an earlier carry has the memory of this one, and all that is written there."""
+    return any(other.store.buffer is plan.carries[i].store.buffer for other in plan.carries[:i])
 
 
 def _memory(region: Region, node: Node, rows: Dimension, name: str) -> Ref:
@@ -201,7 +274,7 @@ def _trajectory(plan: Plan, y: Node, inner: Sequence[Node], new: Sequence[Node])
     """An output that is a carry before or after each step lies in that carry's trajectory."""
     for carry, before, after in zip(plan.carries, inner, new, strict=True):
         if y is after or y is before:
-            start = 1 if (y is after) != plan.reverse else 0
+            start = carry.reach if (y is after) != plan.reverse else 0
             return carry.store.window(0, start, plan.length)
     return None
 
@@ -241,7 +314,8 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     counters = [atom for d in (plan.step, plan.row) if (atom := types.as_atom(d)) is not None]
     inner = Region(region.context, known, region, counters)
     new, ys, stop = layout.split_results(plan.body.outputs)
-    outputs, targets = list(new), [plan.after(i) for i in range(layout.carries)]
+    own = [i for i in range(layout.carries) if not _covered(plan, i)]
+    outputs, targets = [new[i] for i in own], [plan.after(i) for i in own]
     placed = {id(place.buffer) for place in (c.store for c in plan.carries)}
     for y, place in zip(ys, plan.ys, strict=True):
         if id(place.buffer) not in placed:
@@ -270,29 +344,42 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
 def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> Nest | None:
     """The scan as one nest, if its step is elementwise over one space; each lane keeps its carries in registers."""
     carries, rows, _ = plan.layout.split(plan.body.inputs)
-    new, ys, stop = plan.layout.split_results(plan.body.outputs)
-    shapes = {node.type.shape for node in (*carries, *ys)}
-    if len(shapes) != 1 or stop is not None or not all(map(_inline, ir.walk(plan.body.outputs, sizes=False))):
+    new, ys, _ = plan.layout.split_results(plan.body.outputs)
+    if not _by_itself(plan):
         return None
-    space, time = tuple(Loop(dim) for dim in shapes.pop()), Loop(plan.length)
+    space, time = tuple(Loop(dim) for dim in (*carries, *ys)[0].type.shape), Loop(plan.length)
     builder = build.Builder(space, lambda n: consts.get(n) or region.constant(n), region.context.code)
     builder.stacked = {bound: (x, time) for bound, x in zip(rows, xs, strict=True)}
     at = build.identity(space)
-    for i, bound in enumerate(carries):
-        init = build.Load(bound.dtype, build.place(plan.first(i), at))
-        builder.registers[bound] = Register(bound.dtype, init, i)
+    for i, (bound, carry) in enumerate(zip(carries, plan.carries, strict=True)):
+        if carry.lag is None:
+            init = build.Load(bound.dtype, build.place(plan.first(i), at))
+            builder.registers[bound] = Register(bound.dtype, init, i)
+        else:
+            builder.stacked[bound] = carry.store.window(0, carry.lag if plan.reverse else 0, plan.length), time
     try:
         updates = [builder.value(node, at) for node in new]
         outputs = [builder.value(node, at) for node in ys]
     except build.NotInline:
         return None
-    registers = [builder.registers[bound] for bound in carries]
+    registers = list(builder.registers.values())
     for carry in plan.carries:
         carry.slots = 1
     stores, finals = _nest_stores(plan, at, time, registers, updates, outputs)
+    updates = [updates[register.index] for register in registers]
+    lags = [carry.lag for carry in plan.carries if carry.lag is not None]
+    reach = functools.reduce(types.minimum, lags) if lags else None
     label = "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in new)))[:30]
     unroll = _unrolled(plan)
-    return Nest(list(space), stores, label, time, plan.reverse, registers, updates, finals, unroll=unroll)
+    return Nest(list(space), stores, label, time, plan.reverse, registers, updates, finals, unroll=unroll, reach=reach)
+
+
+def _by_itself(plan: Plan) -> bool:
+    """Whether each element of the carries goes its own way: then all of time may be one nest."""
+    carries, _, _ = plan.layout.split(plan.body.inputs)
+    _, ys, stop = plan.layout.split_results(plan.body.outputs)
+    shapes = {node.type.shape for node in (*carries, *ys)}
+    return len(shapes) == 1 and stop is None and all(map(_inline, ir.walk(plan.body.outputs, sizes=False)))
 
 
 def _inline(node: Node) -> bool:
@@ -320,12 +407,13 @@ def _nest_stores(
     """What is stored at every step, and after the last."""
     stores, finals = [], []
     written = set()
+    known = {register.index: register for register in registers}
     for i, carry in enumerate(plan.carries):
-        if carry.trajectory:
+        if carry.trajectory and not _covered(plan, i):
             written.add(carry.store.buffer)
-            stores.append(Store(_over_time(carry.store, at, time, 0 if plan.reverse else 1), updates[i]))
-        else:
-            finals.append(Store(build.place(plan.final(i, plan.length), at), registers[i]))
+            stores.append(Store(_over_time(carry.store, at, time, 0 if plan.reverse else carry.reach), updates[i]))
+        elif not carry.trajectory:
+            finals.append(Store(build.place(plan.final(i, plan.length), at), known[i]))
     for y, value in zip(plan.ys, outputs, strict=True):
         if y.buffer not in written:
             written.add(y.buffer)

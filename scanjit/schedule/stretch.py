@@ -86,10 +86,10 @@ class Stretch:
         nest, plan = block.nest, block.plan
         assert nest is not None
         starts: dict[Access, Access] = {}
-        for register, carry, i in zip(nest.registers, plan.carries, range(len(plan.carries)), strict=True):
-            if carry.trajectory:
+        for register in nest.registers:
+            if plan.carries[register.index].trajectory:
                 access = register.init.access  # type: ignore[attr-defined]
-                moved = self.first(plan, i).offset - plan.first(i).offset
+                moved = self.first(plan, register.index).offset - plan.first(register.index).offset
                 starts[access] = changed(access, offset=access.offset + moved)
         return lambda access: starts.get(access, access)
 

@@ -322,7 +322,8 @@ def _scan(formula: _Formula, node: Node) -> Text:
     bound = inside.known
     own = [bound[inner][0] for inner in body.inputs[:carries]]
     new = [inside.text(output)[0] for output in body.outputs[:carries]]
-    lines = [f"{own[i]} <- {new[i]} from {formula.known[node.operands[i]][0]}" for i in range(carries)]
+    lags = {i: f" {lag} steps later" for i, lag in p["lags"]}
+    lines = [f"{own[i]} <- {new[i]}{lags.get(i, '')} from {formula.known[node.operands[i]][0]}" for i in range(carries)]
     for name, output in zip(own, body.outputs, strict=False):
         if output.operands:  # the outputs may use the new carries
             inside.known[output] = name + "'", _ATOM

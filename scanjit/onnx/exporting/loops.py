@@ -9,7 +9,7 @@ import numpy as np
 from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Layout, without_lags
 from scanjit.show.identifiers import writable
 from scanjit.types import Type
 
@@ -18,6 +18,11 @@ _COUNT, _CONDITION = Type(np.dtype("int64")), Type(np.dtype("bool"))
 
 def scan(w: Writer, node: Node, *operands: str) -> list[str]:
     """A scan with sequences is a Scan; one without, or that a condition ends, is a Loop."""
+    if node.params["lags"]:
+        params, more = without_lags(node.params, node.operands)
+        plain = node.op(*more, **params)
+        w.stands_for(plain, node)
+        return scan(w, plain, *operands, *w.write(more[node.arity :]))
     layout = Layout.of(node)
     found = cells.written(w, node, layout, operands) if w.root.with_cells else None
     if found is not None:

@@ -140,6 +140,10 @@ class Writer:
         """Which results of a node with several are used in this graph."""
         return self._used.get(node, set())
 
+    def stands_for(self, new: Node, old: Node) -> None:
+        """A node is written in place of another one: the same results of it are used."""
+        self._used[new] = self.used(old)
+
     def write(self, roots: Sequence[Node]) -> list[str]:
         """Write all that nodes depend on; their names."""
         order = ir.walk(roots, _Seen(self))
