@@ -7,7 +7,8 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.autodiff import check_connected, float_node, grad, jvp, vjp
-from scanjit.ir import Node, apply, as_node, new_input
+from scanjit.ir import Node, apply, as_node, dim_node, new_input
+from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.elementwise import cast
@@ -32,8 +33,8 @@ def jacobian(
     wrt, consider_constant, disconnected : see `grad`.
     mode : "reverse" computes the derivatives of all elements of the output as one batch of `vjp`, "forward" those by
         all elements of the variables as one batch of `jvp` for each variable. The work is that of one derivative times
-        the size of the output, or of the variables. By default the one of which there are fewer, if the sizes say so
-        now; else "reverse".
+        the size of the output, or of the variables. By default the one of which there are fewer: where the sizes do not
+        say so yet, the one whose size is known and small; if there is none, both are built, and each call takes one.
 
     Returns
     -------
@@ -64,17 +65,37 @@ def jacobian(
     constants = [as_node(value) for value in consider_constant]
     if disconnected == "raise":
         check_connected([node], variables, constants)
-    if (mode or _shorter(node, variables)) == "forward":
-        return tree.unflatten([_forward(node, variable, constants) for variable in variables])
-    return tree.unflatten(_reverse(node, variables, constants, disconnected))
+    makers = {
+        "forward": lambda: [_forward(node, variable, constants) for variable in variables],
+        "reverse": lambda: _reverse(node, variables, constants, disconnected),
+    }
+    rows, columns = types.product(node.type.shape), _entries(variables)
+    mode = mode or _shorter(rows, columns)
+    if mode is not None:
+        return tree.unflatten(makers[mode]())
+    return tree.unflatten(ifelse(dim_node(columns) < dim_node(rows), makers["forward"], makers["reverse"]))
 
 
-def _shorter(output: Node, variables: Sequence[Node]) -> str:
-    """The mode in which a jacobian is the smaller batch, as far as sizes are known."""
+_FEW = 64
+"""Where one size is not known, a batch of a known size up to this is taken: the other one is seldom much smaller, and a
+second program would have to be compiled."""
+
+
+def _shorter(rows: Dimension, columns: Dimension) -> str | None:
+    """The mode in which a jacobian is the smaller batch, as far as sizes are known; None where a call decides."""
+    if types.not_negative(columns - rows):
+        return "reverse"
+    if types.not_negative(rows - columns) or (isinstance(columns, int) and columns <= _FEW):
+        return "forward"
+    return "reverse" if isinstance(rows, int) and rows <= _FEW else None
+
+
+def _entries(variables: Sequence[Node]) -> Dimension:
+    """How many numbers there are in all variables."""
     total: Dimension = 0
     for variable in variables:
         total = total + types.product(variable.type.shape)
-    return "forward" if types.not_negative(types.product(output.type.shape) - total - 1) else "reverse"
+    return total
 
 
 def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: str) -> list[Node]:
@@ -142,9 +163,7 @@ def hessian(
     variables, tree = flatten(wrt)
     rows = [grad(cost, variable, None, constants, disconnected) for variable in variables]
     by = [wrt] * len(variables) if mixed else variables
-    return tree.unflatten(
-        [jacobian(row, second, constants, "zero", "reverse") for row, second in zip(rows, by, strict=True)]
-    )
+    return tree.unflatten([jacobian(row, second, constants, "zero") for row, second in zip(rows, by, strict=True)])
 
 
 def hvp(cost: Any, wrt: Any, vectors: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:

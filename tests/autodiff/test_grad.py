@@ -274,10 +274,53 @@ def test_both_modes_of_the_jacobian() -> None:
     for key, shape in (("x", (3, 2)), ("w", (3, 3, 2)), ("s", (3,))):
         assert back[key].type.shape == ahead[key].type.shape == shape
         np.testing.assert_allclose(value(back[key], env), value(ahead[key], env), rtol=1e-14)
-    wide, tall = var("n", "n"), var("one")
-    assert jacobian(wide * tall, tall) is jacobian(wide * tall, tall, mode="reverse"), "nothing says which is smaller"
     assert jacobian(y, s) is jacobian(y, s, mode="forward") is not jacobian(y, s, mode="reverse")
     assert jacobian(y, w) is jacobian(y, w, mode="reverse") is not jacobian(y, w, mode="forward")
+
+
+@pytest.mark.parametrize(
+    "rows, columns, expected",
+    [(7, 3, "forward"), (3, 7, "reverse"), ("n", 3, "forward"), (3, "n", "reverse"), ("n", "n", "reverse"),
+     ("n", 300, None), (300, "n", None), ("n", "m", None)],
+)  # fmt: skip
+def test_the_mode_of_a_jacobian_follows_the_sizes(rows: int | str, columns: int | str, expected: str | None) -> None:
+    """What is known when it is built decides; or else what is known in a call."""
+    x, w = var("x", columns), var("w", rows, columns)
+    y = tanh(contract(w, x, (0, 1), (1,), (0,)))
+    found = jacobian(y, x)
+    if expected is not None:
+        assert found is jacobian(y, x, mode=expected)
+        return
+    (branches,) = found.operands
+    assert branches.op.name == "ifelse"
+    for m, n in ((3, 5), (5, 3)):
+        shape = tuple(size if isinstance(size, int) else given for size, given in ((rows, m), (columns, n)))
+        vw, vx = np.arange(shape[0] * shape[1]).reshape(shape) / 1e4 - 0.1, np.linspace(-0.1, 0.1, shape[1])
+        env = {w: vw, x: vx}
+        assert value(branches.operands[0], env) == (shape[1] < shape[0]), "the forward mode where columns are fewer"
+        wanted = (1 - np.tanh(vw @ vx) ** 2)[:, None] * vw
+        np.testing.assert_allclose(value(found, env), wanted, rtol=1e-12)
+        np.testing.assert_allclose(sj.function([w, x], found, mode="emulate")(vw, vx), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, "n"])
+def test_a_hessian_is_one_program(size: int | str) -> None:
+    """There are as many rows as columns; with several variables, each by all of them."""
+    x, s = var("x", size), var("s")
+    cost = total(tanh(x * s) * x)
+    whole = [
+        hessian(cost, x),
+        *hessian(cost, [x, s]),
+        *(node for row in hessian(cost, [x, s], mixed=True) for node in row),
+    ]
+    assert "ifelse" not in {node.op.name for node in ir.walk(whole)}
+    env = {x: np.array([0.3, -0.2]), s: 0.7}
+    (xx, xs), (sx, ss) = (map(lambda node: value(node, env), row) for row in hessian(cost, [x, s], mixed=True))
+    np.testing.assert_allclose(xs, sx, rtol=1e-12)
+    slopes = [values(grad(cost, [x, s]), {**env, s: 0.7 + sign * 1e-5}) for sign in (1, -1)]
+    for got, above, below in zip((sx, ss), *slopes, strict=True):
+        np.testing.assert_allclose(got, (above - below) / 2e-5, rtol=1e-6)
+    np.testing.assert_allclose(xx, np.diag(np.diag(xx)))
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
