@@ -28,6 +28,7 @@ from scanjit.export import export_numpy
 from scanjit.ir import Node
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
+from scanjit.runtime import threadpool as _threadpool
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
@@ -80,6 +81,8 @@ __all__ = [
     *_loops,
     *_tensor,
 ]
+
+_threadpool.watch()
 
 
 def __getattr__(name: str) -> _Module:

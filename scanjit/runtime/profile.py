@@ -14,7 +14,7 @@ import numpy as np
 from scanjit import codegen, errors
 from scanjit.codegen import Generated
 from scanjit.codegen.frame import PROFILE
-from scanjit.runtime import limits, threads
+from scanjit.runtime import limits, processors
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.program import Executable, Layout, Part
@@ -146,7 +146,7 @@ class TimedPart(Part):
         super()._start(table, layout)
         seconds = time.perf_counter() - start
         with self._lock:
-            self._add(counters, seconds, self._costs[id(layout)][1], threads.count() if layout.large else 1)
+            self._add(counters, seconds, self._costs[id(layout)][1], processors.count() if layout.large else 1)
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
         self.seconds, self.threads = self.seconds + seconds, max(self.threads, threads)

@@ -16,8 +16,8 @@ from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.ir import SHARED, Node, as_dim
 from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
+from scanjit.runtime import processors, threads
 from scanjit.runtime import sizes as runtime_sizes
-from scanjit.runtime import threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.beside import arrange
@@ -269,7 +269,7 @@ class Part:
         return text
 
     def _layout(self, sizes: dict[Atom, int]) -> Layout:
-        count = threads.count() if self.beside or self.rows else 0
+        count = processors.count() if self.beside or self.rows else 0
         key = (count, *[sizes[atom] for atom in self.atoms])
         found = self._layouts.get(key)
         if found is None:
@@ -361,7 +361,7 @@ class Part:
 
     def _start(self, table: int, layout: Layout) -> None:
         """Run the main function, on several threads if that is worth it."""
-        self._run(self._main, table, (layout.threads or threads.count()) if layout.large else 1)
+        self._run(self._main, table, (layout.threads or processors.count()) if layout.large else 1)
 
     def _take(self, nbytes: int) -> _Workspace:
         """A workspace for one call: one that an earlier call left, or a new one; with so much memory."""

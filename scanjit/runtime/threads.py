@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import NamedTuple
 
-from scanjit.config import MOST_THREADS, config
 from scanjit.runtime import lapack
 from scanjit.runtime.native import Run, native
 
@@ -53,15 +51,3 @@ class _Team:
 
 
 _team = _Team()
-
-
-def count() -> int:
-    """How many threads large programs use: `config.threads`, or all processors of this process if it is 0; never more
-    than there is scratch memory for."""
-    if config.threads:
-        return config.threads
-    try:
-        found = len(os.sched_getaffinity(0))
-    except AttributeError:
-        found = os.cpu_count() or 1
-    return min(found, MOST_THREADS)

@@ -1,0 +1,85 @@
+"""`threadpoolctl.threadpool_limits` for the threads of this package.
+
+threadpoolctl lists the libraries that a process has loaded, and asks a class for each one that it knows by the name of
+its file. So that it comes to ask ours, our class knows one of NumPy's: it is there whenever this package is. Who limits
+threads has imported threadpoolctl. Then we tell it of the class, in that moment; we do not import it ourselves.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from scanjit import __version__
+from scanjit.runtime import processors
+
+_NAME = "threadpoolctl"
+_LIBRARY = "_multiarray_umath"
+"""The library of NumPy's that every process has loaded that has this package."""
+
+
+def watch() -> None:
+    """Have threadpoolctl limit our threads too, now or once it is imported."""
+    if _NAME in sys.modules:
+        _register(sys.modules[_NAME])
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder:
+    """Finds nothing itself; what others find is given a loader that tells us. It does so once, and is gone then."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != _NAME or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            loader: Any = _Loader(spec.loader)  # (a class of importlib.abc's would take 8 ms to import)
+            spec.loader = loader
+        return spec
+
+
+class _Loader:
+    """A loader after which the module knows of us. The module keeps its own."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.inner.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.inner
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.inner
+        self.inner.exec_module(module)
+        _register(module)
+
+
+def _register(module: Any) -> None:
+    """Tell threadpoolctl of our threads. (Versions before 3.2 have no way to.)"""
+    if not hasattr(module, "register") or not hasattr(module, "LibController"):
+        return
+
+    class Controller(module.LibController):
+        """The threads of this package, as threadpoolctl sees them."""
+
+        user_api = internal_api = "scanjit"
+        filename_prefixes = (_LIBRARY,)
+
+        def get_num_threads(self) -> int:
+            return processors.allowed()  # what is set back later must not be the user's own setting
+
+        def set_num_threads(self, num_threads: int) -> None:
+            processors.limit(num_threads)
+
+        def get_version(self) -> str:
+            return __version__
+
+    module.register(Controller)
