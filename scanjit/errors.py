@@ -9,15 +9,22 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
+import numpy as np
+
 _PACKAGES = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) + os.sep
-    for name in ("scanjit", "lasagne_like")
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(module))), name) + os.sep
+    for module, name in (
+        (__file__, "scanjit"),
+        (__file__, "lasagne_like"),
+        (np.__file__, "numpy"),
+        (np.__file__, "scipy"),
+    )
 )
 _inherited: contextvars.ContextVar[str | None] = contextvars.ContextVar("inherited", default=None)
 
 
 def user_location() -> str:
-    """`file:line` of the innermost frame outside this package: the line that the user wrote.
+    """`file:line` of the innermost frame outside this package, NumPy and SciPy: the line that the user wrote.
 
     Inside `located(...)` it is the location given there: nodes made by a rewrite belong to the line of the node that
     they replace.
@@ -84,6 +91,10 @@ class ScanjitError(Exception):
 
 class ArgumentError(ScanjitError, TypeError):
     """An argument is missing, superfluous, or of the wrong kind."""
+
+
+class NoSuchAttributeError(ScanjitError, AttributeError):
+    """A symbol does not have such an attribute or method."""
 
 
 class DtypeError(ScanjitError, TypeError):

@@ -94,7 +94,8 @@ def sequences(given: Any) -> list[Entry]:
                     f"{leaf} is a scalar: there is nothing to iterate over",
                     got=describe(leaf.value),
                     expected="a tensor whose first axis is time",
-                    fix="pass it in non_sequences, or give n_steps and drop it from sequences",
+                    fix="pass it in non_sequences, or give n_steps and drop it from sequences; the order is "
+                    "scan(fn, sequences, outputs_info), not lax.scan's (fn, init, xs)",
                 )
         result.append(Entry(label, tree, leaves, _taps(taps, label, default=(0,))))
     return result

@@ -10,6 +10,7 @@ from typing import Any
 from scanjit.errors import ScanError, ScanjitError
 from scanjit.ir import Node
 from scanjit.loops.entries import Entry, symbol
+from scanjit.loops.frozen import warn_of_draws
 from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container, is_number
 from scanjit.loops.updates import is_updates
 
@@ -64,6 +65,7 @@ def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], wh
         ) from None
     except ValueError:  # a function written in C, which has no signature
         pass
+    warn_of_draws(fn)
     return fn(*args)
 
 
@@ -79,7 +81,8 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
             "the step returned the wrong number of outputs",
             got=f"{len(values)}: {', '.join(map(describe, values))}",
             expected=f"{len(infos)}, one for each entry of outputs_info",
-            fix="give outputs_info an entry for each output: None for one that is not fed back",
+            fix="give outputs_info an entry for each output: None for one that is not fed back; "
+            "JAX's lax.scan(f, init, xs) is sj.scan(lambda x, h: f(h, x), sequences=xs, outputs_info=[init, None])",
             where=where,
         )
     trees, groups = [], []

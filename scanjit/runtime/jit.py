@@ -1,7 +1,8 @@
 """`jit`: functions of arrays whose inputs are declared by calling them.
 
 A function is traced once for each *kind* of arguments: their nesting, dtypes, ranks, and which of their sizes are 1
-(those broadcast, as in NumPy). All other sizes are symbols: a new batch size or length runs the same code.
+(those broadcast, as in NumPy). All other sizes are symbols: a new batch size or length runs the same code. Only a size
+that the function cannot do without (`a, b = x`, `len(x)`) is a number, and for another one it is traced anew.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.config import config
+from scanjit.ir import Node
+from scanjit.loops import frozen
 from scanjit.loops.structure import flatten, is_symbol
 from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.tensor import sizes
 from scanjit.types import Type
 
 Kind = tuple[np.dtype, tuple[bool, ...]]
 """A dtype, and for each axis whether its size is 1."""
+
+Axes = tuple[tuple[int, int], ...]
+"""Places of sizes: the number of an array, and of its axis."""
 
 
 @overload
@@ -52,6 +59,9 @@ def jit(
 
     Notes
     -----
+    Sizes are symbols while `fn` is traced. Where it needs a number (`a, b, c = theta`, `len(theta)`), it gets that of
+    the arrays at hand, and is compiled anew for another size.
+
     Python numbers are arguments too, not constants: an int is an int64 scalar; a float has the dtype of the float
     arrays among the arguments (a float32 model with a rate of `0.1` stays float32), or `config.floatX` without any.
 
@@ -80,6 +90,7 @@ class Jitted:
         self.fn, self.mode = fn, mode
         self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._functions: dict[Any, CompiledFunction] = {}
+        self._sized: dict[Any, Axes] = {}  # of kinds of arguments of which some sizes are part of the key
         self._tracing = threading.RLock()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -97,13 +108,16 @@ class Jitted:
         return self._find(_Call(self, args, named))
 
     def _find(self, call: _Call) -> CompiledFunction:
-        key = call.key()
-        compiled = self._functions.get(key)
+        kind = call.key()
+        compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         if compiled is None:
             with self._tracing:  # so that a kind of arguments is compiled once, whoever comes first
-                compiled = self._functions.get(key)
+                compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
                 if compiled is None:
-                    compiled = self._functions[key] = call.compile()
+                    compiled, axes = call.compile()
+                    if axes:
+                        self._sized[kind] = axes = tuple(sorted({*axes, *self._sized.get(kind, ())}))
+                    self._functions[call.key_with_sizes(kind, axes)] = compiled
         return compiled
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -150,6 +164,10 @@ class _Call:
         absent = tuple(leaf is None for leaf in self.leaves)
         return tuple(self.given), tuple(self.trees), absent, static, kinds
 
+    def key_with_sizes(self, kind: Any, axes: Axes | None) -> Any:
+        """The key of a function that was traced for some sizes: it has them too."""
+        return (kind, axes, tuple([np.shape(self.arrays[i])[axis] for i, axis in axes])) if axes else kind
+
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of the arrays; what has no dtype of its own takes that of the others."""
         arrays = [_as_array(leaf) for leaf in self.arrays]
@@ -191,12 +209,31 @@ class _Call:
             paths += [key + path for path in tree.paths()]
         return [path for path, leaf in zip(paths, self.leaves, strict=True) if leaf is not None]
 
-    def compile(self) -> CompiledFunction:
-        """Trace the function with symbols of the arguments' kinds."""
-        inputs = [
-            ir.new_input(Type(types.dtype_of(dtype), tuple(1 if one else types.size() for one in ones)), label)
-            for (dtype, ones), label in zip(self.kinds(), self.labels(), strict=True)
-        ]
+    def compile(self) -> tuple[CompiledFunction, Axes]:
+        """Trace the function with symbols of the arguments' kinds. A size that it asks for is a number then."""
+        axes: Axes = ()
+        while True:
+            inputs = self._symbols(axes)
+            dims = [(dim, i, axis) for i, node in enumerate(inputs) for axis, dim in enumerate(node.type.shape)]
+            places = {atom: (i, axis) for dim, i, axis in dims if (atom := types.as_atom(dim)) is not None}
+            at_hand = {atom: np.shape(self.arrays[i])[axis] for atom, (i, axis) in places.items()}
+            with sizes.known(at_hand) as here:
+                outputs = self._traced(inputs)
+            if not here.asked:
+                return function(inputs, outputs, name=self.name, mode=self.jitted.mode), axes
+            axes = (*axes, *(places[atom] for atom in here.asked))
+
+    def _symbols(self, axes: Axes) -> list[Node]:
+        """A symbol for each array; sizes of 1 and of these axes are known."""
+        found = []
+        for i, ((dtype, ones), label) in enumerate(zip(self.kinds(), self.labels(), strict=True)):
+            lengths = np.shape(self.arrays[i])
+            shape = [lengths[axis] if one or (i, axis) in axes else types.size() for axis, one in enumerate(ones)]
+            found.append(ir.new_input(Type(types.dtype_of(dtype), tuple(shape)), label))
+        return found
+
+    def _traced(self, inputs: Sequence[Node]) -> Any:
+        """What the function returns for symbols."""
         symbols = iter(inputs)
         leaves = iter([None if leaf is None else next(symbols) for leaf in self.leaves])
         traced = {
@@ -205,7 +242,8 @@ class _Call:
         }
         args = [self.static[i] if i in self.static else traced[i] for i in range(self.count)]
         named = {key: value for key, value in traced.items() if isinstance(key, str)}
-        return function(inputs, self.jitted.fn(*args, **named), name=self.name, mode=self.jitted.mode)
+        frozen.warn_of_draws(self.jitted.fn)
+        return self.jitted.fn(*args, **named)
 
 
 def _as_array(value: Any) -> np.ndarray:

@@ -192,7 +192,8 @@ def no_ragged_step(body: Body) -> None:
                 got=f"{node.type}",
                 where=node.where,
                 fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
-                "max_steps",
+                "max_steps, and for that of a scan with until, write it as such a while_loop; for x[t : t + 3], write "
+                "x[t + sj.arange(3)]",
             )
 
 

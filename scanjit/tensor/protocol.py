@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Node
-from scanjit.tensor import convolution, creation, elementwise, indexing, linalg, products, reductions, shapes
+from scanjit.ir import PART, Node
+from scanjit.tensor import (
+    convolution,
+    creation,
+    elementwise,
+    foreign,
+    indexing,
+    linalg,
+    products,
+    reductions,
+    shapes,
+    sizes,
+)
 
 MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, linalg, convolution, indexing)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -25,10 +36,15 @@ METHODS = (
 
 
 def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    function = FUNCTIONS.get({"fabs": "abs", "conjugate": "positive"}.get(ufunc.__name__, ufunc.__name__))
+    function = FUNCTIONS.get(foreign.ALIASES.get(ufunc.__name__, ufunc.__name__))
     if function is None or method != "__call__":
-        name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self))
+        module = "numpy" if getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
+        name = f"{module}.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        known = foreign.METHODS.get((ufunc.__name__, method))
+        fix = known or (
+            foreign.call(ufunc.__name__, FUNCTIONS) if function is None else "sj.scan, for what is not a sum"
+        )
+        raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self), fix=fix)
     _no_more_than(ufunc.__name__, kwargs)
     return function(*inputs)
 
@@ -38,7 +54,8 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
     function = FUNCTIONS.get(name)
     module = np.linalg if name in ("norm", *linalg.__all__) else np
     if function is None or func is not getattr(module, name, None):
-        raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self))
+        fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
+        raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
@@ -52,10 +69,13 @@ def _no_more_than(name: str, options: dict[str, Any]) -> None:
 
 
 def _array(self: Node, *_: Any, **__: Any) -> Any:
+    fix = "sj.stack([a, b]) puts symbols together; otherwise " + foreign.NO_VALUE
+    if self.ndim == 0 and self.dtype.kind in "iu":
+        fix = "sj.arange(n), sj.eye(n), sj.zeros(n); for a loop, sj.scan(..., n_steps=n); otherwise " + foreign.NO_VALUE
     raise errors.ArgumentError(
         "a symbol has no value while a function is built",
         got=repr(self),
-        fix="compile it with sj.function, or use functions of scanjit or NumPy on it",
+        fix=foreign.called_library_function(FUNCTIONS) or fix,
     )
 
 
@@ -66,21 +86,41 @@ def _number(self: Node) -> Any:
 def _length(self: Node) -> int:
     if self.ndim == 0:
         raise errors.ArgumentError("a scalar has no length", got=repr(self))
-    if not isinstance(self.type.shape[0], int):
+    length = sizes.at_hand(self.type.shape[0])
+    if length is None:
         raise errors.ArgumentError(
             "this length is not known while a function is built", got=repr(self), fix="x.shape[0]"
         )
-    return self.type.shape[0]
+    return length
 
 
 def _iterate(self: Node) -> Iterator[Node]:
     if self.ndim == 0:
         raise errors.ArgumentError("a scalar cannot be iterated over", got=repr(self))
-    if not isinstance(self.type.shape[0], int):
-        raise errors.ArgumentError(
-            "a symbol of unknown length cannot be iterated over", got=repr(self), fix="use sj.scan or sj.map"
-        )
-    return (indexing.getitem(self, i) for i in range(self.type.shape[0]))
+    length = sizes.at_hand(self.type.shape[0])
+    if length is None:
+        name = self.name if self.name and self.name.isidentifier() else "x"
+        fix = f"take the entries one by one: {name}[0], {name}[1], ...; to loop over all, use sj.scan or sj.map"
+        if self.op is PART and self.args[0].op.name == "scan":
+            fix = "sj.scan returns outputs alone; with return_updates=True, it returns (outputs, updates)"
+        raise errors.ArgumentError("a symbol of unknown length cannot be iterated over", got=repr(self), fix=fix)
+    return (indexing.getitem(self, i) for i in range(length))
+
+
+def _set_item(self: Node, key: Any, value: Any) -> None:
+    raise errors.ArgumentError(
+        "symbols do not change: an entry of one cannot be assigned",
+        got=repr(self),
+        fix="x = x[i].set(value), or x = x[i].inc(value) for x[i] += value",
+    )
+
+
+def _get_attribute(self: Node, name: str) -> Any:
+    if name.startswith("__"):  # Python and other libraries ask what there is
+        raise AttributeError(name)
+    raise errors.NoSuchAttributeError(
+        f"a symbol has no attribute {name!r}", fix=foreign.attribute(name, [*METHODS, "reshape", "transpose", "astype"])
+    )
 
 
 def _contains(self: Node, item: Any) -> bool:
@@ -145,6 +185,8 @@ def install() -> None:
         "__len__": _length,
         "__iter__": _iterate,
         "__contains__": _contains,
+        "__getattr__": _get_attribute,
+        "__setitem__": _set_item,
         "__getitem__": indexing.getitem,
         "__matmul__": products.matmul,
         "__rmatmul__": lambda self, other: products.matmul(other, self),

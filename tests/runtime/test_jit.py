@@ -293,3 +293,44 @@ def test_wrong_uses_of_value_and_grad():
         sj.value_and_grad(lambda x: x, 1, mode="reference")(1.0)
     with pytest.raises(sj.ScanjitError, match="scalar"):
         sj.value_and_grad(lambda x: x, mode="reference")([1.0, 2.0])
+
+
+# ---- sizes that a function cannot do without -------------------------------------------------------------------------
+
+
+def test_unpacking_works_where_the_length_is_at_hand():
+    calls = []
+
+    @sj.jit(mode="reference")
+    def f(theta, x):
+        calls.append(theta)
+        mu, *others = theta
+        return mu + sum(others) * x.sum()
+
+    assert f(np.array([1.0, 2.0, 3.0]), np.ones(4)) == 21.0
+    traced = len(calls)
+    assert f(np.array([2.0, 2.0, 3.0]), np.ones(5)) == 27.0, "another length that nobody asked for"
+    assert len(calls) == traced
+    assert f(np.array([1.0, 2.0]), np.ones(4)) == 9.0
+    assert len(calls) > traced
+    assert f([1.0, 2.0, 3.0], np.ones(4)) == 21.0
+
+
+def test_sizes_that_one_branch_asks_for():
+    @sj.jit(mode="reference")
+    def f(x, y):
+        return x.sum() * 2 if len(x) < 3 else x.sum() + len(y)
+
+    assert f(np.ones(2), np.ones(4)) == 4.0
+    assert f(np.ones(3), np.ones(4)) == 7.0
+    assert f(np.ones(3), np.ones(5)) == 8.0
+    assert f(np.ones(2), np.ones(5)) == 4.0
+
+
+def test_gradients_of_unpacked_parameters():
+    def loss(theta, x):
+        mu, omega = theta
+        return ((x - mu) ** 2).sum() * omega
+
+    value, slope = sj.value_and_grad(loss, mode="reference")(np.array([1.0, 2.0]), np.array([2.0, 4.0]))
+    assert value == 20.0 and slope.tolist() == [-16.0, 10.0]

@@ -1,0 +1,102 @@
+"""Warnings of what runs while a function is traced, and never again: NumPy's and Python's random numbers, and clocks.
+
+A step is called once, and so is a jitted function: whatever it draws is a constant from then on. The code of the
+function is read for such calls, with the functions of the same module that it calls.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+_DRAWS = ("numpy.random", "random")
+_CLOCKS = ("time", "datetime")
+_HARMLESS = {"sleep", "strftime", "timedelta"}
+_HERE = (__name__.partition(".")[0], "lasagne_like", "numpy")
+_read: set[CodeType] = set()
+"""Code that was read: each is warned of once."""
+
+
+def warn_of_draws(fn: Callable[..., Any]) -> None:
+    """Warn of calls in a function that is about to be traced whose result would be the same in every run."""
+    function = _function_of(fn)
+    if function is not None:
+        _warn(function, function.__module__.partition(".")[0])
+
+
+def _warn(function: FunctionType, package: str) -> None:
+    if function.__code__ in _read or str(function.__module__).partition(".")[0] in _HERE:
+        return
+    _read.add(function.__code__)
+    names = {**vars(builtins), **function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for value, text, line in _mentioned(function.__code__, names):
+        advice = _advice(value)
+        if advice is not None:
+            warnings.warn_explicit(
+                f"{text} runs once, while the function is traced: its result is a constant then; {advice}",
+                UserWarning,
+                function.__code__.co_filename,
+                line,
+            )
+        elif isinstance(value, FunctionType) and str(value.__module__).partition(".")[0] == package:
+            _warn(value, package)
+
+
+def _function_of(fn: Any) -> FunctionType | None:
+    """The function in Python behind a callable."""
+    fn = inspect.unwrap(fn) if callable(fn) else fn
+    fn = getattr(fn, "func", fn)  # functools.partial
+    fn = getattr(fn, "__func__", fn)  # a bound method
+    if not isinstance(fn, FunctionType):
+        fn = getattr(type(fn).__call__, "__func__", type(fn).__call__)
+    return fn if isinstance(fn, FunctionType) else None
+
+
+def _mentioned(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, str, int]]:
+    """What code refers to by names that are known before it runs, such as `np.random.normal`: value, text and line."""
+    chain: tuple[Any, str, int] | None = None
+    for instruction in dis.get_instructions(code):
+        name, line = instruction.argval, instruction.positions.lineno if instruction.positions else None
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") and name in names:
+            if chain is not None:
+                yield chain
+            chain = names[name], name, line or code.co_firstlineno
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain is not None and _is_looked_into(chain[0]):
+            chain = getattr(chain[0], name, None), f"{chain[1]}.{name}", chain[2]
+        elif chain is not None and instruction.opname not in ("CACHE", "PUSH_NULL", "PRECALL"):
+            yield chain
+            chain = None
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _mentioned(constant, names)
+
+
+def _is_looked_into(value: Any) -> bool:
+    """Whether to look up an attribute of a value: of modules, and of generators of random numbers."""
+    return isinstance(value, ModuleType) or _module_of(type(value)).startswith(_DRAWS) or _is_clock(value)
+
+
+def _is_clock(value: Any) -> bool:
+    return isinstance(value, type) and _module_of(value) in _CLOCKS
+
+
+def _module_of(value: Any) -> str:
+    return str(getattr(value, "__module__", "") or "")
+
+
+def _advice(value: Any) -> str | None:
+    """What to write instead of a call; None if it is no call whose result changes."""
+    if isinstance(value, ModuleType | type) or not callable(value) or getattr(value, "__name__", "") in _HARMLESS:
+        return None
+    owner = getattr(value, "__self__", None)
+    modules = (_module_of(value), _module_of(type(owner)), _module_of(owner) if isinstance(owner, type) else "")
+    if any(module == draw or module.startswith(draw + ".") for module in modules for draw in _DRAWS):
+        return "draw with sj.random.Stream(seed), or pass the numbers as an argument"
+    if any(module in _CLOCKS for module in modules):
+        return "measure outside of the function, or pass the time as an argument"
+    return None

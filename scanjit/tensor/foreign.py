@@ -1,0 +1,101 @@
+"""Names that people know from other libraries, and what to write here instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from difflib import get_close_matches
+from types import FrameType
+
+ALIASES = {
+    "conjugate": "positive",
+    "expit": "sigmoid",
+    "fabs": "abs",
+    "log_expit": "log_sigmoid",
+    "psi": "digamma",
+}
+"""Functions of NumPy and SciPy that have another name here."""
+
+ATTRIBUTES = {
+    "at": "x[i].set(value) or x[i].inc(value), which give a new symbol",
+    "backward": "sj.grad(cost, wrt), which gives the gradient as a symbol",
+    "cpu": "nothing: all is computed on the CPU",
+    "detach": "sj.stop_gradient(x)",
+    "eval": "sj.function([inputs], x)(values)",
+    "expand": "sj.broadcast_to(x, shape)",
+    "fill": "sj.full(shape, value)",
+    "get_value": "sj.function([inputs], x)(values): only shared variables have values",
+    "item": "sj.function([inputs], x)(values)",
+    "matmul": "x @ y",
+    "nonzero": "sj.where(mask, x, other), or sj.filter(fn, x)",
+    "numpy": "sj.function([inputs], x)(values)",
+    "permute": "x.transpose(1, 0, 2)",
+    "set_value": "sj.shared(value): only shared variables have values",
+    "to": "x.astype(dtype)",
+    "tolist": "sj.function([inputs], x)(values)",
+    "type_as": "x.astype(y.dtype)",
+    "unsqueeze": "sj.expand_dims(x, axis)",
+    "view": "x.reshape(shape)",
+}
+"""What symbols do not have, and what to write instead."""
+
+METHODS = {
+    ("add", "accumulate"): "sj.cumsum(x)",
+    ("add", "reduce"): "sj.sum(x)",
+    ("maximum", "accumulate"): "sj.cummax(x)",
+    ("maximum", "reduce"): "sj.max(x)",
+    ("minimum", "reduce"): "sj.min(x)",
+    ("multiply", "accumulate"): "sj.cumprod(x)",
+    ("multiply", "outer"): "sj.outer(x, y)",
+    ("multiply", "reduce"): "sj.prod(x)",
+}
+"""What to write instead of methods of NumPy's ufuncs."""
+
+CALLS = {
+    "betaln": "sj.gammaln(a) + sj.gammaln(b) - sj.gammaln(a + b)",
+    "convolve": "sj.conv1d, which takes (batch, channels, length)",
+    "copyto": "x[...].set(value), which gives a new symbol",
+    "empty_like": "sj.zeros_like(x)",
+    "logit": "sj.log(x) - sj.log1p(-x)",
+    "ndtr": "0.5 * sj.erfc(-x / np.sqrt(2))",
+    "nonzero": "sj.where(mask, x, other), or sj.filter(fn, x)",
+    "xlog1py": "sj.where(x == 0, 0, x * sj.log1p(y))",
+    "xlogy": "sj.where(x == 0, 0, x * sj.log(sj.where(x == 0, 1, y)))",
+}
+"""What to write for a function of NumPy or SciPy that is not here."""
+
+NO_VALUE = "compile it with sj.function, or use functions of scanjit or NumPy on it"
+_OTHERWISE = (
+    "write it with functions of scanjit (sj.elementwise_from_sympy takes a formula), or compute it with NumPy before"
+)
+
+
+def attribute(name: str, known: Collection[str]) -> str:
+    """What to write instead of `x.name`."""
+    close = get_close_matches(name, known, 1)
+    return ATTRIBUTES.get(name) or (f"perhaps x.{close[0]}" if close else "the functions of scanjit, such as sj.sum(x)")
+
+
+def call(name: str, known: Collection[str]) -> str:
+    """What to write instead of a function of NumPy or SciPy."""
+    close = get_close_matches(name, known, 1, 0.8)
+    if name in CALLS:
+        return CALLS[name]
+    return (f"perhaps sj.{close[0]}; " if close else "") + _OTHERWISE
+
+
+def called_library_function(known: Collection[str]) -> str | None:
+    """What to write instead of the function of NumPy or SciPy that is running now, if it is written in Python."""
+    found: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.split(".")[0] in ("numpy", "scipy"):
+            found = frame.f_code.co_name  # the outermost is the one that the user called
+        elif found is not None:
+            break
+        frame = frame.f_back
+    if found is None:
+        return None
+    name = ALIASES.get(found, found)
+    return f"sj.{name}(...)" if name in known else call(name, known)
