@@ -182,7 +182,7 @@ class Frame:
         """The counter of a loop, as text."""
         if loop is self.columns:
             return self.index[loop, point.vector]
-        return self.index[loop, point.row if loop is self.tile.rows else 0]
+        return self.index[loop, point.row if loop in self.tile.row_loops else 0]
 
     def depends(self, value: Value) -> frozenset[Loop]:
         """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
@@ -217,7 +217,7 @@ class Frame:
             if counter != "0":
                 text += f" + {counter}" if step == "1" else f" + {counter}*{step}"
                 if loop is not loops[-1]:
-                    row = point.row if loop is self.tile.rows else 0
+                    row = point.row if loop in self.tile.row_loops else 0
                     text = self.remember(level, ("pointer", text, row), "q", text)
         lane = self.lane
         if lane is None or access.strides.get(lane, 0) == 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.names import imports, suffix
-from scanjit.schedule.program import Buffer, Loop, Nest, Reduce, Register, Tile, walk_values
+from scanjit.schedule.program import Buffer, Joined, Loop, Nest, Reduce, Register, Tile, walk_values
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
@@ -67,7 +67,7 @@ class NestWriter(LinearWriter):
         """Write everything."""
         self.registers = {}
         for loop in self.nest.space:
-            if loop not in (self.lane, self.tile.rows, self.columns):
+            if loop not in (self.lane, *self.tile.row_loops, self.columns):
                 name = self.fresh("i")
                 start, stop = self.bounds(loop)
                 self.push(f"for {name} in range({stop if start == '0' else f'{start}, {stop}'}):", loop, name)
@@ -193,6 +193,20 @@ class NestWriter(LinearWriter):
             else:
                 self.index[loop, r] = self.fresh("row")
                 self.scope.add(f"{self.index[loop, r]} = min({name} + {r}, {last})")
+        for r in range(block):
+            self._part(loop, r)
+
+    def _part(self, loop: Loop, row: int) -> None:
+        """Where the loops stand that a row of joined loops consists of."""
+        if not isinstance(loop, Joined):
+            return
+        left = self.index[loop, row]
+        for part in reversed(loop.parts[1:]):
+            size, many, at = self.size(part.size), self.fresh("many"), self.fresh("at")
+            self.scope.add(f"{many} = {left}//{size}")
+            self.scope.add(f"{at} = {left} - {many}*{size}")
+            self.level[part], self.index[part, row], left = self.level[loop], at, many
+        self.level[loop.parts[0]], self.index[loop.parts[0], row] = self.level[loop], left
 
     def points(self) -> list[Point]:
         """The copies of the body: the rows and vectors of the register tile."""
@@ -241,6 +255,7 @@ class NestWriter(LinearWriter):
         if self.order is not None:
             self.index[rows, SPILLED] = self.fresh("row")
             self.scope.add(f"{self.index[rows, SPILLED]} = load_i64({self.order.rows} + {name}*8)")
+        self._part(rows, SPILLED)
         row = self.fresh("row")
         self.scope.add(f"{row} = {scratch} + ({name} - {first})*{nbytes // block}")
         inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]

@@ -61,7 +61,7 @@ class ValueWriter(Frame):
     def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
         """The level of the scope that a value is written in, and what it is remembered as."""
         loops = self.depends(value)
-        row = point.row if self.tile.rows in loops else 0
+        row = point.row if loops.intersection(self.tile.row_loops) else 0
         vector = point.vector if (self.columns or self.lane) in loops else 0
         return self.level_of(loops), (value, row, vector, point.width)
 

@@ -5,11 +5,14 @@ time, so that what a block reads of both operands stays near. The order of the t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import sums
+from scanjit.schedule import sums, tile
 from scanjit.schedule.blocks import Written
 from scanjit.schedule.fuse import Group
+from scanjit.schedule.lanes import lanes_last
+from scanjit.schedule.products import factors, is_packed, reductions_of
 from scanjit.schedule.program import Blocks, Loop, Nest, Reduce, Statement, counter, walk_values
 from scanjit.schedule.region import Region
 from scanjit.schedule.stretch import Stretch
@@ -17,6 +20,8 @@ from scanjit.types import Dimension
 
 LEAST = 256
 """A block has at least so many terms: results are read and written once for them."""
+LEAST_PACKED = 2048
+"""The same, where the right operands lie in panels: of these, one after the other is read for many rows."""
 NEAR_BYTES = 256 * 1024
 """What a block reads of an operand, about, where that is more terms."""
 
@@ -40,13 +45,27 @@ def deep(region: Region, nest: Nest) -> dict[Reduce, Loop] | None:
         return None
     many = [types.product(loop.size for loop in value.loops) for value in found]
     one = next(iter(found.values())).size
-    if any(isinstance(terms, int) and terms < 2 * LEAST for terms in many):
+    if any(isinstance(terms, int) and terms < 2 * _least(nest) for terms in many):
         return None
     same = all(loop.size == one for loop in found.values())
     if not same:
         return None
     chosen = sums.tile_of_block(nest, found, region.context.machine)
     return found if chosen.rows is not None and not chosen.horizontal else None
+
+
+def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
+    """A nest whose right operands are packed whole, not block by block, where that is done once for many calls."""
+    machine = region.context.machine
+    if region.parent is not None or deep(region, nest) is None:
+        return [], nest
+    shaped = lanes_last(tile.merge_loops(nest), machine)
+    shaped.tile = tile.choose_tile(shaped, machine, True)
+    right = [load for value in reductions_of(shaped) for load in factors(value) or ()]
+    if not any(shaped.space[-1] in load.access.strides and load.access.buffer.fixed for load in right):
+        return [], nest
+    packs, shaped = tile.pack_operands(region, shaped)
+    return packs, changed(shaped, tile=None, lane=shaped.space[-1])
 
 
 def blocked(region: Region, group: Group, nests: Mapping[Group, Nest], found: dict[Reduce, Loop]) -> list[Statement]:
@@ -66,4 +85,9 @@ def _terms(nest: Nest) -> Dimension:
     """How many terms a block has."""
     widest = types.maximum(nest.space[-1].size, types.product(loop.size for loop in nest.space[:-1]))
     itemsize = nest.stores[0].value.dtype.itemsize
-    return types.maximum(NEAR_BYTES // types.maximum(widest * itemsize, 1), LEAST)
+    return types.maximum(NEAR_BYTES // types.maximum(widest * itemsize, 1), _least(nest))
+
+
+def _least(nest: Nest) -> int:
+    packed = all(is_packed(value, nest.space[-1]) for value in reductions_of(nest))
+    return LEAST_PACKED if packed else LEAST

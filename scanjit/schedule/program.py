@@ -11,7 +11,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,16 @@ class Loop:
 
     def __repr__(self) -> str:
         return f"loop({self.size})"
+
+
+class Joined(Loop):
+    """Loops that are counted as one, the last of them fastest."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Loop]) -> None:
+        super().__init__(types.product(loop.size for loop in parts))
+        self.parts = tuple(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,12 +244,12 @@ class Tile:
     """How a nest is vectorised and blocked.
 
     `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
-    `horizontal`, along the last loop of each reduction. `rows` is a loop of which `row_block` iterations share the
-    loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are computed one at a
-    time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows of all of these,
-    then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps its part of the
-    loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With `rest`, all threads compute
-    equally many pieces, and of those that are left some of the rows, which are `own` then.
+    `horizontal`, along the last loop of each reduction. `rows` is a loop (or several, joined) of which `row_block`
+    iterations share the loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are
+    computed one at a time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows
+    of all of these, then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps
+    its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With `rest`, all
+    threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
     """
 
     lanes: int = 1
@@ -254,6 +264,13 @@ class Tile:
     own: Loop | None = None
     each: Dimension = 1
     rest: bool = False
+
+    @property
+    def row_loops(self) -> tuple[Loop, ...]:
+        """The loops of the nest that `rows` stands for."""
+        if self.rows is None:
+            return ()
+        return self.rows.parts if isinstance(self.rows, Joined) else (self.rows,)
 
 
 @dataclass(frozen=True)
@@ -272,7 +289,8 @@ class Machine:
 
 @dataclass(eq=False)
 class Nest:
-    """Loops (the last is the one that lanes run along), and what is stored at every point.
+    """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
+    before), and what is stored at every point.
 
     With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
     `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
@@ -291,6 +309,7 @@ class Nest:
     unroll: int = 1
     tile: Tile | None = None
     reach: Dimension | None = None
+    lane: Loop | None = None
 
     @property
     def roots(self) -> list[Value]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from scanjit.schedule import blocks, checkpoint, deep, tile
-from scanjit.schedule.fuse import fuse, nest_of
-from scanjit.schedule.program import Statement
+from scanjit.schedule.fuse import Group, fuse, nest_of
+from scanjit.schedule.program import Nest, Statement
 from scanjit.schedule.region import Block, Region, Single, Task
 
 
@@ -28,8 +31,15 @@ def statements(region: Region) -> list[Statement]:
             result.append(first.statement)
         elif isinstance(first, Block):
             result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
-        elif (found := deep.deep(region, nests[group])) is not None:
-            result += deep.blocked(region, group, nests, found)
         else:
-            result += tile.shape_nest(region, nests[group])
+            result += tile.in_forms(region, nests[group], partial(_shaped, region, group, nests))
     return result
+
+
+def _shaped(region: Region, group: Group, nests: Mapping[Group, Nest], nest: Nest) -> list[Statement]:
+    """The statements of a nest: of long sums, in blocks."""
+    packs, nest = deep.packed(region, nest)
+    found = deep.deep(region, nest)
+    if found is None:
+        return [*packs, *tile.shape_nest(region, nest)]
+    return [*packs, *deep.blocked(region, group, {**nests, group: nest}, found)]

@@ -13,6 +13,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule import build, tile
+from scanjit.schedule.lanes import lanes_last
 from scanjit.schedule.program import (
     Access,
     Apply,
@@ -93,7 +94,8 @@ def tile_of_block(nest: Nest, found: dict[Reduce, Loop], machine: Machine) -> Ti
     """How the part of a block would be computed. Not with lanes along the sums: all lanes had what these begin with."""
     rows = counter("rows")
     stretch = Stretch(0, rows, 0, {}, rows)
-    return tile.choose_tile(tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values())), machine)
+    made = tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values()))
+    return tile.choose_tile(lanes_last(made, machine), machine)
 
 
 def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
@@ -168,7 +170,7 @@ def _adding(nest: Nest, found: dict[Reduce, Loop], places: dict[Reduce, Access])
         access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
         loops = (time, *(loop for loop in value.loops if loop is not time))
         stores.append(Store(access, changed(value, loops=loops, init=Load(value.dtype, access))))
-    return Nest(list(nest.space), stores, nest.label)
+    return Nest(list(nest.space), stores, nest.label, lane=nest.lane)
 
 
 def _backwards(nest: Nest) -> Nest:

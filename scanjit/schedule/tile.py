@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import build, shapes
+from scanjit.schedule import build, lanes, shapes
 from scanjit.schedule.linear import linear
 from scanjit.schedule.parallel import choose_split, leaves_rest
+from scanjit.schedule.products import Depth, factors, is_packed, packable, reductions_of
 from scanjit.schedule.program import (
     Access,
     Apply,
+    Blocks,
     Buffer,
+    Joined,
     Load,
     Loop,
     Machine,
@@ -27,6 +30,7 @@ from scanjit.schedule.program import (
     Store,
     Tile,
     Value,
+    counter,
     walk_values,
 )
 from scanjit.schedule.region import Region
@@ -34,14 +38,35 @@ from scanjit.types import Dimension
 
 GROUP_BYTES = 256 * 1024
 """How much of right operands the tiles of a group read: a part of the second-level cache."""
+MANY_ROWS = 64
+"""Of so many rows, those beyond the last that a register tile computes do not count."""
+
+
+def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement]]) -> list[Statement]:
+    """The statements of a nest, `shaped`; where lanes are to run along different loops for different sizes, those of
+    each form in a block that runs once, or not at all."""
+    merged = merge_loops(nest)
+    forms = lanes.forms(merged, region.context.machine) if region.parent is None else []
+    if not forms:
+        return shaped(nest)
+    text = " or ".join(str(form.lane.size) for form in forms)
+    region.context.notes.append(f"nest {nest.label}: lanes along {text}, whichever fills vectors")
+    result: list[Statement] = []
+    for form in forms:
+        first, rows = counter("first"), counter("rows")
+        made = shaped(changed(merged, lane=form.lane))
+        packs = [pack for pack in made if isinstance(pack, Pack) and pack.target.fixed]
+        inside = [statement for statement in made if statement not in packs]
+        result += [*packs, Blocks(form.when, 1, first, rows, inside)]
+    return result
 
 
 def shape_nest(region: Region, nest: Nest) -> list[Statement]:
     """The nest, ready for code; with the packs of its operands before it (out of the region's loop if possible)."""
     if not nest.stores and not nest.finals:
         return []
-    nest = merge_loops(nest)
-    tile = choose_tile(nest, region.context.machine)
+    nest = lanes.lanes_last(merge_loops(nest), region.context.machine)
+    tile = choose_tile(nest, region.context.machine, region.parent is None)
     split, unit = choose_split(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
@@ -65,7 +90,7 @@ def _described(nest: Nest) -> str:
     """A nest in words, for `explain`."""
     tile = nest.tile or Tile()
     values = walk_values(nest.roots)
-    reductions = [value for value in values if isinstance(value, Reduce)]
+    reductions = reductions_of(nest)
     loops = " x ".join(str(loop.size) for loop in nest.space) or "one point"
     ops = sum(isinstance(value, Apply) for value in values)
     stored = len(nest.stores) + len(nest.finals)
@@ -134,6 +159,8 @@ def _rename(nest: Nest, names: dict[Loop, Loop | None], keep: Loop | None = None
         return names.get(loop, loop) or loop
 
     space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]
+    if nest.lane is not None:
+        nest = changed(nest, lane=loops(nest.lane))
     return rebuild_nest(nest, access, loops, list(dict.fromkeys(space)))
 
 
@@ -164,10 +191,9 @@ def rebuild_nest(
 # ---- lanes and register tiles --------------------------------------------------------------------------------------
 
 
-def choose_tile(nest: Nest, machine: Machine) -> Tile:
-    """How the nest is vectorised: see `Tile`."""
-    values = walk_values(nest.roots)
-    reductions = [v for v in values if isinstance(v, Reduce)]
+def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
+    """How the nest is vectorised: see `Tile`; whether rows may be of several loops, `joins` says."""
+    values, reductions = walk_values(nest.roots), reductions_of(nest)
     widest = max((v.dtype.itemsize for v in values), default=8)
     lanes = max(1, machine.vector_bytes // widest)
     if nest.sequential:
@@ -183,7 +209,7 @@ def choose_tile(nest: Nest, machine: Machine) -> Tile:
         block, columns = _thin_blocks(nest, len(reductions), rows, machine)
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
-    rows = _row_loop(nest, reductions)
+    rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, machine)
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
@@ -199,11 +225,15 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> 
     As many as read right operands that stay near: results are then written, and sums that go on read, in long pieces of
     rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each time.
     """
-    lane, values = nest.space[-1], walk_values(nest.roots)
-    again = any(isinstance(v, Apply) and lane in (found := depends(v)) and rows not in found for v in values)
+    lane, values, over = (
+        nest.space[-1],
+        walk_values(nest.roots),
+        set(rows.parts if isinstance(rows, Joined) else (rows,)),
+    )
+    again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # (what depends on the column alone is not to be computed for each tile)
-    rights = {load for r in reductions for load in _factors(r) or () if lane in load.access.strides}
+    rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
     return types.maximum(GROUP_BYTES // types.maximum(nbytes, 1), 1)
@@ -256,7 +286,7 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
         for load in walk_values([reduction.body]):
             if isinstance(load, Load):
                 across = load.access.strides.get(lane, 0)
-                packable = _factors(reduction) is not None and (
+                packable = factors(reduction) is not None and (
                     _row_loop(nest, [reduction]) is not None or load.access.buffer.fixed
                 )
                 along_space += across not in (0, 1) and not packable
@@ -271,33 +301,32 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
     if not isinstance(size, int) or not 1 < size < lanes:
         return False
     for reduction in reductions:
-        factors, along = _factors(reduction), reduction.loops[-1]
-        if factors is None or (isinstance(along.size, int) and along.size <= size):
+        loads, along = factors(reduction), reduction.loops[-1]
+        if loads is None or (isinstance(along.size, int) and along.size <= size):
             return False
-        if any(load.access.strides.get(along, 0) not in (0, 1) for load in factors):
+        if any(load.access.strides.get(along, 0) not in (0, 1) for load in loads):
             return False
     return True
+
+
+def _joined(nest: Nest, reductions: Sequence[Reduce]) -> Joined | None:
+    """All loops but that of the lanes as one, where the last of them alone may not fill register tiles."""
+    loops, lane = nest.space[:-1], nest.space[-1]
+    if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
+        return None
+    size = loops[-1].size
+    return None if isinstance(size, int) and size >= MANY_ROWS else Joined(loops)
 
 
 def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
     """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
     for loop in reversed(nest.space[:-1]):
         for reduction in reductions:
-            factors = _factors(reduction)
-            if factors and any(
-                nest.space[-1] in load.access.strides and loop not in load.access.strides for load in factors
+            loads = factors(reduction)
+            if loads and any(
+                nest.space[-1] in load.access.strides and loop not in load.access.strides for load in loads
             ):
                 return loop
-    return None
-
-
-def _factors(reduction: Reduce) -> tuple[Load, Load] | None:
-    """The two loads of a sum of products."""
-    body = reduction.body
-    if reduction.op.name == "sum" and isinstance(body, Apply) and body.op.name == "mul":
-        left, right = body.args
-        if isinstance(left, Load) and isinstance(right, Load):
-            return left, right
     return None
 
 
@@ -320,18 +349,18 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     tile = nest.tile
     if tile is None or tile.horizontal or not nest.space:
         return [], nest
-    groups: dict[object, list[tuple[Reduce, Load]]] = {}
-    for reduction in walk_values(nest.roots):
-        if isinstance(reduction, Reduce) and (found := _packable(nest, reduction)) is not None:
-            left, right = found
-            key = (reduction.loops, left.access.buffer, left.access.offset, frozenset(left.access.strides.items()))
-            groups.setdefault(key, []).append((reduction, right))
+    groups: dict[object, list[tuple[Load, Depth]]] = {}
+    for reduction in reductions_of(nest):
+        if (found := packable(reduction, nest.space[-1])) is not None:
+            left, right, depth = found
+            place = left.access.buffer, left.access.offset, frozenset(left.access.strides.items())
+            groups.setdefault((depth.loops, depth.against, place), []).append((right, depth))
     statements: list[Statement] = []
     new: dict[Access, Access] = {}
     for members in groups.values():
         pack, accesses = _pack(nest, members)
         holder = _holder(region, pack)
-        if holder is region and not _worth(region, tile, members[0][1], nest.space[-1]):
+        if holder is region and not _worth(region, tile, members[0][0], nest.space[-1]):
             continue
         made = region.packed if holder is region else holder.held
         same = next((other for other in made if _equal(pack, other)), None)
@@ -348,34 +377,21 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     return statements, rebuild_nest(nest, lambda access: new.get(access, access))
 
 
-def _packable(nest: Nest, reduction: Reduce) -> tuple[Load, Load] | None:
-    """(left, right) loads of a matrix product: lanes run along the right one, which no other loop of the space
-    moves."""
-    factors = _factors(reduction)
-    lane = nest.space[-1]
-    if factors is None or len(reduction.loops) != 1:
-        return None
-    left, right = sorted(factors, key=lambda load: lane in load.access.strides)
-    if lane in left.access.strides or not {lane, reduction.loops[0]} <= right.access.strides.keys():
-        return None  # (what has the same row at every term is no matrix, and others may read that row too)
-    return None if set(right.access.strides) - {lane, reduction.loops[0]} else (left, right)
-
-
-def _pack(nest: Nest, members: Sequence[tuple[Reduce, Load]]) -> tuple[Pack, dict[Access, Access]]:
+def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict[Access, Access]]:
     tile, lane = nest.tile, nest.space[-1]
     assert tile is not None
-    (k,) = members[0][0].loops
-    width, group = tile.lanes, len(members)
+    size, width, group = members[0][1].size, tile.lanes, len(members)
     blocks = (lane.size + (width - 1)) // width
-    fixed = all(load.access.buffer.fixed for _, load in members)
-    target = Buffer(members[0][1].dtype, (blocks, k.size, group, width), "temporary", "panels", fixed=fixed)
+    fixed = all(load.access.buffer.fixed for load, _ in members)
+    target = Buffer(members[0][0].dtype, (blocks, size, group, width), "temporary", "panels", fixed=fixed)
     sources = []
     accesses = {}
-    for g, (_, load) in enumerate(members):
-        old = load.access
-        strides = (old.strides.get(k, 0), old.strides[lane])
-        sources.append(Ref(old.buffer, old.offset, (k.size, lane.size), strides))
-        accesses[old] = Access(target, g * width, {lane: k.size * group, k: group * width}, panel=lane)
+    for g, (load, depth) in enumerate(members):
+        old, first = load.access, load.access.offset - depth.start(depth.step)
+        sources.append(Ref(old.buffer, first, (size, lane.size), (depth.step, old.strides[lane])))
+        apart = group * width
+        strides = {lane: size * group, **depth.strides(apart)}
+        accesses[old] = Access(target, g * width + depth.start(apart), strides, panel=lane)
     return Pack(sources, target, width), accesses
 
 

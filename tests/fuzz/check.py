@@ -22,9 +22,8 @@ from scanjit.codegen import reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
-from scanjit.runtime import emulation, reference
+from scanjit.runtime import emulation, processors, reference
 from scanjit.runtime import program as backend
-from scanjit.runtime import threads as workers
 from scanjit.runtime.function import function
 from scanjit.schedule import blocks, deep, parallel, rows, tile
 from scanjit.schedule.program import Rows
@@ -207,7 +206,7 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
 
     patch.setattr(emulation, "load_source", load_source)
     patch.setattr(emulate, "_barrier", lambda address, threads, line: turns[-1].meet(address, threads))
-    patch.setattr(workers, "count", lambda: count)
+    patch.setattr(processors, "count", lambda: count)
 
 
 class Guard:

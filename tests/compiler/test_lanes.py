@@ -1,0 +1,146 @@
+"""Along which loop lanes run in convolutions; rows of several loops; filters packed once."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.schedule.products import depth_of
+from scanjit.schedule.program import Access, Buffer, Joined, Loop
+from tests.fuzz.check import Config
+
+
+def convolution(
+    declared: tuple[Any, ...],
+    filters: tuple[int, ...],
+    mode: str,
+    bias: bool = False,
+    dtype: str = "float32",
+    **how: Any,
+) -> tuple[Any, np.ndarray]:
+    """A convolution of a tensor, declared with such a shape, with shared filters; and the filters."""
+    rng = np.random.default_rng(sum(filters))
+    values = rng.integers(-3, 4, filters).astype(dtype)
+    x, w = sj.tensor(declared, dtype, "x"), sj.shared(values)
+    y = (sj.conv1d if len(filters) == 3 else sj.conv2d)(x, w, **how)
+    if bias:
+        y = sj.maximum(y + sj.shared(np.arange(filters[0], dtype=dtype)).reshape((-1,) + (1,) * (len(filters) - 2)), 0)
+    return sj.function([x], y, mode=mode), values
+
+
+def compare(shape: tuple[int, ...], filters: tuple[int, ...], config: Config, **how: Any) -> None:
+    """Named and fixed sizes against the reference interpreter."""
+    x = np.random.default_rng(1).integers(-3, 4, shape).astype(how.get("dtype", "float32"))
+    names = ("B", shape[1], *("n", "m")[: len(shape) - 2])
+    expected = convolution(shape, filters, "reference", **how)[0](x)
+    for declared in (shape, names, (shape[0], *names[1:]), ("B", *shape[1:])):
+        with config.active():
+            f, _ = convolution(declared, filters, config.mode, **how)
+            np.testing.assert_array_equal(f(x), expected, err_msg=f"{declared} of {shape}")
+
+
+@pytest.mark.parametrize("length", [5, 7, 20, 37, 300])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_values_whatever_is_known_of_the_length(length: int, threads: int) -> None:
+    config = Config(width=64, threads=threads)
+    compare((3, 5, length), (18, 5, 3), config, subsample=2)
+    compare((1, 2, length), (33, 2, 5), config, bias=True)
+    compare((2, 4, length), (6, 2, 2), config, num_groups=2, filter_dilation=2, border_mode="full")
+
+
+@pytest.mark.parametrize("width", [64, 16])
+def test_values_of_images(width: int) -> None:
+    for (n, m), bias in itertools.product(((3, 4), (6, 19)), (False, True)):
+        compare((2, 3, n, m), (17, 3, 3, 2), Config(width=width), bias=bias)
+    compare((2, 3, 9, 8), (20, 3, 2, 2), Config(width=width), subsample=(2, 3), dtype="float64")
+    compare((2, 3, 4, 5), (8, 3, 1, 1), Config(width=width), border_mode=(1, 0))
+
+
+def test_values_compiled() -> None:
+    compare((2, 40, 7), (18, 40, 3), Config("numba", threads=2), bias=True)
+
+
+def test_terms_in_blocks() -> None:
+    """More terms than a block has, of filters that are packed whole."""
+    compare((2, 12, 6), (17, 12, 3), Config(width=64, small=True))
+    compare((2, 12, 40), (17, 12, 3), Config(width=64, small=True), bias=True)
+
+
+# ---- what is decided -------------------------------------------------------------------------------------------------
+
+
+def explained(declared: tuple[Any, ...], filters: tuple[int, ...], **how: Any) -> str:
+    with Config(width=64).active():
+        return convolution(declared, filters, "emulate", **how)[0].explain()
+
+
+def tiles(text: str) -> list[str]:
+    """The tiles of nests, without their loops; of so few columns that fill no tile, a fixed one has less vectors."""
+    lines = [re.sub(r" over .*?;", ";", line) for line in text.splitlines() if "stores over" in line]
+    return [re.sub(r" \d vectors", "", line) for line in lines]
+
+
+@pytest.mark.parametrize("length", [129, 255, 256, 257, 640])
+def test_knowing_a_length_decides_nothing_where_filters_are_strided(length: int) -> None:
+    filters = (64, 8, 16)
+    fixed, named, of_any = (
+        explained((batch, 8, n), filters, subsample=8) for batch, n in ((4, length), (4, "n"), ("B", "n"))
+    )
+    assert tiles(fixed) == tiles(named) == tiles(of_any)
+    assert all("pack: once for each value" in text for text in (fixed, named, of_any))
+
+
+@pytest.mark.parametrize("length", [6, 18, 40, 258, 260, 1000])
+def test_a_named_length_has_the_form_of_the_fixed_one(length: int) -> None:
+    """Where it depends on the length, each form is there, and runs for the lengths for which it is taken if known."""
+    filters = (64, 32, 3)
+    fixed, named = explained((4, 32, length), filters), explained((4, 32, "n"), filters)
+    assert "lanes along n - 2 or 64, whichever fills vectors" in named
+    assert len(tiles(fixed)) == 1
+    assert set(tiles(fixed)) <= set(tiles(named))
+    assert len(tiles(named)) == 2
+
+
+def test_filters_of_many_terms_are_packed_whole() -> None:
+    """Not in blocks of terms, of which each call packs all."""
+    for terms in (300, 1500):
+        text = explained(("B", terms, "n"), (32, terms, 3), subsample=2)
+        assert "pack: once for each value" in text
+        assert f"panels (2, {3 * terms}, 1, 16)" in text
+        assert ("made in blocks" in text) == (3 * terms >= 4096)
+
+
+def test_operands_that_change_are_not_packed_in_place_of_weights() -> None:
+    x, w = sj.tensor((64, "n"), "float32"), sj.shared(np.ones((64, 64), "float32"))
+    with Config(width=64).active():
+        few = sj.function([x], w @ x, mode="emulate").explain()
+    assert "pack: once for each value" in few
+
+
+# ---- the order of terms ----------------------------------------------------------------------------------------------
+
+
+def test_depth_of_turned_and_sparse_operands() -> None:
+    c, k, lane = Loop(5), Loop(3), Loop(8)
+    buffer = Buffer(np.dtype("float32"), (8, 5, 3), "constant")
+
+    def depth(of_c: int, of_k: int) -> Any:
+        return depth_of(Access(buffer, 0, {lane: 15, c: of_c, k: of_k}), [c, k])
+
+    assert (depth(3, 1).loops, depth(3, 1).step, depth(3, 1).size) == ((c, k), 1, 15)
+    assert depth(1, 5).loops == (k, c)
+    turned = depth(3, -1)
+    assert turned.against == (False, True)
+    assert turned.strides(16) == {c: 48, k: -16}
+    assert turned.start(16) == 32
+    assert depth(4, 1) is None
+    assert depth(6, 2).step == 2
+
+
+def test_joined_loops_count_as_one() -> None:
+    assert Joined([Loop(3), Loop(5)]).size == 15
