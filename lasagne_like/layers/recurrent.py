@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from typing import Any
 
@@ -49,8 +50,8 @@ def _documented(cls: type) -> type:
     """Fill in what the layers have in common."""
     peepholes = _PEEPHOLES if cls.__name__ == "LSTMLayer" else ""
     state = "(1, ...)" if cls.__name__ == "CustomRecurrentLayer" else "(1, num_units)"
-    common = _COMMON.format(peepholes=peepholes, state=state).lstrip("\n")
-    cls.__doc__ = (cls.__doc__ or "").replace("    COMMON\n", common)
+    common = inspect.cleandoc(_COMMON.format(peepholes=peepholes, state=state))
+    cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("COMMON", common)
     return cls
 
 
