@@ -118,12 +118,16 @@ def function(
 
 @dataclass(frozen=True, eq=False)
 class FunctionGraph:
-    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`."""
+    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`.
+
+    `names` are those that the outputs had in the file that they were read from; there are none for other functions.
+    """
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     tree: Tree | None
     updates: tuple[tuple[SharedVariable, Node], ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def roots(self) -> list[Node]:
@@ -682,16 +686,22 @@ class CompiledFunction:
     def __reduce__(self) -> tuple[Any, ...]:
         graph = self.graph
         nodes = pickling.dump([*graph.inputs, *graph.roots])
-        return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, self.name, self.mode)
+        return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
 
 def _restored(
-    dumped: Any, inputs: int, tree: Tree | None, targets: list[SharedVariable], name: str, mode: str
+    dumped: Any,
+    inputs: int,
+    tree: Tree | None,
+    targets: list[SharedVariable],
+    names: tuple[str, ...],
+    name: str,
+    mode: str,
 ) -> CompiledFunction:
     nodes = pickling.load(dumped)
     outputs = nodes[inputs : len(nodes) - len(targets)]
     updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
-    return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates), name, mode)
+    return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates, names), name, mode)
 
 
 def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:

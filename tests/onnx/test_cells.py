@@ -150,3 +150,35 @@ def test_layers_are_exported_as_ops(name, op, options):
     expected = sj.function([series], y, mode="reference")(X.swapaxes(0, 1))
     found = sjo.load(model).function(mode="reference")(X.swapaxes(0, 1))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def joined(row, h, c):
+    """One product with the row and the state side by side."""
+    size = h.type.shape[1]
+    i, j, f, o = (z[:, k * size : (k + 1) * size] for k, z in enumerate([sj.concatenate([row, h], 1) @ BOTH + SUM] * 4))
+    c = sj.sigmoid(f + 1.0) * c + sj.sigmoid(i) * sj.tanh(j)
+    return sj.sigmoid(o) * sj.tanh(c), c
+
+
+BOTH, SUM = weights(300 + 260, 4 * 260), weights(4 * 260)
+
+
+@pytest.mark.parametrize("batch", [1, 3, "B"])
+def test_the_work_does_not_grow_with_the_batch_or_with_the_square_of_the_units(batch, monkeypatch):
+    """All unit vectors are looked at together, and what they are multiplied by is picked, not multiplied."""
+    rows = []
+
+    def counted(text, a, b, **options):
+        rows.append(a.size // max(a.shape[-1], 1))
+        return einsum(text, a, b, **options)
+
+    einsum = np.einsum
+    monkeypatch.setattr(np, "einsum", counted)
+    source = sj.tensor(("T", batch, 300), "float32", "source")
+    h, _ = sj.scan(joined, source, [sj.zeros((source.shape[1], 260), "float32")] * 2)
+    model = sjo.export(([source], h))
+    assert of_op(model) == ["LSTM"]
+    (found,) = [onnx.numpy_helper.to_array(w) for w in model.graph.initializer if w.name.endswith("_W")]
+    i, j, f, o = np.split(BOTH.get_value()[:300], 4, axis=1)
+    np.testing.assert_array_equal(found[0], np.concatenate([i, o, f, j], 1).T)
+    assert len(rows) <= 4 and max(rows) <= 4

@@ -1,5 +1,7 @@
 """Exported functions, run by ONNX Runtime, and read again."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -182,3 +184,15 @@ def test_what_cannot_be_exported():
         sjo.export(x)
     with pytest.raises(sj.ArgumentError, match=r"(?s)no such op set.*13 to 25"):
         sjo.export(([x], x), opset=12)
+
+
+def test_names_of_outputs_are_kept_when_a_model_is_written_again():
+    outputs = {"stateN": 2 * x, "387": x.sum()}
+    for kept in (outputs, {"probability": x.sum()}):
+        model = sjo.load(sjo.export(([x], kept)))
+        f = model.function(mode="reference")
+        for source in (f, pickle.loads(pickle.dumps(f))):
+            again = sjo.export(source)
+            onnx.checker.check_model(again, full_check=True)
+            assert [value.name for value in again.graph.output] == list(kept)
+            assert sjo.load(again).output_names == tuple(kept)

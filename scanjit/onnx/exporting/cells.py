@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scanjit import ir
-from scanjit.ir import BOUND, INPUT, Graph, Node
+from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.onnx.exporting.writer import Writer
+from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
-from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.linalg import CONTRACT, Labels, contract
 from scanjit.ops.scan import Layout
 from scanjit.ops.shape import SLICE
-from scanjit.runtime.function import function
 from scanjit.types import Dim, Type
 
 _ANALYTIC = set("add sub mul neg contract slice dimshuffle broadcast_to reshape concatenate constant size".split())
@@ -44,6 +44,12 @@ class Cell:
     attributes: tuple[tuple[str, Any], ...] = ()
     swapped: bool = False
     """Whether the cell comes before the output among the states."""
+
+
+Affine = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]
+"""For each of several functions, the matrices by which a row and a state enter it, and the rest."""
+Guess = tuple[list[np.ndarray], Callable[[], Cell]]
+"""What the states are after a step if it is a cell, and the cell."""
 
 
 def written(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str] | None:
@@ -107,7 +113,7 @@ class _Step:
         width = source.type.shape[2]
         if not isinstance(width, int) or any(init.type.shape[1] != size for init in inits):
             return None
-        rows = batch if isinstance(batch, int) else max(_LEAST_ROWS, width, size)
+        rows = batch if isinstance(batch, int) else _LEAST_ROWS
         x = ir.new_input(Type(sequence.dtype, (rows, width)))
         states = [ir.new_input(Type(sequence.dtype, (rows, size))) for _ in inits]
         outputs = body(*states, build(x), *consts)[: layout.carries]
@@ -120,13 +126,21 @@ class _Step:
     def cells(self) -> Iterator[Cell]:
         """The cells that it is: at most one, but for the names of its gates."""
         guesses = [self._rnns, self._grus] if len(self.states) == 1 else [self._lstms]
-        expected = self._at_random(self.after)
+        close = 1e-9 if self.x.dtype.itemsize == 8 else 5e-5
+        expected = _values(self.after, self._random)
         for guess in guesses:
-            for cell, formula in guess():
-                found = formula(*(array.astype(np.float64) for array in self._random()))
-                close = 1e-9 if self.x.dtype.itemsize == 8 else 5e-5
+            for found, cell in guess():
                 if all(np.allclose(a, b, rtol=close, atol=close) for a, b in zip(found, expected, strict=True)):
-                    yield cell
+                    yield cell()
+
+    @functools.cached_property
+    def _random(self) -> dict[Node, np.ndarray]:
+        """The point at which a guess is compared with the step."""
+        rng = np.random.default_rng(0)
+        return {node: rng.normal(size=node.type.shape).astype(node.dtype) for node in (self.x, *self.states)}
+
+    def _at(self, symbol: Node) -> np.ndarray:
+        return self._random[symbol].astype(np.float64)
 
     @functools.cached_property
     def _gates(self) -> list[tuple[str, Node, Node]]:
@@ -142,16 +156,18 @@ class _Step:
     def _named(self, name: str) -> list[tuple[Node, Node]]:
         return [(node, given) for kind, node, given in self._gates if kind == name]
 
-    def _rnns(self) -> Iterator[tuple[Cell, Callable[..., list[np.ndarray]]]]:
+    def _rnns(self) -> Iterator[Guess]:
         given = _activated(self.after[0])
         if given is None:
             return
         name, argument = given
-        w, r, b = self._affine(argument, self.x), self._affine(argument, self.states[0]), self._constant(argument)
-        cell = Cell("RNN", w.T, r.T, np.concatenate([b, 0 * b]), attributes=(("activations", [name]),))
-        yield cell, lambda x, h: [_NUMPY[name](x @ w + h @ r + b)]
+        weights = self._affine([argument], self.states[0])
+        ((w,), (r,), (b,)) = weights
+        (z,) = self._before(weights, self.states[0])
+        attributes = (("activations", [name]),)
+        yield [_NUMPY[name](z)], lambda: Cell("RNN", w.T, r.T, np.concatenate([b, 0 * b]), attributes=attributes)
 
-    def _lstms(self) -> Iterator[tuple[Cell, Callable[..., list[np.ndarray]]]]:
+    def _lstms(self) -> Iterator[Guess]:
         sigmoids, tanhs = self._named("Sigmoid"), self._named("Tanh")
         if len(sigmoids) != 3 or len(tanhs) != 2:
             return
@@ -162,119 +178,145 @@ class _Step:
             if len(inner) != 1:
                 continue
             seen = ir.new_input(new.type)
-            for order in itertools.permutations(sigmoids):
-                gates = [*(argument for _, argument in order), inner[0]]  # i, o, f, c
-                gates = ir.replace(gates, {new: seen})
-                yield self._lstm(gates, h, c, seen, swapped)
+            gates = ir.replace([*(argument for _, argument in sigmoids), inner[0]], {new: seen})
+            weights = self._affine(gates, h, (seen,))
+            z, old = self._before(weights, h), self._at(c)
+            of_old, of_new = (self._diagonal(gates[:3], symbol, (seen,)) for symbol in (c, seen))
+            for i, o, f in itertools.permutations(range(3)):
+                now = _sigmoid(z[f] + of_old[f] * old) * old + _sigmoid(z[i] + of_old[i] * old) * np.tanh(z[3])
+                out = _sigmoid(z[o] + of_new[o] * now) * np.tanh(now)
+                p = [of_old[i], of_new[o], of_old[f]]
+                w, r, b = ([part[k] for k in (i, o, f, 3)] for part in weights)
+                made = functools.partial(_lstm, w, r, b, p, swapped)
+                yield ([now, out] if swapped else [out, now]), made
 
-    def _lstm(
-        self, gates: Sequence[Node], h: Node, c: Node, seen: Node, swapped: bool
-    ) -> tuple[Cell, Callable[..., list[np.ndarray]]]:
-        more = (seen,)
-        w, r = ([self._affine(gate, symbol, more) for gate in gates] for symbol in (self.x, h))
-        b = [self._constant(gate, more) for gate in gates]
-        p = [self._diagonal(gate, symbol, more) for gate, symbol in zip(gates, (c, seen, c), strict=False)]
-        cell = Cell(
-            "LSTM",
-            np.concatenate(w, 1).T,
-            np.concatenate(r, 1).T,
-            np.concatenate([*b, *(0 * v for v in b)]),
-            np.concatenate(p) if any(v.any() for v in p) else None,
-            swapped=swapped,
-        )
-
-        def formula(x: np.ndarray, *states: np.ndarray) -> list[np.ndarray]:
-            before, old = states[::-1] if swapped else states
-            i, o, f, g = (x @ w[k] + before @ r[k] + b[k] for k in range(4))
-            new = _sigmoid(f + p[2] * old) * old + _sigmoid(i + p[0] * old) * np.tanh(g)
-            out = _sigmoid(o + p[1] * new) * np.tanh(new)
-            return [new, out] if swapped else [out, new]
-
-        return cell, formula
-
-    def _grus(self) -> Iterator[tuple[Cell, Callable[..., list[np.ndarray]]]]:
+    def _grus(self) -> Iterator[Guess]:
         sigmoids, tanhs = self._named("Sigmoid"), self._named("Tanh")
         if len(sigmoids) != 2 or len(tanhs) != 1:
             return
-        argument = tanhs[0][1]
+        (h,), argument = self.states, tanhs[0][1]
+        old = self._at(h)
         for (_, update), (reset, reset_argument) in itertools.permutations(sigmoids):
             gate = ir.new_input(reset.type)
             (new,) = ir.replace([argument], {reset: gate})
+            weights = self._affine([update, reset_argument, new], h, (gate,), at=1.0)
+            (inside,) = self._diagonal([new], gate, (gate,))
+            z, r = self._before(weights, h), weights[1][2]
+            s = _sigmoid(z[1])
+            rest = z[2] - self._random[h] @ r
             for sign, after in itertools.product((1, -1), (True, False)):
-                yield self._gru(update, reset_argument, new, gate, sign, after)
+                kept = _sigmoid(sign * z[0])
+                product = s * (self._random[h] @ r + inside) if after else (s * old).astype(r.dtype) @ r
+                found = (1 - kept) * np.tanh(rest + product) + kept * old
+                yield [found], functools.partial(_gru, *weights, inside if after else 0 * inside, sign, after)
 
-    def _gru(
-        self, update: Node, reset: Node, new: Node, gate: Node, sign: int, after: bool
-    ) -> tuple[Cell, Callable[..., list[np.ndarray]]]:
-        """`sign` is -1 where the update gate says how much is new, not how much stays."""
-        (h,) = self.states
-        w = [sign * self._affine(update, self.x), self._affine(reset, self.x), self._affine(new, self.x, (gate,))]
-        r = [sign * self._affine(update, h), self._affine(reset, h), self._affine(new, h, (gate,), at=1.0)]
-        b = [sign * self._constant(update), self._constant(reset), self._constant(new, (gate,))]
-        inside = self._diagonal(new, gate, (gate,)) if after else 0 * b[2]
-        cell = Cell(
-            "GRU",
-            np.concatenate(w, 1).T,
-            np.concatenate(r, 1).T,
-            np.concatenate([*b, 0 * b[0], 0 * b[1], inside]),
-            attributes=(("linear_before_reset", int(after)),),
-        )
-
-        def formula(x: np.ndarray, before: np.ndarray) -> list[np.ndarray]:
-            z, s = (_sigmoid(x @ w[k] + before @ r[k] + b[k]) for k in range(2))
-            product = s * (before @ r[2] + inside) if after else (s * before) @ r[2]
-            return [(1 - z) * np.tanh(x @ w[2] + product + b[2]) + z * before]
-
-        return cell, formula
+    def _before(self, weights: Affine, h: Node) -> list[np.ndarray]:
+        """What activations are given at the point of comparison."""
+        x, before = self._random[self.x], self._random[h]
+        return [(x @ w + before @ r + b).astype(np.float64) for w, r, b in zip(*weights, strict=True)]
 
     # ---- weights -----------------------------------------------------------------------------------------------------
 
-    def _run(self, outputs: Sequence[Node], values: dict[Node, np.ndarray]) -> list[np.ndarray]:
-        """Values of nodes; symbols that are not given are 0."""
-        symbols = [node for node in ir.walk(outputs) if node.op is INPUT]
-        arrays = [values.get(node, np.zeros(node.type.shape, node.dtype)) for node in symbols]
-        return function(symbols, list(outputs), mode="reference")(*arrays)
+    def _affine(self, arguments: Sequence[Node], h: Node, more: Sequence[Node] = (), at: float = 0.0) -> Affine:
+        """The matrices by which a row, and a state, enter each argument, and what each is where all symbols are 0.
 
-    def _affine(self, argument: Node, symbol: Node, more: Sequence[Node] = (), at: float = 0.0) -> np.ndarray:
-        """The matrix by which a symbol's rows enter an argument; where the symbols in `more` are `at`."""
+        For the matrices of the state, the symbols in `more` are `at`."""
+        w, r = self._matrices(arguments, self.x, more, 0.0), self._matrices(arguments, h, more, at)
+        return w, r, [value[0] for value in _values(arguments, {})]
+
+    def _matrices(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node], at: float) -> list[np.ndarray]:
+        """The derivatives of arguments, whose rows do not depend on each other: those of as many unit vectors as a
+        symbol has columns, a batch of them at a time."""
         width = symbol.type.shape[1]
         tangent = ir.new_input(symbol.type)
-        (derivative,) = pushforward([argument], self._tangents(symbol, tangent, more))
-        if derivative is None:
-            return np.zeros((width, self.size), symbol.dtype)
-        parts = []
-        for start in range(0, width, self.rows):
-            eye = np.eye(self.rows, width, start, dtype=symbol.dtype)
-            given = {node: np.full(node.type.shape, at, node.dtype) for node in more}
-            parts.append(self._run([derivative], {**given, tangent: eye})[0])
-        return np.concatenate(parts)[:width]
+        found = pushforward(arguments, self._tangents(symbol, tangent, more))
+        count = -(-width // self.rows)
+        units = np.eye(count * self.rows, width, dtype=symbol.dtype).reshape(count, self.rows, width)
+        all_units = ir.new_input(Type(symbol.dtype, units.shape))
+        made = iter(batch_graph([y for y in found if y is not None], {tangent: all_units}, count))
+        wide = [None if y is None else next(made)[0] for y in found]
+        given = {all_units: units, **{node: np.full(node.type.shape, at, node.dtype) for node in more}}
+        values = iter(_values([y for y in wide if y is not None], given))
+        none = np.zeros((width, self.size), symbol.dtype)
+        return [none if y is None else next(values).reshape(-1, self.size)[:width] for y in wide]
 
-    def _diagonal(self, argument: Node, symbol: Node, more: Sequence[Node]) -> np.ndarray:
-        """The vector by which a symbol enters an argument, element by element."""
+    def _diagonal(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node]) -> list[np.ndarray]:
+        """The vectors by which a symbol enters arguments, element by element."""
         tangent = ir.new_input(symbol.type)
-        (derivative,) = pushforward([argument], self._tangents(symbol, tangent, more))
-        if derivative is None:
-            return np.zeros(self.size, symbol.dtype)
-        return self._run([derivative], {tangent: np.ones(symbol.type.shape, symbol.dtype)})[0][0]
+        found = pushforward(arguments, self._tangents(symbol, tangent, more))
+        ones = {tangent: np.ones(symbol.type.shape, symbol.dtype)}
+        values = iter(_values([y for y in found if y is not None], ones))
+        return [np.zeros(self.size, symbol.dtype) if y is None else next(values)[0] for y in found]
 
     def _tangents(self, symbol: Node, tangent: Node, more: Sequence[Node]) -> dict[Node, Node | None]:
         known: dict[Node, Node | None] = dict.fromkeys([self.x, *self.states, *more])
         known[symbol] = tangent
         return known
 
-    def _constant(self, argument: Node, more: Sequence[Node] = ()) -> np.ndarray:
-        """What an argument is where all symbols are 0."""
-        return self._run([argument], {})[0][0]
 
-    # ---- the comparison ----------------------------------------------------------------------------------------------
+# ---- the cells that weights make -------------------------------------------------------------------------------------
 
-    def _random(self) -> list[np.ndarray]:
-        rng = np.random.default_rng(0)
-        symbols = [self.x, *self.states]
-        return [rng.normal(size=node.type.shape).astype(node.dtype) for node in symbols]
+Weights = Sequence[np.ndarray]
 
-    def _at_random(self, outputs: Sequence[Node]) -> list[np.ndarray]:
-        return self._run(outputs, dict(zip([self.x, *self.states], self._random(), strict=True)))
+
+def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> Cell:
+    """The LSTM with these weights of the gates i, o, f, c, and peepholes of i, o, f."""
+    return Cell(
+        "LSTM",
+        np.concatenate(w, 1).T,
+        np.concatenate(r, 1).T,
+        np.concatenate([*b, *(0 * v for v in b)]),
+        np.concatenate(p) if any(v.any() for v in p) else None,
+        swapped=swapped,
+    )
+
+
+def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, after: bool) -> Cell:
+    """The GRU with these weights of the gates z, r, h.
+
+    `sign` is -1 where the update gate says how much is new, not how much stays; `inside` is the bias that the reset
+    gate is applied to."""
+    w, r, b = ([sign * each[0], *each[1:]] for each in (w, r, b))
+    return Cell(
+        "GRU",
+        np.concatenate(w, 1).T,
+        np.concatenate(r, 1).T,
+        np.concatenate([*b, 0 * b[0], 0 * b[1], inside]),
+        attributes=(("linear_before_reset", int(after)),),
+    )
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[np.ndarray]:
+    """Values of nodes of a step; symbols that are not given are 0."""
+    values: dict[Node, Any] = {}
+    for node in ir.walk(outputs):
+        if node.op is INPUT:
+            values[node] = given.get(node, np.zeros(node.type.shape, node.dtype))
+        elif node.op is SHARED:
+            values[node] = node.params["variable"].get_value()
+        else:
+            compute = _multiplied if node.op is CONTRACT else node.op.reference
+            values[node] = compute(*(values[arg] for arg in node.operands), **node.params)
+    return [values[output] for output in outputs]
+
+
+def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: Labels) -> np.ndarray:
+    """A product of matrices. That of unit vectors with a matrix, which takes most of the time, picks its rows."""
+    summed = [label for label in left if label in right and label not in out]
+    if len(summed) == 1 and len(right) == 2 and not set(left) & set(right) & set(out):
+        rows, matrix = np.moveaxis(a, left.index(summed[0]), -1), np.moveaxis(b, right.index(summed[0]), 0)
+        flat = rows.reshape(-1, rows.shape[-1])
+        if flat.shape[1] and np.count_nonzero(flat) <= len(flat) and np.count_nonzero(flat, 1).max(initial=0) <= 1:
+            at = np.argmax(flat != 0, 1)
+            picked = matrix[at] * flat[np.arange(len(flat)), at][:, None]
+            picked = picked.reshape(*rows.shape[:-1], matrix.shape[1])
+            labels = [*(label for label in left if label != summed[0]), *(x for x in right if x != summed[0])]
+            return np.transpose(picked, [labels.index(label) for label in out])
+    letters = ["".join(chr(97 + label) for label in labels) for labels in (left, right, out)]
+    return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

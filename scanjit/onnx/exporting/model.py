@@ -36,7 +36,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     ----------
     source : CompiledFunction, or a pair (inputs, outputs)
         As for `scanjit.function`: a list of symbols, and an expression or a list or dict of them. A dict's keys are
-        the names of the outputs.
+        the names of the outputs; those of a function of a model that was loaded are the model's.
     opset : int
         The version of the op set, 13 to 25.
     name : str, optional
@@ -129,7 +129,7 @@ def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
     if graph.tree is None:
         raise errors.ArgumentError("a function without outputs is no model")
     check_complete(graph, label)
-    names = [_plain(path) for path in graph.tree.paths()]
+    names = list(graph.names) or [_plain(path) for path in graph.tree.paths()]
     unique: dict[str, Node] = {}
     for i, (key, node) in enumerate(zip(names, graph.outputs, strict=True)):
         key = key or ("output" if len(names) == 1 else f"output_{i}")
@@ -138,9 +138,9 @@ def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
 
 
 def _plain(path: str) -> str:
-    """How a leaf is reached, as a name: "['h'][0]" is h_0."""
+    """How a leaf is reached, as a name: "['h'][0]" is h_0; a place in a list is none."""
     found = re.sub(r"[^\w]+", "_", path, flags=re.ASCII).strip("_")
-    return "" if found.isdigit() else found
+    return "" if re.fullmatch(r"\[\d+\]", path) else found
 
 
 # ---- the graph -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -257,7 +258,9 @@ class Model:
         array([2., 4.])
         """
         outputs = self.outputs[0] if len(self.outputs) == 1 else list(self.outputs)
-        return function(list(self.inputs), outputs, name=name or self.name or "model", mode=mode)
+        made = function(list(self.inputs), outputs, name=name or self.name or "model", mode=mode)
+        made.graph = replace(made.graph, names=self.output_names)
+        return made
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.name!r}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
