@@ -90,6 +90,9 @@ class TorchFunction:
             self.mode = f.mode
             self._programs[()] = _of_compiled(f)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TorchFunction, (self.f, self.mode)
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         if isinstance(self.f, CompiledFunction):
             args = self.f._by_position(args, named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, Node, as_node
 from scanjit.loops.structure import Mismatch, Tree, flatten, function_location, is_number, is_symbol
+from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import differentiable, is_float
 from scanjit.ops.custom import CUSTOM, Rule
 from scanjit.ops.shape import full
@@ -77,7 +77,7 @@ def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
     return CustomVjp(fn)
 
 
-class CustomVjp:
+class CustomVjp(Wrapper):
     """A function with a derivative of its own; made by `custom_vjp`.
 
     Examples
@@ -91,9 +91,12 @@ class CustomVjp:
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, fn)
+        super().__init__(CustomVjp, fn)
         self.fn = fn
         self.backward: Backward | None = None
+
+    def _state(self) -> dict[str, Any]:
+        return {"backward": self.backward}
 
     @property
     def name(self) -> str:

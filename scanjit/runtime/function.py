@@ -688,6 +688,11 @@ class CompiledFunction:
         nodes = pickling.dump([*graph.inputs, *graph.roots])
         return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        from scanjit.runtime.token import token
+
+        return type(self).__qualname__, token(self)
+
 
 def _restored(
     dumped: Any,

@@ -22,6 +22,7 @@ from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten, is_symbol
+from scanjit.loops.wrappers import Wrapper
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.tensor import sizes
 from scanjit.types import Type
@@ -79,16 +80,28 @@ def jit(
     return Jitted(fn, mode, static_argnums)
 
 
-class Jitted:
-    """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads."""
+class Jitted(Wrapper):
+    """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads.
 
-    def __init__(self, fn: Callable[..., Any], mode: str, static_argnums: int | Iterable[int]) -> None:
+    Parameters
+    ----------
+    fn, mode, static_argnums : as for `jit`.
+    made : what makes it of a function and of what else; by default of these three.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        mode: str,
+        static_argnums: int | Iterable[int],
+        made: tuple[Callable[..., Jitted], Callable[..., Any], Any, str] | None = None,
+    ) -> None:
         check_mode(mode)
         if not callable(fn):
             raise errors.ArgumentError("jit compiles a function", got=repr(fn))
-        functools.update_wrapper(self, fn)
-        self.fn, self.mode = fn, mode
         self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        super().__init__(*(made or (Jitted, fn, mode, self.static)))
+        self.fn, self.mode = fn, mode
         self._functions: dict[Any, CompiledFunction] = {}
         self._sized: dict[Any, Axes] = {}  # of kinds of arguments of which some sizes are part of the key
         self._tracing = threading.RLock()
@@ -120,14 +133,15 @@ class Jitted:
                     self._functions[call.key_with_sizes(kind, axes)] = compiled
         return compiled
 
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        maker, fn, options = self._made
+        return maker.__qualname__, fn, options  # which Dask makes tokens of
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self, '__qualname__', self.fn)}: {len(self._functions)} compiled>"
-
-    def __reduce__(self) -> str:
-        return str(getattr(self, "__qualname__", ""))  # as functions: by name
 
 
 class _Call:
@@ -297,4 +311,8 @@ def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, 
             value, symbols[argnums] if isinstance(argnums, int) else tuple(symbols[i] for i in positions)
         )
 
-    return Jitted(with_gradient, mode, ())
+    return Jitted(with_gradient, mode, (), (_with_gradient, fn, argnums, mode))
+
+
+def _with_gradient(fn: Callable[..., Any], argnums: int | Sequence[int], mode: str) -> Jitted:
+    return value_and_grad(fn, argnums, mode=mode)

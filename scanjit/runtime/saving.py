@@ -36,6 +36,11 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
         container,
     )  # imports zipfile and what that imports, which most programs need not wait for
 
+    container.write(path, *contents(function))
+
+
+def contents(function: CompiledFunction) -> tuple[dict[str, JSON], list[np.ndarray]]:
+    """All that a file holds: what JSON can say, and arrays."""
     graph, variables = function.graph, function.shared
     updates = [_update_graph(variable) for variable in variables]
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
@@ -59,7 +64,7 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
         "updated": [numbers[variable] for variable, _ in graph.updates],
         "graph": writer.graph(dumped),
     }
-    container.write(path, content, writer.arrays)
+    return content, writer.arrays
 
 
 def _sizes_of(variables: Sequence[SharedVariable]) -> set[Atom]:
