@@ -41,7 +41,8 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
     What `a` or `b` depends on is computed in the branch, unless it is needed outside of it too; so an index out of
     bounds, or an `assert_` that fails, is no error in the branch that is not taken (sizes that disagree are). Within
     the step of a loop, what was made before the loop is computed before it. The gradient is a branch again. `vmap` over
-    `cond` gives `where`, which computes both.
+    `cond` computes both for all examples at once; of the branch that an example does not take comes no error and no
+    gradient.
 
     Examples
     --------

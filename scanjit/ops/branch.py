@@ -12,7 +12,7 @@ from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import connected, is_float, pullback, pushforward
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, zeros_like
+from scanjit.ops.shape import broadcast_to, zeros_like
 from scanjit.types import Dimension, Type
 
 
@@ -115,6 +115,8 @@ def _batch(
     body: Graph,
     sizes: tuple[tuple[int, Dimension], ...],
 ) -> Any:
+    from scanjit.ops.chosen import batch_chosen, select
+
     if any(batched[i + 1] for i, _ in sizes):
         raise errors.NotSupportedError("the sizes inside a branch cannot differ between the examples of a batch")
     symbols, outputs = body.opened()
@@ -124,21 +126,19 @@ def _batch(
     ]
     wide = {symbol: new for symbol, new in zip(symbols, inner, strict=True) if new is not symbol}
     half = len(outputs) // 2
+    if batched[0]:
+        chosen = ir.new_input(args[0].type)
+        then = batch_chosen(outputs[:half], wide, chosen, size)
+        other = batch_chosen(outputs[half:], wide, ir.apply("invert", chosen), size)
+        made = [select(chosen, a, b) for a, b in zip(then, other, strict=True)]
+        return tuple(replace(made, dict(zip([chosen, *inner], args, strict=True)))), (True,) * half
     found = batch_graph(outputs, wide, size)
-    flags = [batched[0] or a or b for (_, a), (_, b) in zip(found[:half], found[half:], strict=True)]
+    flags = [a or b for (_, a), (_, b) in zip(found[:half], found[half:], strict=True)]
     full = [
         node if has or not flag else broadcast_to(node, (size, *node.type.shape))
         for (node, has), flag in zip(found, flags * 2, strict=True)
     ]
-    if not batched[0]:
-        pairs = list(zip(inner, args[1:], strict=True))
-        return branch(args[0], full[:half], full[half:], pairs), tuple(flags)
-    known = replace(full, dict(zip(inner, args[1:], strict=True)))
-    return tuple(_where(args[0], a, b) for a, b in zip(known[:half], known[half:], strict=True)), tuple(flags)
-
-
-def _where(condition: Node, a: Node, b: Node) -> Node:
-    return ir.apply("where", DIMSHUFFLE(condition, order=(0, *[None] * (a.ndim - 1))), a, b)
+    return branch(args[0], full[:half], full[half:], list(zip(inner, args[1:], strict=True))), tuple(flags)
 
 
 IFELSE = Branch(

@@ -17,6 +17,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import connected, differentiable, is_float, pullback, pushforward
+from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
@@ -547,14 +548,15 @@ class _Batch:
         before, rows, fixed = layout.split(inner)
         outer = [self._widened(*init) if i in active else init[0] for i, init in enumerate(inits)]
         outer = [_swapped(init) if i in active and i in layout.lags else init for i, init in enumerate(outer)]
-        after, ys, stop = layout.split_results(self._step(self.active))
-        new = [self._widened(*pair) if i in active else pair[0] for i, pair in enumerate(after)]
-        flags = [flag for _, flag in ys]
-        stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
         extra: list[Pair] = []
         if self.masked:
-            extra, new, stacked, end = self._masked(before, new, [self._widened(*y) for y in ys], end[0])
-            flags = [True] * len(ys)
+            extra, new, stacked, end = self._masked(inner)
+            flags = [True] * len(stacked)
+        else:
+            after, ys, stop = layout.split_results(self._step(self.active))
+            new = [self._widened(*pair) if i in active else pair[0] for i, pair in enumerate(after)]
+            flags = [flag for _, flag in ys]
+            stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
         found = _closed(
             [*zip(before, outer, strict=True), *extra],
             [(x, _swapped(o) if flag else o) for x, (o, flag) in zip(rows, xs, strict=True)],
@@ -575,17 +577,18 @@ class _Batch:
     def _inputs(self) -> Iterable[tuple[Node, Node, bool]]:
         return zip(self.inputs, self.wide, self.batched, strict=True)
 
-    def _masked(
-        self, before: Sequence[Node], new: Sequence[Node], ys: Sequence[Node], stop: Node
-    ) -> tuple[list[Pair], list[Node], list[Node], list[Node]]:
+    def _masked(self, inner: Sequence[Node]) -> tuple[list[Pair], list[Node], list[Node], list[Node]]:
         """A step that leaves alone the examples that have ended: two more carries (which have ended, and how many steps
         each has run), all carries after the step, the ys, and the condition to stop."""
         no, zero = (full(0, (self.size,), dtype) for dtype in ("bool", "int64"))
         ended, count = ir.new_input(no.type), ir.new_input(zero.type)
+        wide = {x: new for x, new in zip(self.inputs, inner, strict=True) if new is not x}
+        made = batch_chosen(self.outputs, wide, ~ended, self.size, some=True)
+        after, ys, stop = self.layout.split_results(made)
         over = ended | stop
-        kept = [_where(ended, old, now) for old, now in zip(before, new, strict=True)]
-        counted = _where(ended, count, count + 1)
-        rows = [_where(ended, zeros_like(y), y) for y in ys]
+        kept = [select(ended, old, now) for old, now in zip(inner, after, strict=False)]
+        counted = select(ended, count, count + 1)
+        rows = [select(ended, zeros_like(y), y) for y in ys]
         return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ir.OPS["all"](over, axes=(0,))]
 
 
@@ -595,8 +598,3 @@ _KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name
 def _swapped(x: Node) -> Node:
     """`x` with its first two axes exchanged."""
     return DIMSHUFFLE(x, order=(1, 0, *range(2, x.ndim)))
-
-
-def _where(condition: Node, a: Node, b: Node) -> Node:
-    """`a` where the condition holds for the example, else `b`."""
-    return ir.apply("where", DIMSHUFFLE(condition, order=(0, *[None] * (a.ndim - 1))), a, b)

@@ -205,7 +205,8 @@ def cast(node: Node) -> Node | None:
 
 @rules.rule("where")
 def where(node: Node) -> Node | None:
-    """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x)"""
+    """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x);
+    where(c, where(c, x, _), where(c, _, y)) -> where(c, x, y)"""
     condition, x, y = node.operands
     known = scalar(condition)
     if known is not None:
@@ -214,7 +215,16 @@ def where(node: Node) -> Node | None:
         return stretch(x, node)
     if condition.op.name == "invert" and condition.dtype == np.bool_:
         return make("where", condition.operands[0], y, x)
+    if _asks(x, condition) or _asks(y, condition):
+        x, y = (b.operands[i] if _asks(b, condition) else b for i, b in enumerate((x, y), start=1))
+        new = make("where", condition, x, y)
+        return new if new.type.shape == node.type.shape else None
     return None
+
+
+def _asks(node: Node, condition: Node) -> bool:
+    """Whether a node is a choice by the same condition."""
+    return node.op.name == "where" and node.operands[0] is condition
 
 
 @rules.rule("stop_gradient", "clip_gradient")
