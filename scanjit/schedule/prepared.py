@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from scanjit import types
 from scanjit.schedule.program import (
     Buffer,
     Fetch,
     Nest,
     Pack,
+    Position,
     Program,
+    Reduce,
     Statement,
     TimeLoop,
     inner,
     statement_refs,
     walk_values,
 )
+from scanjit.types import Atom
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
 """Of each buffer: the statements of a program that touch it, in order, and whether they write there."""
@@ -30,7 +34,10 @@ def prepared(program: Program) -> tuple[list[Nest | Pack], list[Buffer]]:
     """The statements whose results stay the same as long as these inputs do, and the buffers in which the others find
     them."""
     uses = _uses(program.body)
-    found = dict.fromkeys(s for s in program.body if isinstance(s, Nest | Pack) and not _reports(s))
+    known = {atom for buffer in uses if _is_input(buffer) for dim in buffer.shape for atom in types.atoms(dim)}
+    found = dict.fromkeys(
+        s for s in program.body if isinstance(s, Nest | Pack) and not _reports(s) and _sizes(s) <= known
+    )
     before = len(found) + 1
     while len(found) < before:
         before = len(found)
@@ -51,6 +58,19 @@ def _stays(statement: Nest | Pack, found: Collection[Statement], uses: Uses) -> 
     reads = any(not writes for other in beside for _, writes in _touched(other))
     inputs = all(_is_input(buffer) or _is_made(buffer, found, uses) for buffer in read)
     return reads and inputs and all(_is_made(buffer, found, uses) for buffer in written)
+
+
+def _sizes(statement: Nest | Pack) -> set[Atom]:
+    """The sizes that what a statement does depends on. Those of fixed inputs change only where the inputs do."""
+    dims = [dim for buffer, offset, _ in statement_refs(statement) for dim in (offset, *buffer.shape)]
+    if isinstance(statement, Nest):
+        loops = [*statement.space, *([] if statement.time is None else [statement.time])]
+        for value in walk_values(statement.roots):
+            loops += value.loops if isinstance(value, Reduce) else ()
+            dims += [value.offset, *value.strides.values()] if isinstance(value, Position) else ()
+        dims += [loop.size for loop in loops]
+        dims += [stride for access, _ in statement.accesses() for stride in access.strides.values()]
+    return {atom for dim in dims for atom in types.atoms(dim)}
 
 
 def _is_input(buffer: Buffer) -> bool:

@@ -70,3 +70,17 @@ def test_constants_are_packed_once() -> None:
     assert "pack: once for each value" in f.explain()
     for scale in (1.0, 2.0):
         np.testing.assert_array_equal(f(np.eye(3) * scale), np.concatenate([w, -w], 1) * scale)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_what_depends_on_sizes_of_a_call_is_made_in_every_call(mode: str) -> None:
+    """A loop of doublings over constants, as many as an argument has rows; and rows of one size in all."""
+    x, n = sj.matrix("x"), sj.scalar("n", "int64")
+    doubled = sj.scan(lambda h: h * 2.0, outputs_info=sj.constant(1.0), n_steps=n)[-1]
+    spread = sj.broadcast_to(sj.constant(np.array([1.0, 2.0])), (x.shape[0], 2))
+    total = (sj.reshape(sj.arange(x.size), x.shape) * 2)[:, 0].sum() + spread.sum()
+    f = sj.function([x, n], [doubled, total], mode=mode)
+    for rows, steps in ((2, 3), (3, 6), (2, 1), (6, 4)):
+        columns = 6 // rows
+        expected = [2.0**steps, sum(2 * columns * i for i in range(rows)) + 3 * rows]
+        assert [v.tolist() for v in f(np.zeros((rows, columns)), steps)] == expected
