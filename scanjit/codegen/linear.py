@@ -10,6 +10,10 @@ from scanjit.schedule.linear import Linear, linear
 from scanjit.schedule.program import Loop, Value
 from scanjit.types import Dimension
 
+APART = 3
+"""Where steps read what earlier ones have stored, several are done at a time only if that was as many vectors of steps
+before. (It must be one; but a vector that is read in part from each of two that were just stored waits for both.)"""
+
 
 class LinearWriter(ReductionWriter):
     """Writes the steps of a linear recurrence, as many at a time as a vector has lanes."""
@@ -22,8 +26,8 @@ class LinearWriter(ReductionWriter):
         if steps is None:
             return None
         whole, depth, name = time.size // lanes * lanes, len(self.scopes), self.fresh("t")
-        if self.nest.reach is not None:  # what is read of earlier steps must be stored before
-            whole = whole * types.minimum(self.nest.reach // lanes, 1)
+        if self.nest.reach is not None:
+            whole = whole * types.minimum(self.nest.reach // (APART * lanes), 1)
         if whole == 0:
             return None
         carries = dict(self.registers)
@@ -35,23 +39,25 @@ class LinearWriter(ReductionWriter):
             self.index[time, 0] = self.fresh("row")
             self.scope.add(f"{self.index[time, 0]} = {self.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
-        self._one_by_one(time, carries, last, finite, name)
+        if finite is not None:
+            self._one_by_one(time, carries, last, finite, name)
         self.pop(depth)
         for index, variable in last.items():
             self.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
         return whole
 
-    def _vector(self, time: Loop, steps: list[Linear], last: dict[int, str]) -> str:
-        """Write a vector of steps, stored if all of it is finite; returns that condition."""
+    def _vector(self, time: Loop, steps: list[Linear], last: dict[int, str]) -> str | None:
+        """Write a vector of steps, stored if all that is carried is finite; returns that condition, if anything is."""
         point = Point(width=self.tile.lanes)
         self.lane, outer = time, self.lane
         updates = dict(zip(self.nest.registers, self.nest.updates, strict=True))
         after = [self._solve(step, updates[step.register], last[step.register.index], point) for step in steps]
         tests = [f"{name} - {name} == 0.0" for name in after]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
-        finite = self._line("finite", f"all_of({' & '.join(tests)})")
+        finite = self._line("finite", f"all_of({' & '.join(tests)})") if tests else None
         depth = len(self.scopes)
-        self.push(f"if {finite}:")
+        if finite is not None:
+            self.push(f"if {finite}:")
         for store in self.nest.stores:
             self.store(store, point)
         end = 0 if self.nest.reverse else point.width - 1

@@ -167,6 +167,8 @@ class _Decoder:
             return ir.new_input(params["type"], params["name"])
         if record.op == SHARED.name:
             return ir.as_node(params["variable"])  # it may have been given another name since
+        if record.op == "scan":
+            params.setdefault("lags", ())  # it may have been written before there were any
         if record.op not in OPS:
             raise errors.NotSupportedError(f"the graph uses the op {record.op!r}, which this version lacks")
         return OPS[record.op](*(self.nodes[i] for i in record.operands), **params)

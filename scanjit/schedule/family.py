@@ -149,7 +149,7 @@ class Around:
 def is_linear(group: Group) -> bool:
     """Whether several steps of a loop are done at a time: from where it begins, so that it cannot begin elsewhere."""
     nest = block_of(group).nest
-    return nest is not None and linear(nest) is not None
+    return nest is not None and bool(linear(nest))
 
 
 def candidates(around: Around, root: Group, others: Iterable[Group]) -> list[Group]:

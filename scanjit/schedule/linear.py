@@ -3,6 +3,8 @@
 The steps of a scalar recurrence wait for each other; those of a linear one need not: several steps together are again
 `h = A*h + B`, where A and B are computed side by side (a prefix sum of the pairs (a, b) under composition, in the lanes
 of a vector), and only one multiply-add in so many steps waits.
+
+Steps that read nothing but what was returned many steps before do not wait for each other at all.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ class Linear:
 
 def linear(nest: Nest) -> list[Linear] | None:
     """The carries of a nest in an order in which each needs those before it and itself alone; None if there is no such
-    order, or if one is not linear."""
-    if nest.time is None or nest.space or not nest.registers:
+    order, or if one is not linear. Where the nest only reads what it has stored, there are none to be put in order."""
+    if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
         return None
     if any(register.dtype.kind != "f" for register in nest.registers):
         return None

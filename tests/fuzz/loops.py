@@ -34,6 +34,7 @@ class _Output:
             ("mix",) * 6 + ("linear", "linear", "product", "product", "swap", "swap", "echo", "constant", "same", "raw")
         )
         self.initial: Any = None
+        self.stacked = self.taps != [-1]
         if self.fed:
             lead = -min(self.taps)
             shape = self.shape if self.taps == [-1] else (lead, *self.shape)
@@ -50,7 +51,15 @@ class _Output:
         """The entry of `outputs_info`."""
         if not self.fed:
             return None
-        return self.initial if self.taps == [-1] else {"initial": self.initial, "taps": self.taps}
+        return {"initial": self.initial, "taps": self.taps} if self.stacked else self.initial
+
+    def reach_further(self, lag: Any, rows: int) -> None:
+        """Let the longest tap be another one, which may be a scalar; there are so many rows before the first step."""
+        if isinstance(self.initial, Node):
+            known = self.initial if self.stacked else st.stack([self.initial])
+            self.stacked = True
+            self.initial = st.concatenate([known] * (rows // -min(self.taps) + 1))
+            self.taps = [tap for tap in self.taps if tap != min(self.taps)] + [-lag]
 
 
 def _body(b: Builder, rnd: random.Random, rows: list[Node], past: list[list[Node]], others: list[Node],
@@ -104,6 +113,12 @@ def _result(
     return 0.5 * before + st.tanh(value) if b.chance(0.5) else st.tanh(before + value)
 
 
+def _small(b: Builder) -> Any:
+    """A number from 1 to 3 that is computed, where there is something to compute it of."""
+    found = [node for node in b.pool if node in b.exact and node.dtype.kind in "iu" and not node.ndim]
+    return st.cast(found[-1], "int64") % 3 + 1 if found else 10
+
+
 def looped(b: Builder) -> None:
     """A scan; its results, or what is made of them, join the pool."""
     if b.depth >= 2 or (b.depth and b.chance(0.3)):
@@ -144,6 +159,9 @@ def looped(b: Builder) -> None:
     taps_of = [1 if not isinstance(s, dict) else len(s["taps"]) for s in seqs]
     seed, size = rnd.getrandbits(32), rnd.choice((0, 1, 2, 3, 4, 6, 8) if not b.depth else (0, 1, 2, 3))
     stops = b.chance(0.12) and not b.depth
+    if seed // 8 % 6 == 0:
+        lag = (9, 12, dim_node(b.dims[seed % len(b.dims)]) % 3 + 1, _small(b))[seed // 64 % 4]
+        outputs[seed // 256 % len(outputs)].reach_further(lag, 12)
 
     def step(*args: Node) -> Any:
         given = list(args)

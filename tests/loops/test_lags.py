@@ -71,21 +71,25 @@ def test_values_and_gradients(step: Any, lags: list[int], dtype: str) -> None:
         same(functions, given[0][:steps], given[1][: max(lags) + 1], tolerance=1e-4) if steps else None
 
 
-@pytest.mark.parametrize("n", [1, 2, 8, 9, 25])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 23, 24, 25, 48, 60])
 def test_a_lag_that_is_known_when_it_runs(n: int) -> None:
-    first = FIRST[:n] if n > 1 else FIRST
-    for f in FUNCTIONS.get("runtime", _runtime):
-        y, mixed, *_ = f(X, first, W, n)
-        np.testing.assert_allclose(y, loop(lambda row, h: np.tanh(row + h @ W), X, first, [n]), rtol=1e-12)
-        np.testing.assert_allclose(mixed, loop(linear, X[:, 0], first[:, 0], [1, n]), rtol=1e-9)
-    same(FUNCTIONS.get("runtime", _runtime), X, first, W, n)
+    functions, x = FUNCTIONS.get("runtime", _runtime), RNG.normal(size=(90, 3))
+    first = RNG.normal(size=(n if n > 1 else 5, 3))
+    for f in functions[1:]:
+        y, mixed, apart, *_ = f(x, first, W, n)
+        np.testing.assert_allclose(y, loop(lambda row, h: np.tanh(row + h @ W), x, first, [n]), rtol=1e-12)
+        np.testing.assert_allclose(mixed, loop(linear, x[:, 0], first[:, 0], [1, n]), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(apart, loop(lambda row, h: np.tanh(row + h), x[:, 1], first[:, 1], [n]), rtol=1e-9)
+    for steps in {1, 8, n, n + 1, 90}:
+        same(functions, x[:steps], first, W, n)
 
 
 def _runtime() -> Any:
     n, x, first, w = sj.lscalar("n"), sj.matrix("x"), sj.matrix("first"), sj.matrix("w")
     y = sj.scan(lambda row, h: sj.tanh(row + h @ w), x, dict(initial=first, taps=[-n]))
     mixed = sj.scan(linear, x[:, 0], dict(initial=first[:, 0], taps=[-1, -n]))
-    outputs = [y, mixed, *sj.grad((y**2).sum() + (mixed**2).sum(), [x, first, w])]
+    apart = sj.scan(lambda row, h: sj.tanh(row + h), x[:, 1], dict(initial=first[:, 1], taps=[-n]))
+    outputs = [y, mixed, apart, *sj.grad((y**2).sum() + (mixed**2).sum() + (apart**2).sum(), [x, first, w])]
     return [*pair([x, first, w, n], outputs), sj.function([x, first, w, n], outputs)]
 
 
@@ -345,14 +349,16 @@ def _nodes(outputs: Any) -> int:
 def test_code_does_not_grow_with_the_lag(step: Any) -> None:
     x, first = sj.vector("x"), sj.vector("first")
     sizes = []
-    for lag in (16, 1024):
+    for lag in (10, 64, 1000):
         y = sj.scan(step, x, dict(initial=first, taps=[-1, -lag]))
         slopes = sj.grad((y**2).sum(), [x, first])
         second = sj.grad((slopes[0] ** 2).sum(), [x, first])
         value, gradient = sj.function([x, first], y, mode="emulate"), sj.function([x, first], slopes, mode="emulate")
         lines = [len(f.source.splitlines()) for f in (value, gradient)]
-        sizes.append((_nodes([y]), _nodes(slopes), _nodes(second), *lines))
-    assert sizes[0] == sizes[1]
+        sizes.append(([_nodes([y]), _nodes(slopes), _nodes(second)], lines))
+    assert sizes[0][0] == sizes[1][0] == sizes[2][0]
+    assert sizes[1][1] == sizes[2][1]
+    assert all(many < 2 * few for few, many in zip(sizes[0][1], sizes[2][1], strict=True))  # several steps at a time
 
 
 def test_memory_is_a_ring_of_as_many_rows_as_the_lag() -> None:
