@@ -89,5 +89,5 @@ def _terms(nest: Nest) -> Dimension:
 
 
 def _least(nest: Nest) -> int:
-    packed = all(is_packed(value, nest.space[-1]) for value in reductions_of(nest))
+    packed = bool(nest.space) and all(is_packed(value, nest.space[-1]) for value in reductions_of(nest))
     return LEAST_PACKED if packed else LEAST

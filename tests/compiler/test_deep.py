@@ -74,3 +74,10 @@ def test_lanes_along_the_sum(terms: int | str, monkeypatch: pytest.MonkeyPatch) 
     with Config(width=64, small=True).active():
         got = sj.function([x, y], sj.tensordot(x, y, [[1], [1]]), mode="emulate")(a, b)
     np.testing.assert_allclose(got, a @ b.T, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [4, 300, 5000])
+def test_products_of_vectors_of_known_sizes(size: int) -> None:
+    x, y = sj.tensor((size,), name="x"), sj.tensor((size,), name="y")
+    a, b = np.random.default_rng(size).normal(size=(2, size))
+    np.testing.assert_allclose(sj.function([x, y], sj.dot(x, y), mode="emulate")(a, b), a @ b)
