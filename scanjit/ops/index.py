@@ -31,7 +31,8 @@ def _checked(x: np.ndarray, indices: Sequence[np.ndarray], axis: int) -> None:
         size = x.shape[axis + k]
         if index.size and (index.min() < 0 or index.max() >= size):
             bad = index[(index < 0) | (index >= size)].flat[0]
-            raise errors.OutOfBoundsError(f"index {bad} is out of bounds for axis {axis + k} with size {size}")
+            given = bad if bad >= 0 else bad - size  # what a user counts from the end has been counted from the front
+            raise errors.OutOfBoundsError(f"index {given} is out of bounds for axis {axis + k} with size {size}")
 
 
 def _gather_reference(x: np.ndarray, *indices: np.ndarray, axis: int) -> np.ndarray:

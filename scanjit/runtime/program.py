@@ -19,6 +19,7 @@ from scanjit.rewrite import run as rewrite
 from scanjit.runtime import processors, threads
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.addresses import address
+from scanjit.runtime.bounds import explained
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.beside import arrange
 from scanjit.schedule.beside import name as name_of
@@ -50,7 +51,7 @@ class Executable:
     def __init__(
         self, leaves: list[Node], outputs: list[Node], name: str, mode: str, part: type[Part] | None = None
     ) -> None:
-        self.leaves, self.name, self.mode = leaves, name, mode
+        self.leaves, self.name, self.mode, self._asked = leaves, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
@@ -62,6 +63,12 @@ class Executable:
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
+        try:
+            return self._results(arrays, sizes)
+        except errors.OutOfBoundsError as error:
+            raise explained(error, self._asked, dict(zip(self.leaves, arrays, strict=True))) from None
+
+    def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         if len(self.parts) == 1 and not self._conditions and self.parts[0].simple:
             return self.parts[0].run(arrays, sizes)
         values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
@@ -318,7 +325,10 @@ class Part:
         if code:
             node = self.program.codes[code - 1]
             raise errors.OutOfBoundsError(
-                f"an index of {node.op.name} is out of bounds", got=f"indexing {node.args[0]!r}", where=node.where
+                f"an index of {node.op.name} is out of bounds",
+                got=f"indexing {node.args[0]!r}",
+                fix="run it with mode='reference', which says the index, the axis and the step",
+                where=node.where,
             )
         return [
             made[which]

@@ -82,13 +82,13 @@ def _position(index: int, n: Dimension, axis: int) -> Window:
     return Window(start, 1, 1)
 
 
-def _index_array(index: Node, n: Dimension) -> Node:
-    """An int64 index, counted from the front."""
+def _index_array(index: Node, n: Dimension, axis: int) -> Node:
+    """An int64 index along an axis, counted from the front."""
     known = ir.constant_value(index)
     if known is not None:
         if isinstance(n, int) and known.size and (known.min() < -n or known.max() >= n):
             bad = known[(known < -n) | (known >= n)].flat[0]
-            raise errors.OutOfBoundsError(f"index {bad} is out of bounds for an axis of size {n}")
+            raise errors.OutOfBoundsError(f"index {bad} is out of bounds for axis {axis} with size {n}")
         if not known.size or known.min() >= 0:
             return cast(index, "int64")
         if isinstance(n, int):
@@ -192,7 +192,7 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
             return _Part("drop", axis, Window(known, 1, 1))
         if not_negative(known):
             return _Part("drop", axis, Window(known, 1, 1))
-    return _Part("array", axis, places=_index_array(index, n))
+    return _Part("array", axis, places=_index_array(index, n, axis))
 
 
 def getitem(x: Node, key: Any) -> Node:
@@ -350,7 +350,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
     places = []
     for a, n in enumerate(x.type.shape):
         if a == axis:
-            places.append(_index_array(index, n))
+            places.append(_index_array(index, n, a))
         elif n == 1 or index.type.shape[a] == 1:
             count = n if index.type.shape[a] == 1 else 1
             places.append(_along(IOTA(length=count), a, x.ndim))

@@ -1,0 +1,82 @@
+"""An index out of bounds is named: its value, the axis, its size, and in a loop the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import bounds
+
+ROW, MATRIX = np.arange(3.0), np.ones((2, 3))
+
+
+def arguments() -> tuple[sj.Node, sj.Node, sj.Node, sj.Node]:
+    return sj.vector("w"), sj.matrix("m"), sj.scalar("i", "int64"), sj.tensor(("K",), "int64", "at")
+
+
+def visited(w: sj.Node, at: sj.Node) -> Any:
+    return sj.scan(lambda j, h: sj.tanh(h + w[j]), at, 0.0)
+
+
+def nested(w: sj.Node, at: sj.Node) -> Any:
+    return sj.scan(lambda j: sj.scan(lambda k, h: h * w[j + k], sj.arange(2), 1.0)[-1], at, name="outer")
+
+
+CASES = {
+    "one": (lambda w, m, i, at: w[i], 7, [0], "index 7", "axis 0", "size 3"),
+    "from the end": (lambda w, m, i, at: w[i], -9, [0], "index -9", "axis 0", "size 3"),
+    "several": (lambda w, m, i, at: w[at] * 2, 0, [0, -3, 5], "index 5", "axis 0", "size 3"),
+    "columns": (lambda w, m, i, at: m[:, at], 0, [0, 4], "index 4", "axis 1", "size 3"),
+    "rows and columns": (lambda w, m, i, at: m[i, at], 1, [0, 3], "index 3", "axis 1", "size 3"),
+    "set": (lambda w, m, i, at: w[i].set(0.0), 3, [0], "index 3", "axis 0", "size 3"),
+    "inc": (lambda w, m, i, at: w[at].inc(1.0), 0, [1, 8], "index 8", "axis 0", "size 3"),
+    "along": (lambda w, m, i, at: sj.take_along_axis(m, at[:, None], 1), 0, [1, 6], "index 6", "axis 1", "size 3"),
+    "gradient": (lambda w, m, i, at: sj.grad((w[at] ** 2).sum(), w), 0, [1, 9], "index 9", "axis 0", "size 3"),
+    "known": (lambda w, m, i, at: w[7], 0, [0], "index 7", "axis 0", "there are 3"),
+    "loop": (lambda w, m, i, at: visited(w, at), 0, [1, 2, 5, 0], "index 5", "size 3", "in step 2 of the scan"),
+    "gradient of a loop": (
+        lambda w, m, i, at: sj.grad(visited(w, at).sum(), w), 0, [1, 5, 0], "index 5", "size 3", "in step 1 of",
+    ),
+    "inside": (lambda w, m, i, at: nested(w, at), 0, [0, 2], "index 3", "in step 1 of", "in step 1 of scan 'outer'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_error_names_the_index(case: str) -> None:
+    make, i, at, *words = CASES[case]
+    inputs = arguments()
+    for mode in ("reference", "emulate", *(["numba"] if case in ("one", "loop", "inc") else [])):
+        f = sj.function(list(inputs), make(*inputs), mode=mode)
+        with pytest.raises(sj.OutOfBoundsError) as caught:
+            f(ROW, MATRIX, i, np.array(at))
+        assert all(word in str(caught.value) for word in words) and __file__ in str(caught.value), (mode, caught.value)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: sj.constant(ROW)[7], lambda: sj.constant(ROW)[[0, 7]].set(1), lambda: sj.take(ROW, [[7]], 0),
+    lambda: sj.constant(MATRIX)[:, 7], lambda: sj.take_along_axis(MATRIX, [[0], [7]], 1),
+])  # fmt: skip
+def test_an_index_that_is_known_is_an_error_at_once(make: Any) -> None:
+    with pytest.raises(sj.OutOfBoundsError, match=r"index 7 is out of bounds for axis [01] with size 3"):
+        make()
+
+
+def test_a_run_that_is_too_long_for_the_reference_says_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "SECONDS", -1.0)
+    w, _, i, _ = arguments()
+    total = sj.shared(0.0)
+    f = sj.function([w, i], w[i], updates={total: total + 1}, mode="emulate")
+    with pytest.raises(sj.OutOfBoundsError, match=r"an index of gather is out of bounds[\s\S]*mode='reference'"):
+        f(ROW, 7)
+    assert total.get_value() == 0
+
+
+def test_prints_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    w, _, i, _ = arguments()
+    f = sj.function([w, i], sj.print_(w, "w")[i], mode="emulate")
+    with pytest.raises(sj.OutOfBoundsError, match="index 7"):
+        f(ROW, 7)
+    assert not capsys.readouterr().out
