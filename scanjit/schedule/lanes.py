@@ -27,6 +27,8 @@ ELEMENT, APART = 1.0, 2.0
 """What an element of a vector takes that does not lie together: read, and written."""
 ADD_UP = 8.0
 """What it takes to add up the lanes of a vector."""
+CLEARLY = 1.1
+"""So many times less another loop than the last one has to take."""
 PARTS = 256
 """Parts of a vector are counted in so many."""
 
@@ -111,7 +113,9 @@ def _cost(nest: Nest, lane: Loop, machine: Machine, filled: float | None = None)
         across += count * (PRODUCT + LOAD / ROWS + LOAD / VECTORS) / lanes + ADD_UP
     last = {reduction.loops[-1] for reduction in reductions}
     beside = all(load.access.strides.get(loop, 0) in (0, 1) for load in inside for loop in last)
-    return min(upright, across + len(around)) if beside and lane is nest.space[-1] else upright
+    if lane is not nest.space[-1]:
+        return CLEARLY * upright
+    return min(upright, across + len(around)) if beside else upright
 
 
 def _term(reduction: Reduce, lane: Loop, lanes: int) -> float:
