@@ -6,7 +6,24 @@ import importlib
 
 from benchmarks.case import Case
 
-MODULES = ("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode", "ragged", "stack", "layers")
+MODULES = (
+    *("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode"),
+    *("ragged", "stack", "layers", "streaming", "convolution"),
+)
+    "lstm",
+    "gru",
+    "gated",
+    "linear",
+    "rnn",
+    "garch",
+    "filters",
+    "ode",
+    "ragged",
+    "stack",
+    "layers",
+    "streaming",
+    "convolution",
+)
 
 
 def all_cases() -> list[Case]:
