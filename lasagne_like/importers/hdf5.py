@@ -13,6 +13,10 @@ from lasagne_like.importers.arrays import as_array
 
 __all__ = ["read_keras_h5"]
 
+_MOST_TIMES = 1032
+"""How many times larger than it is in the file an array may be: what deflate can do. (HDF5 stores nothing of what was
+never written, so that a small file can hold an array of any size.)"""
+
 
 def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
     """The weights in a file that Keras's `model.save_weights("model.weights.h5")` wrote, for each layer.
@@ -83,6 +87,8 @@ def _variables(group: Any, place: str, h5py: Any, path: Any) -> list[np.ndarray]
         item = group[name] if type(group.get(name, getlink=True)) is h5py.HardLink else None
         if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
             raise _bad(path, f"{place}/{name} is no array of its own")
+        if item.nbytes > _MOST_TIMES * item.id.get_storage_size():
+            raise _bad(path, f"{place}/{name} of shape {item.shape} has {item.id.get_storage_size()} bytes in the file")
         found.append(as_array(item[()], f"{place}/{name}"))
     return found
 

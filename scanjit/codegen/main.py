@@ -16,6 +16,7 @@ from scanjit.codegen.call import call_source
 from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYNC, SYNC_WORDS
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
+from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.schedule.program import (
     Beside,
     Blocks,
@@ -362,12 +363,14 @@ class _MainWriter:
             self.add(depth, "pass")
             return
         call = self._step_function(loop, step)
-        if loop.unroll is True and isinstance(loop.length, int):
+        copies = loop.unroll
+        if copies is True:  # a long loop iterates over such stretches
+            copies = MOST_UNROLLED if isinstance(loop.length, int) else 1
+        if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
             for number in range(loop.length):
                 self.add(depth, call(str(number)))
                 self._called(depth)
             return
-        copies = 1 if loop.unroll is True else loop.unroll
         full = self.number(loop.start + loop.length // copies * copies)
         if copies > 1:
             self.add(depth, f"for {step} in range({start}, {full}, {copies}):")

@@ -12,6 +12,7 @@ from scanjit import types
 from scanjit.errors import ScanError
 from scanjit.ir import Node, as_dim, as_node
 from scanjit.loops.structure import Tree, describe, flatten, is_container, is_number, is_symbol
+from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.types import Dim, Dimension
 
 
@@ -268,6 +269,13 @@ def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unrol
         )
     if not isinstance(unroll, bool) and (not isinstance(unroll, int | np.integer) or unroll < 1):
         raise ScanError("unroll is a number of steps", got=unroll, expected="False, True (all steps) or an int >= 1")
+    if unroll > MOST_UNROLLED:
+        raise ScanError(
+            f"unroll={unroll} would write the step {unroll} times, which takes minutes to compile and is no faster",
+            got=unroll,
+            expected=f"at most {MOST_UNROLLED}",
+            fix="unroll a few steps: 4 or 8",
+        )
     known = checkpoint is None or (isinstance(checkpoint, str) and checkpoint in ("sqrt", "all"))
     if not known and (isinstance(checkpoint, bool) or not isinstance(checkpoint, int | np.integer) or checkpoint < 1):
         raise ScanError("checkpoint is unknown", got=repr(checkpoint), expected="None, 'sqrt', 'all' or an int >= 1")

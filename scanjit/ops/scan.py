@@ -70,6 +70,10 @@ class Layout:
         return whole.with_shape(whole.shape[1:]) if i in self.lags else whole
 
 
+MOST_UNROLLED = 1024
+"""An iteration of a loop holds at most so many steps. A longer one takes minutes to compile."""
+
+
 def _infer(
     *operands: Type,
     body: Graph,

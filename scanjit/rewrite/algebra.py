@@ -6,6 +6,8 @@ floats are never reassociated. The sign of a zero may change (`x + 0 -> x`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from scanjit import errors
@@ -26,7 +28,7 @@ def fold(node: Node) -> Node | None:
         return None
     if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
         return None
-    if int(np.prod(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
+    if math.prod(node.type.shape) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
         return None
     try:
         with np.errstate(all="ignore"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from scanjit import errors
 from scanjit.schedule.memory import ALIGNMENT
@@ -40,7 +39,7 @@ def footprint(parts: Sequence[Part], sizes: Mapping[str, int], name: str) -> Mem
     layouts = [part._layout({atom: int(sizes[atom.name]) for atom in part.atoms}) for part in parts]
     workspace = sum(layout.workspace + ALIGNMENT for layout in layouts if layout.workspace)
     results = sum(
-        int(np.prod(shape)) * buffer.dtype.itemsize
+        math.prod(shape) * buffer.dtype.itemsize
         for part, layout in zip(parts, layouts, strict=True)
         for shape, buffer in zip(layout.shapes, part.out_buffers, strict=True)
     )

@@ -58,7 +58,9 @@ class Writer:
 
     def value(self, value: Any) -> JSON:
         """A parameter."""
-        if value is None or isinstance(value, bool | str) or type(value) is int:
+        if isinstance(value, str):
+            return saved_text(value)
+        if value is None or isinstance(value, bool) or type(value) is int:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else ["float", repr(value)]
@@ -96,6 +98,7 @@ class Reader:
     def __init__(self, arrays: Sequence[np.ndarray], variables: Sequence[Any], sizes: Sequence[Atom]) -> None:
         self.arrays, self.variables, self.sizes = arrays, variables, sizes
         self.count = 0
+        self._taken: dict[int, Data] = {}
 
     def graph(self, data: JSON) -> Dumped:
         """A graph: every node refers to earlier ones only."""
@@ -119,8 +122,10 @@ class Reader:
 
     def value(self, data: JSON) -> Any:
         """A parameter."""
-        if data is None or isinstance(data, bool | str | float):
+        if data is None or isinstance(data, bool | float):
             return data
+        if isinstance(data, str):
+            return text(data, "a parameter")
         if isinstance(data, int):
             return integer(data)
         kind, *rest = listed(data)
@@ -144,7 +149,10 @@ class Reader:
         return list(map(self.value, items))
 
     def _array(self, place: JSON) -> Data:
-        return Data(self.arrays[index(place, len(self.arrays))])
+        i = index(place, len(self.arrays))
+        if i not in self._taken:  # which copies it: a file could ask for one array again and again
+            self._taken[i] = Data(self.arrays[i])
+        return self._taken[i]
 
     def _shared(self, place: JSON) -> Any:
         return self.variables[index(place, len(self.variables))]
@@ -196,10 +204,25 @@ def listed(data: JSON) -> list[JSON]:
     return data
 
 
+LONGEST_TEXT = 4096
+"""Characters: texts become part of others, of many errors for example."""
+
+
+def saved_text(value: str) -> str:
+    """A text that `text` will take."""
+    if len(value) > LONGEST_TEXT:
+        raise errors.NotSupportedError(
+            "a text that is so long cannot be saved", got=f"{len(value)} characters: {value[:40]}..."
+        )
+    return value
+
+
 def text(data: JSON, what: str) -> str:
     """A text."""
     if not isinstance(data, str):
         raise errors.FormatError(f"{what} is no text", got=type(data).__name__)
+    if len(data) > LONGEST_TEXT:
+        raise errors.FormatError(f"{what} is longer than it may be", got=len(data), expected=LONGEST_TEXT)
     return data
 
 

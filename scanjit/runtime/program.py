@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from array import array
@@ -308,7 +309,7 @@ class Part:
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:
         shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
-        start, count = types.evaluate(ref.offset, sizes), int(np.prod(shape))
+        start, count = types.evaluate(ref.offset, sizes), math.prod(shape)
         which = next(i for i, buffer in enumerate(self.out_buffers) if buffer is ref.buffer)
         return which, start, start + count, shape
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scanjit.ir import INPUT, LEAVES, SHARED, Graph, Node
 from scanjit.loops.structure import Tree
 from scanjit.runtime import pickling, sound
 from scanjit.runtime.function import CompiledFunction, FunctionGraph, check_complete, check_mode
-from scanjit.runtime.plain import JSON, Reader, Writer, index, integer, listed, text
+from scanjit.runtime.plain import JSON, Reader, Writer, index, integer, listed, saved_text, text
 from scanjit.runtime.shared import SharedVariable, snapshot
 from scanjit.types import Atom, Dim, Type
 
@@ -52,9 +52,9 @@ def contents(function: CompiledFunction) -> tuple[dict[str, JSON], list[np.ndarr
         "format": FORMAT,
         "version": VERSION,
         "scanjit": __version__,
-        "name": function.name,
+        "name": saved_text(function.name),
         "mode": function.mode,
-        "sizes": [atom.name if types.is_named(atom) else None for atom in sizes],
+        "sizes": [saved_text(atom.name) if types.is_named(atom) else None for atom in sizes],
         "shared": [
             _written(writer, variable, value, update)
             for variable, value, update in zip(variables, snapshot(variables), updates, strict=True)
@@ -74,7 +74,7 @@ def _sizes_of(variables: Sequence[SharedVariable]) -> set[Atom]:
 def _written(writer: Writer, variable: SharedVariable, value: np.ndarray, update: Graph | None) -> JSON:
     shape = [writer.sizes[types.as_atom(dim)] if isinstance(dim, Dim) else None for dim in variable.type.shape]  # type: ignore[index]
     return {
-        "name": variable.name,
+        "name": None if variable.name is None else saved_text(variable.name),
         "sizes": shape,
         "value": writer.array(value),
         "place": variable.where,
@@ -217,11 +217,16 @@ class _Loader:
 
     def __init__(self, content: dict[str, JSON], arrays: list[np.ndarray]) -> None:
         self.content, self.arrays = content, arrays
+        self.values: set[int] = set()
         self.sizes = [_atom(name) for name in listed(content["sizes"])]
         self.variables = [self._variable(data) for data in listed(content["shared"])]
 
     def _variable(self, data: JSON) -> SharedVariable:
-        value = self.arrays[index(data["value"], len(self.arrays))]
+        place = index(data["value"], len(self.arrays))
+        if place in self.values:  # which are copied: a file could ask for one array again and again
+            raise errors.FormatError("two shared variables of a saved function have one array")
+        self.values.add(place)
+        value = self.arrays[place]
         sizes = [None if size is None else self.sizes[index(size, len(self.sizes))] for size in listed(data["sizes"])]
         shape = [n if atom is None else types.dim_of(atom) for n, atom in zip(value.shape, sizes, strict=True)]
         name = None if data["name"] is None else text(data["name"], "a name")
@@ -243,7 +248,7 @@ class _Loader:
             if data["default_update"]:
                 variable.default_update = _default_update(variable, next(roots), next(roots))
         graph = FunctionGraph(tuple(inputs), tuple(outputs), tree, tuple(updates))
-        _check(graph, name)
+        _check(graph, name, len(dumped.records))
         return graph, name, mode
 
 
@@ -262,7 +267,7 @@ def _fits(node: Node, variable: SharedVariable) -> bool:
     return node.dtype == variable.type.dtype and node.ndim == variable.type.ndim
 
 
-def _check(graph: FunctionGraph, name: str) -> None:
+def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
     """What `function` sees to, when a user calls it."""
     if len(set(graph.inputs)) < len(graph.inputs) or any(node.op is not INPUT for node in graph.inputs):
         raise errors.FormatError("the inputs of a saved function are not inputs, or given twice")
@@ -275,7 +280,30 @@ def _check(graph: FunctionGraph, name: str) -> None:
         raise errors.FormatError("the updates of a saved function are not in their order")
     if any(node.op in LEAVES and node.op not in (INPUT, SHARED) for node in ir.walk(graph.roots)):
         raise errors.FormatError("a saved function uses an input of a loop outside it")
+    count, most = _count(ir.walk(graph.roots), {}), _FEW_NODES + _TIMES * listed_nodes
+    if count > most:
+        raise errors.FormatError(
+            "the loops of a saved function hold more nodes than they may", got=count, expected=most
+        )
     check_complete(graph, name)
+
+
+_FEW_NODES, _TIMES = 4096, 64
+"""A file may hold so many nodes, or so many times what it lists, where those of steps and branches count wherever they
+occur: many nodes may have one graph inside, and in it others may, so that few bytes say what never ends."""
+
+
+def _count(nodes: Iterable[Node], known: dict[Graph, int]) -> int:
+    """The nodes of a graph, with those inside its nodes."""
+    total = 0
+    for node in nodes:
+        total += 1
+        body = node.params.get("body")
+        if isinstance(body, Graph):
+            if body not in known:
+                known[body] = _count(body.nodes(), known)
+            total += known[body]
+    return total
 
 
 def _read_tree(data: JSON) -> Tree:

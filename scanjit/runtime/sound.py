@@ -19,7 +19,7 @@ from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, 
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduce import ArgReduction
-from scanjit.ops.scan import SCAN, Layout, scan_node
+from scanjit.ops.scan import MOST_UNROLLED, SCAN, Layout, scan_node
 from scanjit.types import Dim, Type
 
 _MOST_AXES = 64  # NumPy's limit
@@ -197,7 +197,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "truncate": lambda value: type(value) is int and value >= -1,
     "type": lambda value: isinstance(value, Type),
     "unit": _bool,
-    "unroll": lambda value: _bool(value) or (type(value) is int and value > 0),
+    "unroll": lambda value: _bool(value) or (type(value) is int and 0 < value <= MOST_UNROLLED),
     "until": _bool,
     "what": lambda value: isinstance(value, str),
     "where": _LABELS,

@@ -390,11 +390,15 @@ def _inline(node: Node) -> bool:
 
 LONGEST_STRAIGHT = 64
 """`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
+MOST_OPERATIONS = 4096
+"""The copies of an elementwise step have at most so many operations, and there is one copy: compilers take more than
+twice as long for twice as many."""
 
 
 def _unrolled(plan: Plan) -> int:
-    unroll = plan.node.params["unroll"]
-    return min(plan.length, LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
+    unroll, operations = plan.node.params["unroll"], len(plan.node.params["body"].nodes())
+    wanted = min(plan.length, LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
+    return max(min(wanted, MOST_OPERATIONS // operations), 1)
 
 
 def _nest_stores(

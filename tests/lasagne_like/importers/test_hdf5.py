@@ -50,6 +50,8 @@ def test_files_that_keras_did_not_write(tmp_path: Path) -> None:
             lambda group: group.create_dataset("0", (3,), "f8", external=[(str(tmp_path / "secret"), 0, 24)]),
             "no array of its own",
         ),
+        (lambda group: group.create_dataset("0", (2**40, 8), "f8"), "0 bytes in the file"),
+        (lambda group: group.create_dataset("0", (2**24, 8), "f8", chunks=(1024, 8), compression=9), "0 bytes in the"),
         (lambda group: group.parent.__setitem__("again", group.parent), "without end"),
     ):
         with pytest.raises(sj.FormatError, match=message):
