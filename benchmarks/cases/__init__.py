@@ -10,20 +10,6 @@ MODULES = (
     *("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode"),
     *("ragged", "stack", "layers", "streaming", "convolution"),
 )
-    "lstm",
-    "gru",
-    "gated",
-    "linear",
-    "rnn",
-    "garch",
-    "filters",
-    "ode",
-    "ragged",
-    "stack",
-    "layers",
-    "streaming",
-    "convolution",
-)
 
 
 def all_cases() -> list[Case]:
