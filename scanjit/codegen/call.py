@@ -18,7 +18,7 @@ def call_source(call: Call) -> Source:
     """The source of a function that computes a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
     body = writer.body()
-    names = [*writer.addresses.values(), *writer.numbers.values()]
+    names = [*writer.addresses.values(), *writer.numbers.values(), "line"]
     return finished(call.label, body, names, tuple(writer.addresses), tuple(writer.numbers))
 
 
@@ -50,6 +50,8 @@ class _CallWriter:
         for axis, size in enumerate(batched[0].shape[:-2]):
             lines.append("    " * depth + f"for i{axis} in range({self.number(size)}):")
             depth += 1
+        if depth > 1:
+            lines += ["    " * depth + "if interrupted(line):", "    " * depth + "    return"]
         for k, (ref, base) in enumerate(zip(self.call.refs, bases, strict=True)):
             steps = ref.strides[:-2] if len(ref.shape) > 1 else ()
             moved = [f" + i{axis}*{self.number(step * self.size)}" for axis, step in enumerate(steps)]

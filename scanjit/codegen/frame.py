@@ -45,10 +45,11 @@ PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")
 
 class Scope:
     """The body of a loop (or of the function): lines, and scopes inside it. While an inner scope is open, further lines
-    go before it."""
+    go before it. `most` says how many turns a loop never exceeds, where its text does not; `steps`, that it is over
+    time."""
 
-    def __init__(self, header: str | None) -> None:
-        self.header = header
+    def __init__(self, header: str | None, most: int | None = None, steps: bool = False) -> None:
+        self.header, self.most, self.steps = header, most, steps
         self.lines: list[str | Scope] = []
         self._before: Scope | None = None
 
@@ -115,9 +116,9 @@ class Frame:
         """The innermost open scope."""
         return self.scopes[-1]
 
-    def push(self, header: str | None, loop: Loop | None = None, counter: str = "") -> None:
-        """Open a scope; the body of a loop, if one is given."""
-        inner = Scope(header)
+    def push(self, header: str | None, loop: Loop | None = None, counter: str = "", most: int | None = None) -> None:
+        """Open a scope; the body of a loop, if one is given (of at most so many turns)."""
+        inner = Scope(header, most, loop is not None and loop is self.nest.time)
         self.scope.open(inner)
         self.scopes.append(inner)
         self.memos.append({})

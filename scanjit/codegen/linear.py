@@ -82,7 +82,7 @@ class LinearWriter(ReductionWriter):
             self.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
         self.pop(depth)
 
-    def time_loop(self, time: Loop, start: str, stop: str, copies: int) -> None:
+    def time_loop(self, time: Loop, start: str, stop: str, copies: int, most: int | None = None) -> None:
         """Write a loop over steps, one by one."""
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ from the sizes of this call. Only what changes from step to step is computed her
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYN
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.ops.scan import MOST_UNROLLED
+from scanjit.schedule.parallel import in_pieces
 from scanjit.schedule.program import (
     Beside,
     Blocks,
@@ -33,7 +34,8 @@ from scanjit.schedule.program import (
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns end even first high left line low n ran row rows runs shares step stopped tick".split()
+    "begin block column columns end even first high left line low n piece ran row rows runs shares step stopped "
+    "tick".split()
 ) | {""}
 """What the variables begin with that a main function has of its own."""
 UNLOOKED = 16
@@ -44,11 +46,15 @@ UNLOOKED = 16
 class Generated:
     """All source of a program: `functions` in an order in which each comes after those that it calls; the last is the
     main function. `table` lists what the caller puts in the table: addresses of buffers, and values of dimensions.
-    `timed` are the statements whose time is taken: the buffer `PROFILE` gets two numbers of each, ticks and runs."""
+    `timed` are the statements whose time is taken: the buffer `PROFILE` gets two numbers of each, ticks and runs.
+    `pieces` are nests that are computed a piece at a time, and the number of turns of `split` in a piece: an atom in
+    `table`. `kept_sizes` are what the results of kept statements depend on, beside the values that they read."""
 
     functions: list[Source]
     table: list[Buffer | Dimension]
     timed: list[Leaf]
+    pieces: list[tuple[Nest, Dimension]]
+    kept_sizes: list[Dimension]
 
     @property
     def main(self) -> Source:
@@ -72,7 +78,9 @@ def generate(
     writer.kept = kept
     writer.statements(program.body, 0)
     main = writer.finished(label, [])
-    return Generated([*functions.values(), main], [entry for _, entry in table], timed)
+    return Generated(
+        [*functions.values(), main], [entry for _, entry in table], timed, writer.pieces, list(writer.kept_sizes)
+    )
 
 
 class _Kept(NamedTuple):
@@ -100,6 +108,7 @@ class _MainWriter:
         self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
         self.timed = timed
         self.kept: Collection[Statement] = ()
+        self.kept_sizes: dict[Dimension, None] = {}
         self.lines: list[str] = []
         self.shares: list[str] = []
         self._shared: dict[tuple[Dimension, int, Rows | None, bool], tuple[str, str]] = {}
@@ -108,6 +117,8 @@ class _MainWriter:
         self.rows: Rows | None = None
         """In a step whose threads may keep their rows."""
         self.calls: dict[str, None] = {}
+        self.last = ""
+        self.pieces: list[tuple[Nest, Dimension]] = []
         self.unlooked = 0
         """How many calls there were since the last look whether to end."""
         self.stepping = False
@@ -149,6 +160,7 @@ class _MainWriter:
             elif statement in self.kept:
                 self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
                 self._leaf(statement, depth + 1)
+                self.kept_sizes |= dict.fromkeys(self._sizes_of_last())
             else:
                 self._leaf(statement, depth)
 
@@ -159,6 +171,14 @@ class _MainWriter:
         else:
             self._timed(statement, self.timed, depth)
         self._called(depth)
+
+    def _sizes_of_last(self) -> Iterator[Dimension]:
+        """The sizes that decide what the function does that was called last, and to what."""
+        called = self.functions[self.last]
+        yield from called.numbers
+        yield from (offset for _, offset in called.addresses)
+        if called.tile.split is not None:
+            yield called.tile.split.size
 
     def _called(self, depth: int) -> None:
         """A function was called: look now and then whether to end."""
@@ -200,7 +220,7 @@ class _MainWriter:
         lasting = self.stepping or any(a.panel is not None and a.buffer.fixed for a, _ in nest.accesses())
         rows = tile.rows if tile is not None and tile.row_block > 1 and lasting else None
         if tile is None or rows is None or isinstance(rows.size, int):
-            self._call(nest_source(nest), depth)
+            self._call(nest_source(nest), depth, nest if depth == 0 and not self.team and in_pieces(nest) else None)
             return
         single = replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is rows else tile.unit))
         self.add(depth, f"if {self.number(rows.size)} == 1:")
@@ -208,27 +228,41 @@ class _MainWriter:
         self.add(depth, "else:")
         self._call(nest_source(nest), depth + 1)
 
-    def _call(self, source: Source, depth: int) -> None:
+    def _call(self, source: Source, depth: int, nest: Nest | None = None) -> None:
+        """Call a function that runs a statement; for a nest that is given, a piece at a time."""
         self.functions[source.name] = source
-        self.calls[source.name] = None
+        self.calls[source.name], self.last = None, source.name
         arguments = [self._address(buffer, offset) for buffer, offset in source.addresses]
         arguments += [self.number(dim) for dim in source.numbers]
         tile, kept = source.tile, self._keeping()
         if tile.rest:
-            self._call_evenly(source.name, arguments, tile, depth)
+            self._call_evenly(source, arguments, depth)
             return
         if tile.split is None:
             self.add(depth, f"if {kept.thread} == 0:")
             depth += 1
         else:
-            arguments += self._share(tile, depth)
+            share = self._share(tile, depth)
+            if nest is not None:
+                share, depth = self._piece(nest, share, depth), depth + 1
+            arguments += share
         if tile.own is not None and tile.own is not tile.split:
             arguments += [_times(kept.low, self.number(tile.each)), _times(kept.high, self.number(tile.each))]
+        arguments += ["line"] if source.looks else []
         self.add(depth, f"{source.name}({', '.join(arguments)})")
-        self._meet(depth - (tile.split is None))
+        self._meet(depth - (tile.split is None or nest is not None))
 
-    def _call_evenly(self, name: str, arguments: list[str], tile: Tile, depth: int) -> None:
+    def _piece(self, nest: Nest, share: tuple[str, str], depth: int) -> tuple[str, str]:
+        """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""
+        turns = types.size()
+        self.pieces.append((nest, turns))
+        self.add(depth, f"for piece in range({share[0]}, {share[1]}, max({self.number(turns)}, 1)):")
+        self._look(depth + 1)
+        return "piece", f"min(piece + {self.number(turns)}, {share[1]})"
+
+    def _call_evenly(self, source: Source, arguments: list[str], depth: int) -> None:
         """Call a nest of which threads compute equally many pieces, and then rows of those that are left."""
+        name, tile, own = source.name, source.tile, ["line"] if source.looks else []
         assert tile.split is not None
         assert tile.rows is not None
         kept, size, rows, block = self._keeping(), tile.split.size, tile.rows.size, tile.row_block
@@ -248,9 +282,9 @@ class _MainWriter:
             self.shares += lines
         first, last = (kept.low, kept.high) if self.rows is not None else ("0", self.number(rows))
         end = f"min({even}*({thread} + 1), {self.number(size)})"
-        self.add(depth, f"{name}({', '.join([*arguments, f'{even}*{thread}', end, first, last])})")
+        self.add(depth, f"{name}({', '.join([*arguments, f'{even}*{thread}', end, first, last, *own])})")
         self.add(depth, f"if {left} < {self.number(size)}:")
-        self.add(depth + 1, f"{name}({', '.join([*arguments, left, self.number(size), low, high])})")
+        self.add(depth + 1, f"{name}({', '.join([*arguments, left, self.number(size), low, high, *own])})")
         self._meet(depth)
 
     def _meet(self, depth: int, everybody: bool = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
+from scanjit.codegen.looks import looking
 from scanjit.codegen.names import imports, suffix
 from scanjit.schedule.program import Buffer, Joined, Loop, Nest, Reduce, Register, Tile, walk_values
 from scanjit.show.identifiers import identifier
@@ -20,7 +21,8 @@ SPILLED = -1
 class Source:
     """The source of a function, and what it has to be called with: `addresses`, then `numbers` (for the functions that
     run statements: a table, threads, counters); and the functions that it calls. The last arguments are the ranges that
-    this thread computes: of the tile's `split`, and of its `own` rows, if that is another loop."""
+    this thread computes: of the tile's `split`, and of its `own` rows, if that is another loop; and, if it `looks`
+    whether to end, the thread's line."""
 
     name: str
     text: str
@@ -29,6 +31,7 @@ class Source:
     numbers: tuple[Dimension, ...]
     calls: tuple[str, ...] = ()
     tile: Tile = field(default_factory=Tile)
+    looks: bool = False
 
 
 def nest_source(nest: Nest) -> Source:
@@ -39,6 +42,7 @@ def nest_source(nest: Nest) -> Source:
     tile = writer.tile
     names += ["begin", "end"] if tile.split is not None else []
     names += ["low", "high"] if tile.own is not None and tile.own is not tile.split else []
+    names += ["line"] if looking(writer.function, tile) else []
     body = writer.function.text(1)
     return replace(finished(nest.label, body, names, tuple(writer.addresses), tuple(writer.numbers)), tile=tile)
 
@@ -57,7 +61,8 @@ def finished(
     digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
     name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
     lines = [*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""]
-    return Source(name, "\n".join(lines), len(parameters), addresses, numbers, calls)
+    looks = "line" in parameters
+    return Source(name, "\n".join(lines), len(parameters), addresses, numbers, calls, looks=looks)
 
 
 class NestWriter(LinearWriter):
@@ -103,7 +108,7 @@ class NestWriter(LinearWriter):
         else:
             full = self.size(size // width * width)
             self._lane_loop(lane, "0", full, False)
-            self._lane_loop(lane, full, self.size(size), True)
+            self._lane_loop(lane, full, self.size(size), True, 1)
 
     def _own_lanes(self, lane: Loop, width: int) -> None:
         """Lanes along the rows of this thread, which may end anywhere: full vectors, then a masked one; or masked
@@ -115,13 +120,13 @@ class NestWriter(LinearWriter):
         full = self.fresh("full")
         self.scope.add(f"{full} = {start} + ({stop} - {start})//{width}*{width}")
         self._lane_range(lane, start, full, False)
-        self._lane_range(lane, full, stop, True)
+        self._lane_range(lane, full, stop, True, 1)
 
-    def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
+    def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
         if start is None:
             self._lane_range(lane, None, "", masked)
         else:
-            self._lane_range(lane, *self.bounds(lane, start, stop), masked)
+            self._lane_range(lane, *self.bounds(lane, start, stop), masked, most)
 
     def _tiles_and_singles(self, lane: Loop) -> None:
         """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
@@ -134,12 +139,12 @@ class NestWriter(LinearWriter):
         self.scope.add(f"{left} = {start} + ({top} - {start})//{width}*{width}")
         self._lane_range(lane, start, left, False)
         self.tile = replace(tile, vectors=1)
-        self._lane_range(lane, left, stop, whole != size)
+        self._lane_range(lane, left, stop, whole != size, tile.vectors)
         self.tile = tile
 
-    def _lane_range(self, lane: Loop, start: str | None, stop: str, masked: bool) -> None:
-        """A loop over a range of the lanes' loop; none, if one vector is all. The loop over the rows of tiles is inside
-        or, for groups of tiles, around it."""
+    def _lane_range(self, lane: Loop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
+        """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over
+        the rows of tiles is inside or, for groups of tiles, around it."""
         depth, width = len(self.scopes), self.tile.lanes * self.tile.vectors
         rows = self.tile.rows
         if rows is not None and start is not None and self.tile.group != 1:
@@ -152,7 +157,7 @@ class NestWriter(LinearWriter):
             name = self.fresh("j")
             bounds = f"{start}, {stop}" + (f", {width}" if width > 1 else "")
             bounds = stop if start == "0" and width == 1 else bounds
-            self.push(f"for {name} in range({bounds}):", lane, name)
+            self.push(f"for {name} in range({bounds}):", lane, name, most)
         if masked:
             self.masks[-1] = [self._head(lane, v) for v in range(self.tile.vectors)]
         if rows is not None:
@@ -282,17 +287,17 @@ class NestWriter(LinearWriter):
             full = size // unroll * unroll
             self.time_loop(time, "0", self.size(full), unroll)
         if size != full:
-            self.time_loop(time, self.size(full), self.size(size), 1)
+            self.time_loop(time, self.size(full), self.size(size), 1, max(unroll, self.tile.lanes))
         for point in self.points():
             for store in self.nest.finals:
                 assert isinstance(store.value, Register)
                 self.write(store, self.registers[store.value.index, point.vector], point)
 
-    def time_loop(self, time: Loop, start: str, stop: str, copies: int) -> None:
-        """Write a loop over steps, several an iteration."""
+    def time_loop(self, time: Loop, start: str, stop: str, copies: int, most: int | None = None) -> None:
+        """Write a loop over steps, several a turn; of at most so many turns."""
         depth, name = len(self.scopes), self.fresh("t")
         bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
-        self.push(f"for {name} in range({bounds}{f', {copies}' if copies > 1 else ''}):", time, name)
+        self.push(f"for {name} in range({bounds}{f', {copies}' if copies > 1 else ''}):", time, name, most)
         for copy in range(copies):
             self.memos[-1] = {}
             later = f" + {copy}" if copy else ""

@@ -21,7 +21,7 @@ def pack_source(pack: Pack, lanes: int) -> Source:
     """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
     writer = _PackWriter(pack, lanes)
     body = writer.body()
-    names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end"]
+    names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end", "line"]
     packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
     return replace(packed, tile=Tile(split=Loop(pack.sources[0].shape[1]), unit=pack.width))
 
@@ -53,7 +53,11 @@ class _PackWriter:
         if transposed:
             whole = f"if last - first == {DEEP} and j + {self.pack.width} <= {self.number(columns)}:"
             rows = [whole, *("    " + line for line in self._blocks()), "else:", *("    " + line for line in rows)]
-        outer = [panels, "    " + down, "        " + last] if transposed else [down, "    " + last, "    " + panels]
+        look = ["    if interrupted(line):", "        return"]
+        if transposed:
+            outer = [panels, *look, "    " + down, "        " + last]
+        else:
+            outer = [down, *look, "    " + last, "    " + panels]
         return outer + ["        " + line for line in rows]
 
     def _row(self) -> list[str]:

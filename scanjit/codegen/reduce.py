@@ -128,7 +128,7 @@ class ReductionWriter(GuardWriter):
         """One loop over elements or vectors."""
         depth, name, loop = len(self.scopes), self.fresh("k"), together.loop
         bounds = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
-        self.push(f"for {name} in range({bounds}):", loop, name)
+        self.push(f"for {name} in range({bounds}):", loop, name, 1 if masked else None)
         if masked:
             mask = self.fresh("mask")
             self.scope.add(f"{mask} = head_x{step}({self.size(loop.size)} - {name})")

@@ -25,7 +25,7 @@ from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.beside import arrange
 from scanjit.schedule.beside import name as name_of
 from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
-from scanjit.schedule.parallel import Choice, choice, chosen, keeping, numbers, worth
+from scanjit.schedule.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
 from scanjit.schedule.prepared import prepared
 from scanjit.schedule.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
 from scanjit.schedule.rows import find_rows
@@ -126,9 +126,10 @@ def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list
 
 class Layout(NamedTuple):
     """Where everything lies, for the sizes of a call: the table but for addresses, which temporary begins where in the
-    workspace and how large it is, the part of the workspace that is kept between calls, the shapes of the buffers for
-    results, where the results lie in them, what the threads do with loops side by side, and in which loops they keep
-    their rows, how many threads that was decided for, and whether the work is enough for several threads."""
+    workspace and how large it is, the parts of the workspace that are kept between calls (and the sizes that decide
+    what is in them), the shapes of the buffers for results, where the results lie in them, what the threads do with
+    loops side by side, and in which loops they keep their rows, how many threads that was decided for, and whether the
+    work is enough for several threads."""
 
     table: array[int]
     workspace: int
@@ -239,6 +240,7 @@ class Part:
         dims += [d for ref in self.program.outputs for d in (*ref.shape, ref.offset)]
         decided = [d for beside in self.beside for d in (beside.apart, *beside.first, *beside.many)]
         decided += [loop.rows.kept for loop in self.rows if loop.rows is not None]
+        decided += [turns for _, turns in self.code.pieces]
         ours = {atom for dim in decided for atom in types.atoms(dim)}
         self.atoms = [a for a in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if a not in ours]
 
@@ -293,6 +295,8 @@ class Part:
         sizes = sizes | {k: v for beside, made in choices.items() for k, v in chosen(beside, made).items()}
         sizes |= numbers((loop.rows.kept for loop in kept_rows if loop.rows is not None), map(int, kept_rows.values()))
         self._check_memory(sizes)
+        pieces = [turns for _, turns in self.code.pieces]
+        sizes |= numbers(pieces, (piece(nest, sizes) for nest, _ in self.code.pieces))
         table = array("q", bytes(8 * (len(self.code.table) + self.tail)))
         for i, entry in enumerate(self.code.table):
             if not isinstance(entry, Buffer):
@@ -305,6 +309,7 @@ class Part:
         nbytes = [types.evaluate(life.buffer.nbytes, sizes) for life in self.lives]
         temporaries = list(zip(self.temporary, offsets, strict=True))
         kept = list(zip(offsets, nbytes, strict=True))[: len(self.kept)]
+        kept += [(-1, types.evaluate(dim, sizes)) for dim in self.code.kept_sizes]
         return Layout(table, total, temporaries, nbytes, kept, shapes, results, choices, kept_rows, count, large)
 
     def _result(self, ref: Ref, sizes: dict[Atom, int]) -> tuple[int, int, int, tuple[int, ...]]:

@@ -21,6 +21,8 @@ SMALLEST_PROGRAM = 8e6
 """A program that does less work (in operations) than this runs on one thread: waking the others costs more."""
 SMALLEST_STRETCH = 1e5
 """What the threads do between two meetings must on average be this much work."""
+PIECE = 4e6
+"""About so many operations are done at a time of a nest: a millisecond or a few."""
 FEW_PIECES = 24
 """Of so few pieces one more or less counts."""
 MEETING = 3e4
@@ -50,6 +52,22 @@ def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
     if first is not lane and first.size != 1:
         return first, 1
     return lane, width
+
+
+def in_pieces(nest: Nest) -> bool:
+    """Whether a nest that is in no loop is computed a piece at a time: one of which threads share the outermost loop,
+    and that is not known to be small. (Products look themselves whether they are to end.)"""
+    tile, work = nest.tile, operations(nest, {})
+    outer = tile is not None and tile.split is not None and tile.rows is None and tile.own is None
+    return outer and (work is None or work > PIECE)
+
+
+def piece(nest: Nest, sizes: Mapping[Atom, int]) -> int:
+    """How many turns of the loop that threads share are computed at a time: a thread that is to end does so then."""
+    assert nest.tile is not None
+    assert nest.tile.split is not None
+    turns, unit = types.evaluate(nest.tile.split.size, sizes), nest.tile.unit
+    return max(int(turns * PIECE / (operations(nest, sizes) or PIECE)) // unit, 1) * unit
 
 
 def leaves_rest(tile: Tile) -> bool:

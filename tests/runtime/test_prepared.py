@@ -97,3 +97,16 @@ def test_inputs_and_checked_indices_are_not_kept() -> None:
     for _ in range(2):  # every call looks at the index, not only the first
         with pytest.raises(sj.OutOfBoundsError):
             f(given)
+
+
+def test_what_is_kept_is_for_the_sizes_it_was_made_for() -> None:
+    """The memory is the same for all numbers of steps."""
+    w, n = sj.shared(np.eye(3) * 0.5, "w"), sj.tensor((), "int64", "n")
+    x = sj.tensor(("T",), name="x")
+    by_value = sj.scan(lambda h: h * 0.5 + w[0, 0], outputs_info=sj.constant(1.0), n_steps=n)[-1]
+    by_shape = sj.scan(lambda h: np.tanh(h * w[1, 1]), outputs_info=sj.constant(1.0), n_steps=x.shape[0])[-1]
+    f = sj.function([n, x], [by_value + x.sum() * 0, by_shape + x.sum() * 0])
+    plain = sj.function([n, x], [by_value, by_shape], mode="reference")
+    for steps, length in [(1, 2), (5, 2), (5, 9), (1, 9), (2, 1)]:
+        for found, wanted in zip(f(steps, np.zeros(length)), plain(steps, np.zeros(length)), strict=True):
+            np.testing.assert_allclose(found, wanted)

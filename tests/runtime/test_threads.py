@@ -147,6 +147,41 @@ def raising(*_):
     raise Stop
 
 
+LENGTH = sj.tensor((), "int64", "n")
+
+
+def long_loops():
+    """Programs that are one loop, of a length that an argument gives: each would run for minutes at least."""
+    n, one = LENGTH, sj.constant(1.0)
+    count = sj.arange(n)
+    return {
+        "a loop over time": sj.scan(lambda h: np.tanh(h), outputs_info=one, n_steps=n)[-1],
+        "a linear recurrence": sj.scan(lambda h: 0.5 * h + 1, outputs_info=one, n_steps=n)[-1],
+        "a loop with a product": sj.scan(
+            lambda h: np.tanh(h @ h + sj.ones((9, 9))), outputs_info=sj.zeros((9, 9)), n_steps=n
+        )[-1],
+        "loops in a loop": sj.scan(
+            lambda h: sj.scan(lambda g: np.tanh(g + 0.1), outputs_info=h, n_steps=n)[-1], outputs_info=one, n_steps=n
+        )[-1],
+        "a sum": (count * 0.5).sum(),
+        "the largest": (count % 7).max(),
+        "where it is": sj.argmax(count % 7),
+    }
+
+
+@pytest.mark.parametrize("name", long_loops())
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_kind_of_loop_ends(name, threads):
+    f = LONG.setdefault(name, sj.function([LENGTH], long_loops()[name]))
+    f(3)
+    with alarms(raising, 0.02), pytest.raises(Stop):
+        run(f, threads, [2**40])
+    assert nobody_works()
+
+
+LONG = {}
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_handler_that_raises_ends_a_call(endless, threads):
     f, count = endless

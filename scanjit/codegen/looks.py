@@ -1,0 +1,129 @@
+"""Where a nest looks whether it is to end, in loops that may be long.
+
+A look is a load from memory, so it may come often; but it keeps LLVM from making a loop of few lines better than it is
+written. So nests of which threads share the outermost loop have looks in loops over time alone: their callers compute
+them a piece at a time (`main`). Products look, and nests that no threads share.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from scanjit.codegen.frame import Scope
+from scanjit.schedule.program import Tile
+
+STRETCH = 1 << 15
+"""About so many lines run between two looks in a loop of few lines."""
+MANY = 512
+"""A loop looks in each turn but the first if its text shows that so many lines may run in one."""
+
+
+class Range(NamedTuple):
+    """The head of a loop: its counter, and the texts of its range."""
+
+    name: str
+    start: str
+    stop: str
+    step: str
+
+    def turns(self) -> int | None:
+        """How many turns there are at most; None if the text does not say."""
+        if not self.step.isdecimal():
+            return None
+        length = self.stop
+        if self.start != "0":
+            end = re.fullmatch(r"(?:min\()?(.+?) \+ (\d+)(?:, .*\))?", self.stop)
+            length = end[2] if end is not None and end[1] == self.start else ""
+            if self.start.isdecimal() and self.stop.isdecimal():
+                length = str(max(int(self.stop) - int(self.start), 0))
+        return -(-int(length) // int(self.step)) if length.isdecimal() else None
+
+
+def looking(function: Scope, tile: Tile) -> bool:
+    """Write looks into the loops of a function, which has a parameter `line`; whether there are any."""
+    writer = _Looks(shared=tile.split is not None and tile.rows is None)
+    writer.lines_of(function)
+    return writer.count > 0
+
+
+class _Lines(NamedTuple):
+    """How many lines run between two looks, about, and whether they are all counted: no loop of unknown length."""
+
+    number: int
+    known: bool
+
+
+class _Looks:
+    """Goes through scopes from the inside out; `count` loops look. If the nest is `shared`, few do."""
+
+    def __init__(self, shared: bool) -> None:
+        self.shared, self.count = shared, 0
+
+    def lines_of(self, scope: Scope, inside: bool = False) -> _Lines:
+        """What runs in a scope, which may lie inside of a loop of unknown length."""
+        lines, known = 0, True
+        for i, line in enumerate(scope.lines):
+            if isinstance(line, str):
+                lines += 1
+                continue
+            head = _head(line.header)
+            if head is None:
+                found = self.lines_of(line, inside)
+            else:
+                turns = head.turns() if line.most is None else line.most
+                found = self.lines_of(line, inside or turns is None)
+                found = self._loop(scope, i, head, line, turns, found, inside)
+            lines, known = lines + found.number, known and found.known
+        return _Lines(max(lines, 1), known)
+
+    def _loop(
+        self, outer: Scope, place: int, head: Range, loop: Scope, turns: int | None, body: _Lines, inside: bool
+    ) -> _Lines:
+        """The same of a loop; it looks if it may be long."""
+        if turns is not None and turns * body.number <= STRETCH:
+            return _Lines(turns * body.number, body.known)
+        if body.known and body.number >= MANY and not self.shared:
+            loop.lines.insert(0, _look(f"{head.name} != {head.start} and interrupted(line)"))
+        elif body.known and (loop.steps or not (inside or self.shared)) and head.step.isdecimal():
+            outer.lines[place] = self._stretches(head, loop, 1 << (max(STRETCH // body.number, 1).bit_length() - 1))
+        elif loop.steps or not (body.known or self.shared):
+            loop.lines.insert(0, _look("interrupted(line)"))
+        else:
+            return _Lines(STRETCH, False)
+        self.count += 1
+        return _Lines(STRETCH, False)
+
+    def _stretches(self, head: Range, loop: Scope, turns: int) -> Scope:
+        """A loop over stretches of a loop, which looks before each but the first."""
+        length = turns * int(head.step)
+        name = f"stretch{self.count}"
+        around = Scope(f"for {name} in range({head.start}, {head.stop}, {length}):")
+        around.add(_look(f"{name} != {head.start} and interrupted(line)"))
+        step = "" if head.step == "1" else f", {head.step}"
+        loop.header = f"for {head.name} in range({name}, min({name} + {length}, {head.stop}){step}):"
+        around.add(loop)
+        return around
+
+
+def _look(condition: str) -> Scope:
+    test = Scope(f"if {condition}:")
+    test.add("return")
+    return test
+
+
+def _head(header: str | None) -> Range | None:
+    """The head of a loop; None for other scopes."""
+    found = re.fullmatch(r"for (\w+) in range\((.*)\):", header or "")
+    if found is None:
+        return None
+    parts, depth = [""], 0
+    for letter in found[2]:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    parts = [part.strip() for part in parts]
+    start, stop, step = (["0", *parts] if len(parts) == 1 else parts) + ["1"] * (3 - max(len(parts), 2))
+    return Range(found[1], start, stop, step)
