@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
@@ -205,6 +207,12 @@ class Cell(Parametrized):
             raise TypeError(f"{cls.__name__}.from_config got the config of {cell!r}")
         return cell
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the parameters, which the state has too; `scanjit.config.floatX` if there are none."""
+        found = {param.dtype for param in self.params if param.dtype.kind == "f"}
+        return np.result_type(*found) if found else np.dtype(sj.config.floatX)
+
     # ---- the recurrence ----------------------------------------------------------------------------------------------
 
     @property
@@ -222,7 +230,7 @@ class Cell(Parametrized):
 
     def init_state(self, batch: Any) -> Any:
         """The state before the first step, for so many sequences (an int or an integer scalar). By default zeros."""
-        return transform(lambda shape: sj.zeros((batch, *shape), sj.config.floatX), self.state_shape)
+        return transform(lambda shape: sj.zeros((batch, *shape), self.dtype), self.state_shape)
 
     def begin(self, batch: Any, **kwargs: Any) -> Any:
         """The cell to use for one pass over sequences: itself, unless something has to be drawn or fixed for the pass.

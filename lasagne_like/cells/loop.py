@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.cells.base import Cell
 from lasagne_like.cells.structure import flatten, matched, transform, unflatten
@@ -78,7 +80,7 @@ def unfold(
     length, batch = flatten(x)[0].shape[:2]
     if mask is not None:
         mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)
-    state = cell.init_state(batch) if state is None else state
+    state = _as_wide(cell.init_state(batch) if state is None else state, x)
     options = {
         "n_steps": length,
         "truncate_gradient": gradient_steps,
@@ -92,6 +94,13 @@ def unfold(
     begun = cell.begin(batch, **kwargs)
     run = _in_one_loop if fuse else _unfolded
     return run(begun, x, state, mask, precompute, zero_output_for_mask, before, options)
+
+
+def _as_wide(state: Any, x: Any) -> Any:
+    """A state in the dtypes that it has after a step that reads `x`: of a float64, all floats become float64."""
+    wide = [leaf.dtype for leaf in flatten(x) if leaf.dtype.kind == "f"]
+    cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.dtype.kind == "f" else leaf
+    return transform(cast, state)
 
 
 def _unfolded(

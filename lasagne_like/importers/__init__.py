@@ -6,7 +6,8 @@ None of them needs the library itself. `files` reads and writes `.npz` and safet
 importer runs code from a file.
 
 An array that is missing, unknown or of another shape than the others say is an error that names it; one with values
-that are not finite is taken as it is, with a `RuntimeWarning`. Layers compute in `scanjit.config.floatX`.
+that are not finite is taken as it is, with a `RuntimeWarning`. Weights of float32 stay so, and layers compute in
+float32 then; others become `scanjit.config.floatX`.
 """
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch

@@ -27,6 +27,7 @@ def from_weights(
     bidirectional: bool = False,
     reset_after: bool | None = None,
     nonlinearity: str = "tanh",
+    double_bias: bool = False,
     name: str | None = None,
     **options: Any,
 ) -> Any:
@@ -44,6 +45,9 @@ def from_weights(
         Of a GRU. By default as the shape of the bias says; without biases, True, as in Keras.
     nonlinearity : "tanh" or "relu"
         Of a `SimpleRNN`: the weights do not say.
+    double_bias : bool
+        Of a GRU with `reset_after`: keep the two biases of a gate, which are added, as two parameters. The gradient of
+        each is that of their sum, so a step of training changes the sum by twice as much, as it does in Keras.
     name : str, optional
         Layer k is "name.k".
     **options
@@ -79,12 +83,17 @@ def from_weights(
         parts = [arrays[way * count : (way + 1) * count] for way in range(ways)]
         labels = [f"layer {k}, {way}" for way in ("forward", "backward")] if ways == 2 else [f"layer {k}"]
         levels.append(
-            [_cell(own, label, below, reset_after, nonlinearity) for own, label in zip(parts, labels, strict=True)]
+            [
+                _cell(own, label, below, reset_after, nonlinearity, double_bias)
+                for own, label in zip(parts, labels, strict=True)
+            ]
         )
     return build_layers(levels, incoming, name, **options)
 
 
-def _cell(arrays: list[Any], label: str, below: int | None, reset_after: bool | None, nonlinearity: str) -> CellWeights:
+def _cell(
+    arrays: list[Any], label: str, below: int | None, reset_after: bool | None, nonlinearity: str, double_bias: bool
+) -> CellWeights:
     kernel_name, name, bias_name = (f"the {what} of {label}" for what in ("kernel", "recurrent kernel", "bias"))
     R = checked(arrays[1], name, (None, None))
     units = len(R)
@@ -103,7 +112,7 @@ def _cell(arrays: list[Any], label: str, below: int | None, reset_after: bool | 
         if b.ndim == 2:
             b, second = b
     extra = options_of(kind, nonlinearity, reset_after)
-    return CellWeights.unpacked(kind, _ORDERS[kind], W, R, b, second, keeps=True, **extra)
+    return CellWeights.unpacked(kind, _ORDERS[kind], W, R, b, second, keeps=True, double_bias=double_bias, **extra)
 
 
 def to_weights(layer: Any) -> list[list[np.ndarray]]:

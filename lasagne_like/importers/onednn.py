@@ -16,8 +16,16 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, Levels, build_layers, options_of, read_layers, same_kind
-from lasagne_like.layers import Bidirectional, InputLayer
+from lasagne_like.importers.weights import (
+    CellWeights,
+    Levels,
+    build_layers,
+    new_input,
+    options_of,
+    read_layers,
+    same_kind,
+)
+from lasagne_like.layers import Bidirectional
 
 __all__ = ["from_arrays", "to_arrays"]
 
@@ -108,8 +116,8 @@ def from_arrays(
         second = np.concatenate([np.zeros(2 * units, b.dtype), b[k, way, 3]]) if b is not None and after else None
         return CellWeights.unpacked(kind, _ORDERS[kind], W2, R2, own, second, keeps=True, **extra)
 
-    incoming = InputLayer((None, None, inputs)) if incoming is None else incoming
     stacks = [[[one(k, way)] for k in range(depth)] for way in range(ways)]
+    incoming = new_input(stacks[0][0][0]) if incoming is None else incoming
     if ways == 1:
         return build_layers(stacks[0], incoming, name, backwards=direction.endswith("right2left"), **options)
     labels = [f"{name}.{way}" if name else way for way in ("forward", "backward")]

@@ -27,6 +27,7 @@ def from_arrays(
     incoming: Any = None,
     linear_before_reset: bool = False,
     nonlinearity: str = "tanh",
+    double_bias: bool = False,
     name: str | None = None,
     **options: Any,
 ) -> Any:
@@ -42,6 +43,9 @@ def from_arrays(
         The attribute of a GRU.
     nonlinearity : "tanh" or "relu"
         Of an RNN.
+    double_bias : bool
+        Keep the two biases of a gate, which are added, as two parameters. The gradient of each is that of their sum, so
+        a step of training changes the sum by twice as much as one of a single bias, as in libraries that have two.
     name : str, optional
         Layer k is "name.k".
     **options
@@ -70,11 +74,12 @@ def from_arrays(
     levels: list[list[CellWeights]] = []
     for k, given in enumerate(operators):
         below = sum(one.num_units for one in levels[-1]) if levels else None
-        levels.append(_level(Arrays(given, f"the arrays of layer {k}"), below, linear_before_reset, nonlinearity))
+        own = Arrays(given, f"the arrays of layer {k}")
+        levels.append(_level(own, below, bool(linear_before_reset), nonlinearity, double_bias))
     return build_layers(levels, incoming, name, **options)
 
 
-def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str) -> list[CellWeights]:
+def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str, double_bias: bool) -> list[CellWeights]:
     R = arrays.take("R", (None, None, None))
     ways, rows, units = R.shape
     gates = rows // units
@@ -85,7 +90,7 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str) ->
     B = arrays.take("B", (ways, 2 * rows)) if "B" in arrays else None
     P = arrays.take("P", (ways, 3 * units)) if kind == "lstm" and "P" in arrays else None
     arrays.check_all_taken(arrays.given)
-    extra = options_of(kind, nonlinearity, bool(after))
+    extra = {**options_of(kind, nonlinearity, after), "double_bias": double_bias}
     found = []
     for way in range(ways):
         b = [None, None] if B is None else np.split(B[way], 2)

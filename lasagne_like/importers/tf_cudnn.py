@@ -50,8 +50,8 @@ def from_variables(
     Returns
     -------
     Bidirectional or RNNLayer
-        The last layer; both directions side by side, as the next one reads them. It computes in
-        `scanjit.config.floatX`.
+        The last layer; both directions side by side, as the next one reads them. It computes in float32 if the
+        weights are of float32, else in `scanjit.config.floatX`.
 
     Raises
     ------

@@ -32,6 +32,7 @@ def from_state_dict(
     incoming: Any = None,
     prefix: str = "",
     nonlinearity: str = "tanh",
+    double_bias: bool = False,
     name: str | None = None,
     **options: Any,
 ) -> Any:
@@ -48,6 +49,9 @@ def from_state_dict(
         What stands before the names, such as "encoder.rnn.": others are not looked at.
     nonlinearity : "tanh" or "relu"
         Of an `RNN`: the names do not say.
+    double_bias : bool
+        Keep the two biases of a gate, which are added, as two parameters. The gradient of each is that of their sum, so
+        a step of training changes the sum by twice as much as one of a single bias: as it does in PyTorch.
     name : str, optional
         Layer k is "name.k".
     **options
@@ -85,7 +89,7 @@ def from_state_dict(
     for k in range(count):
         below = sum(_width(one) for one in levels[-1]) if levels else None
         suffix = "" if single else f"_l{k}"
-        levels.append([_cell(arrays, suffix + way, below, nonlinearity) for way in ways])
+        levels.append([_cell(arrays, suffix + way, below, nonlinearity, double_bias) for way in ways])
     arrays.check_all_taken(arrays.given)
     return build_layers(levels, incoming, name, **options)
 
@@ -95,7 +99,7 @@ def _width(one: CellWeights) -> int:
     return one.num_units if one.projection is None else one.projection.shape[1]
 
 
-def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str) -> CellWeights:
+def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, double_bias: bool) -> CellWeights:
     W_name, R_name, P_name = (f"weight_{what}{suffix}" for what in ("ih", "hh", "hr"))
     R = arrays.take(R_name, (None, None))
     projection = arrays.take(P_name, (R.shape[1], None)) if P_name in arrays else None
@@ -113,11 +117,12 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str) -> 
     options = options_of(kind, nonlinearity, reset_after=True)
     if projection is not None:
         options["projection"] = projection.T
+    options["double_bias"] = double_bias
     return CellWeights.unpacked(kind, _ORDERS[kind], W.T, R.T, *b, keeps=True, **options)
 
 
 def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """The weights of recurrent layers as PyTorch names them. A bias becomes two halves, which is exact.
+    """The weights of recurrent layers as PyTorch names them. A single bias becomes two halves, which is exact.
 
     Parameters
     ----------

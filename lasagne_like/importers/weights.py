@@ -58,6 +58,8 @@ class CellWeights:
         Of a plain cell.
     forget_bias : float
         Added to the forget gate when it runs.
+    b_second : dict
+        Biases that are added to those of `b`, as parameters of their own; empty if there are none.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class CellWeights:
     reset_after: bool = True
     nonlinearity: str = "tanh"
     forget_bias: float = 0.0
+    b_second: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def num_inputs(self) -> int:
@@ -101,6 +104,7 @@ class CellWeights:
         *,
         keeps: bool = False,
         peepholes: Sequence[np.ndarray] = (),
+        double_bias: bool = False,
         **options: Any,
     ) -> CellWeights:
         """From matrices of all gates side by side.
@@ -112,56 +116,76 @@ class CellWeights:
         b, b_second : (gates * units,); both are added, but for the candidate of a GRU with `reset_after`.
         keeps : whether the update gate says how much is kept.
         peepholes : those of i, f, o.
+        double_bias : whether the two biases of a gate stay two parameters.
         """
         count = len(order)
         inner, outer = (dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R))
         biases = {} if b is None else dict(zip(order, np.split(b, count), strict=True))
-        b_hid = None
-        if b_second is not None:
-            second = dict(zip(order, np.split(b_second, count), strict=True))
-            if kind == "gru" and options.get("reset_after", True):
-                b_hid = second.pop("c")
+        second = {} if b_second is None else dict(zip(order, np.split(b_second, count), strict=True))
+        inside = kind == "gru" and options.get("reset_after", True)
+        b_hid = second.pop("c", None) if inside else None
+        if not double_bias:
             biases = {gate: own + second[gate] if gate in second else own for gate, own in biases.items()}
+            second = {}
         if keeps:
-            for own in (inner, outer, biases):
+            for own in (inner, outer, biases, second):
                 if "u" in own:
                     own["u"] = -own["u"]
-        return cls(kind, inner, outer, biases, b_hid, dict(zip(PEEPHOLES, peepholes, strict=False)), **options)
+        given = dict(zip(PEEPHOLES, peepholes, strict=False))
+        return cls(kind, inner, outer, biases, b_hid, given, b_second=second, **options)
 
     def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The matrices W and R and the biases of all gates side by side, as `unpacked` takes them; without biases,
         zeros; with `forget_bias` added."""
         signs = {gate: -1 if keeps and gate == "u" else 1 for gate in order}
         W, R = (np.concatenate([signs[g] * M[g] for g in order], axis=-1) for M in (self.W, self.R))
-        biases = [signs[g] * (self.b[g] if self.b else np.zeros(self.num_units, W.dtype)) for g in order]
-        if self.forget_bias:
-            biases[order.index("f")] = biases[order.index("f")] + W.dtype.type(self.forget_bias)
-        return W, R, np.concatenate(biases)
+        pairs = {gate: self._pair(gate) for gate in order}
+        whole = {gate: first if self._is_inside(gate) else first + second for gate, (first, second) in pairs.items()}
+        return W, R, np.concatenate([signs[gate] * whole[gate] for gate in order])
 
     def halves(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The biases as two that are added: halves, but for the candidate of a GRU that resets after its product."""
-        b = self.packed(order, keeps)[2]
-        first, second = b / 2, b / 2
-        if self.kind == "gru" and self.reset_after:
-            own = slice(order.index("c") * self.num_units, (order.index("c") + 1) * self.num_units)
-            first[own], second[own] = b[own], 0 if self.b_hid is None else self.b_hid
+        """The biases as two that are added: those that there are, or halves of one. (For the candidate of a GRU that
+        resets after its product, the second is inside of the reset gate.)"""
+        pairs = [[(-1 if keeps and gate == "u" else 1) * b for b in self._pair(gate)] for gate in order]
+        first, second = (np.concatenate([pair[k] for pair in pairs]) for k in range(2))
         return first, second
 
+    def _is_inside(self, gate: str) -> bool:
+        """Whether the second bias of a gate is inside of the reset gate."""
+        return gate == "c" and self.kind == "gru" and self.reset_after
+
+    def _pair(self, gate: str) -> tuple[np.ndarray, np.ndarray]:
+        """Two biases of a gate, with `forget_bias`."""
+        none = np.zeros_like(self.W[gate][0])
+        first, second = self.b.get(gate, none), self.b_second.get(gate)
+        if gate == "f" and self.forget_bias:
+            first = first + first.dtype.type(self.forget_bias)
+        if self._is_inside(gate):
+            return first, none if self.b_hid is None else self.b_hid
+        return (first / 2, first / 2) if second is None else (first, second)
+
     def cell(self, name: str | None = None) -> Cell:
-        """A cell with these parameters, in `scanjit.config.floatX`."""
+        """A cell with these parameters: those of float32 stay so, others become `scanjit.config.floatX`."""
 
         def ours(value: Any) -> Any:
-            return None if value is None else np.ascontiguousarray(value, sj.config.floatX)
+            return None if value is None else np.ascontiguousarray(value, dtype_of(value))
+
+        def bias(letter: str) -> Any:
+            first, second = (ours(own.get(letter)) for own in (self.b, self.b_second))
+            if second is None:
+                return first
+            label, what = f"{name}." if name else "", GATES[self.kind][letter]
+            return sj.shared(first, f"{label}b_in_{what}") + sj.shared(second, f"{label}b_hid_{what}")
 
         def gate(letter: str, nonlinearity: Any) -> Gate:
             peephole = ours(self.peepholes.get(letter))
-            return Gate(ours(self.W[letter]), ours(self.R[letter]), peephole, ours(self.b.get(letter)), nonlinearity)
+            return Gate(ours(self.W[letter]), ours(self.R[letter]), peephole, bias(letter), nonlinearity)
 
         sigmoid, tanh = nonlinearities.sigmoid, nonlinearities.tanh
         n = self.num_units
         if self.kind == "rnn":
             chosen = getattr(nonlinearities, {"relu": "rectify"}.get(self.nonlinearity, self.nonlinearity))
-            return SimpleRNN(n, ours(self.W["h"]), ours(self.R["h"]), ours(self.b.get("h")), chosen, name=name)
+            return SimpleRNN(n, ours(self.W["h"]), ours(self.R["h"]), bias("h"), chosen, name=name)
         if self.kind == "gru":
             three = gate("r", sigmoid), gate("u", sigmoid), gate("c", tanh)
             return GRU(n, *three, reset_after=self.reset_after, b_hid=ours(self.b_hid), name=name)
@@ -193,23 +217,42 @@ class CellWeights:
             for source in ("in", "hid")
         )
         named = {letter: "b" if kind == "rnn" else f"b_{gate}" for letter, gate in gates.items()}
-        found = {letter: _value(cell, name) for letter, name in named.items() if getattr(cell, name) is not None}
-        b = {letter: found.get(letter, np.zeros_like(M[0])) for letter, M in W.items()} if found else {}
+        found = {letter: _biases(cell, name) for letter, name in named.items() if getattr(cell, name) is not None}
+        b = {letter: found[letter][0] if letter in found else np.zeros_like(M[0]) for letter, M in W.items()}
+        b, second = (b if found else {}), {letter: pair[1] for letter, pair in found.items() if len(pair) == 2}
         if kind == "rnn":
-            return cls(kind, W, R, b, nonlinearity="relu" if own.nonlinearity is nonlinearities.rectify else "tanh")
+            chosen = "relu" if own.nonlinearity is nonlinearities.rectify else "tanh"
+            return cls(kind, W, R, b, nonlinearity=chosen, b_second=second)
         if kind == "gru":
             if own.nonlinearity_updategate is kept_part:
-                for values in (W, R, b):
-                    values["u"] = -values["u"]
+                for values in (W, R, b, second):
+                    if "u" in values:
+                        values["u"] = -values["u"]
             b_hid = None if own.b_hid is None else _value(cell, "b_hid")
-            return cls(kind, W, R, b, b_hid, reset_after=own.reset_after)
+            return cls(kind, W, R, b, b_hid, reset_after=own.reset_after, b_second=second)
         peepholes = {}
         if own.peepholes:
             names = {letter: f"W_cell_to_{gates[letter]}" for letter in PEEPHOLES}
             has = {letter: getattr(cell, name) is not None for letter, name in names.items()}
             peepholes = {g: _value(cell, name) if has[g] else np.zeros_like(W[g][0]) for g, name in names.items()}
         projection = None if own.W_proj is None else _value(cell, "W_proj")
-        return cls(kind, W, R, b, None, peepholes, projection, forget_bias=own.forget_bias)
+        return cls(kind, W, R, b, None, peepholes, projection, forget_bias=own.forget_bias, b_second=second)
+
+
+def dtype_of(*values: np.ndarray) -> np.dtype:
+    """The dtype of the parameters that values become: float32 if they are, else `scanjit.config.floatX`."""
+    kept = all(value.dtype == np.float32 for value in values)
+    return np.dtype(np.float32 if kept else sj.config.floatX)
+
+
+def _biases(cell: Any, name: str) -> list[np.ndarray]:
+    """The value of a bias; where it is the sum of two parameters, both."""
+    param = getattr(cell, name)
+    if not isinstance(param, sj.SharedVariable) and param.op.name == "add":
+        parts = [sj.as_tensor(part) for part in param.operands]
+        if all(part.op.name == "shared" for part in parts):
+            return [part.params["variable"].get_value() for part in parts]
+    return [_value(cell, name)]
 
 
 def _value(cell: Any, name: str) -> np.ndarray:
@@ -273,22 +316,28 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     (None, None, 4)
     """
     first = levels[0][0].num_inputs
-    layer: Any = InputLayer((None, None, first)) if incoming is None else incoming
+    layer: Any = new_input(levels[0][0]) if incoming is None else incoming
     shape: Any = layer.output_shape if hasattr(layer, "output_shape") else layer
     if len(shape) > 2 and None not in shape[2:] and int(np.prod(shape[2:])) != first:
         raise ValueError(f"the weights are for {first} features, the input has shape {shape}")
     for k, level in enumerate(levels):
         label = f"{name}.{k}" if name else f"{k}"
         if len(level) == 1:
-            layer = RNNLayer(layer, level[0].cell(), name=label, **options)
+            layer = RNNLayer(layer, level[0].cell(label), name=label, **options)
             continue
         ways = ("forward", "backward")
         both = [
-            RNNLayer(layer, one.cell(), backwards=way == "backward", name=f"{label}.{way}", **options)
+            RNNLayer(layer, one.cell(f"{label}.{way}"), backwards=way == "backward", name=f"{label}.{way}", **options)
             for way, one in zip(ways, level, strict=True)
         ]
         layer = Bidirectional(both[0], backward=both[1], name=label)
     return layer
+
+
+def new_input(weights: CellWeights) -> InputLayer:
+    """An input of the dtype and with as many features as weights are for."""
+    shape = (None, None, weights.num_inputs)
+    return InputLayer(shape, sj.tensor(shape, dtype_of(*weights.W.values())))
 
 
 def read_layers(layer: Any) -> Levels:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import init, utils
+from lasagne_like import utils
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
@@ -279,7 +279,7 @@ class RNNLayer(MergeLayer):
         if spec is None:
             if not self.learn_init:
                 return None
-            spec = init.Constant(0.0)
+            spec = np.zeros((1, *shape), self.cell.dtype)
         if isinstance(spec, Layer):
             found = spec.output_shape
             batch = self.input_shapes[0][1 - self._time]
@@ -301,7 +301,7 @@ class RNNLayer(MergeLayer):
         batch, found = self.input_shapes[0][1 - self._time], []
         for name, shape in parts:
             label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
-            value = np.zeros((batch or 1, *shape), sj.config.floatX)
+            value = np.zeros((batch or 1, *shape), self.cell.dtype)
             found.append(sj.shared(value, label, shape=(batch, *shape)))
         return found
 
