@@ -1,5 +1,5 @@
-"""What an index out of bounds was. Compiled code reports only that there was one and at which op; the reference
-interpreter, run with the same values, says the index, the axis, its size and the step."""
+"""What an index out of bounds, or a size that does not fit, was. Compiled code reports only that there was one; the
+reference interpreter, run with the same values, says the index, the axis, its size and the step."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Limited(Watch):
 
 
 def explained(
-    error: errors.OutOfBoundsError, outputs: Sequence[Node], values: Mapping[Node, np.ndarray]
-) -> errors.OutOfBoundsError:
+    error: errors.ScanjitError, outputs: Sequence[Node], values: Mapping[Node, np.ndarray]
+) -> errors.ScanjitError:
     """The error of a compiled call, in the words of the reference interpreter.
 
     Parameters
@@ -46,7 +46,7 @@ def explained(
     """
     try:
         reference.evaluate(outputs, values, [_Limited()])
-    except errors.OutOfBoundsError as found:
+    except (errors.OutOfBoundsError, errors.ShapeError, errors.ScanError) as found:
         return found
     except (errors.ScanjitError, _Enough):  # of several errors, another one comes first there
         pass

@@ -17,6 +17,7 @@ from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.ir import SHARED, Node, as_dim
 from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
+from scanjit.rewrite.unfit import without_unfit
 from scanjit.runtime import processors, threads
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.addresses import address
@@ -46,6 +47,10 @@ def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: st
     return Executable(leaves, outputs, name, mode)
 
 
+class _Unfit(errors.ShapeError):
+    """A size that a branch computes is none that the branch can be run with."""
+
+
 class Executable:
     """A compiled computation. Safe to call from several threads at once."""
 
@@ -56,21 +61,22 @@ class Executable:
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
         rewritten = rewrite([*outputs, *sized])
-        lowered = lower(rewritten.outputs)
+        lowered, unfit = without_unfit(lower(rewritten.outputs))
         self.outputs, self.notes = lowered[: len(outputs)], rewritten.notes
+        self._unfit = unfit
         found = [as_dim(node) for node in lowered[len(outputs) :]]
         self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-        self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, lowered)]
+        self.parts = [(part or Part)(stage, name, mode) for stage in stages(leaves, [*lowered, *unfit])]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
         try:
             return self._results(arrays, sizes)
-        except errors.OutOfBoundsError as error:
+        except (errors.OutOfBoundsError, _Unfit) as error:
             raise explained(error, self._asked, dict(zip(self.leaves, arrays, strict=True))) from None
 
     def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        if len(self.parts) == 1 and not self._conditions and self.parts[0].simple:
+        if len(self.parts) == 1 and not self._conditions and not self._unfit and self.parts[0].simple:
             return self.parts[0].run(arrays, sizes)
         values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
         sizes = dict(sizes)
@@ -83,6 +89,8 @@ class Executable:
             sizes |= {atom: int(values[node]) for atom, node in part.stage.values.items()}
             self._learn(sizes, values)
             left = runtime_sizes.check(left, sizes)
+        if any(values[node] for node in self._unfit):
+            raise _Unfit("a size that is computed in a branch of ifelse does not fit")
         return [values[node] for node in self.outputs]
 
     def _learn(self, sizes: dict[Atom, int], values: Mapping[Node, np.ndarray]) -> None:

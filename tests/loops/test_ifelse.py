@@ -237,3 +237,37 @@ def test_sizes_that_are_not_known_are_checked_when_it_runs(mode):
     with pytest.raises(sj.ShapeError) as error:
         f([1.0], [2.0, 3.0], True)
     says(error, "the results of the branches of ifelse")
+
+
+@pytest.mark.parametrize("case", ["last", "gradient", "filter", "set", "nested"])
+def test_sizes_that_a_branch_computes_are_checked_if_it_is_taken(case: str) -> None:
+    """Compiled code plans memory by them: it must not even begin."""
+    x, taken, inner = sj.vector("x"), sj.scalar("taken", "bool"), sj.scalar("inner", "bool")
+
+    def running() -> sj.Node:
+        return sj.scan(lambda row, h: (sj.tanh(h + row), sj.until(h + row > 2)), x, 0.5)
+
+    def kept() -> sj.Node:
+        return sj.filter(lambda row: row > 0, x)
+
+    y = {
+        "last": lambda: sj.ifelse(taken, lambda: running()[-1], lambda: 0.25),
+        "gradient": lambda: sj.grad(sj.ifelse(taken, lambda: running()[-1] * 2, lambda: x.sum()), x),
+        "filter": lambda: sj.ifelse(taken, lambda: kept()[-1], lambda: 0.25),
+        "set": lambda: sj.ifelse(taken, lambda: kept()[-1].set(5.0).sum(), lambda: 0.25),
+        "nested": lambda: sj.ifelse(taken, lambda: sj.ifelse(inner, lambda: kept()[-1] * 2, lambda: -1.0), 0.25),
+    }[case]()
+    plain, compiled = (sj.function([x, taken, inner], y, mode=mode) for mode in ("reference", "emulate"))
+    failed = 0
+    for values in ([], [-1.0, -2.0], [3.0, -1.0, 2.0]):
+        for flags in ((True, True), (True, False), (False, True)):
+            try:
+                expected = plain(values, *flags)
+            except sj.OutOfBoundsError as error:
+                failed += 1
+                with pytest.raises(sj.OutOfBoundsError) as caught:
+                    compiled(values, *flags)
+                assert str(caught.value) == str(error)
+            else:
+                np.testing.assert_allclose(compiled(values, *flags), expected, rtol=1e-12)
+    assert failed
