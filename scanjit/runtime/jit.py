@@ -24,6 +24,7 @@ from scanjit.loops import frozen
 from scanjit.loops.structure import flatten, is_symbol
 from scanjit.loops.wrappers import Wrapper
 from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.runtime.locks import holding
 from scanjit.tensor import sizes
 from scanjit.types import Type
 
@@ -123,14 +124,16 @@ class Jitted(Wrapper):
     def _find(self, call: _Call) -> CompiledFunction:
         kind = call.key()
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
+        # A kind of arguments is compiled once, whoever comes first.
+        return compiled or holding([self._tracing], self._compiled, call, kind)
+
+    def _compiled(self, call: _Call, kind: Any) -> CompiledFunction:
+        compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         if compiled is None:
-            with self._tracing:  # so that a kind of arguments is compiled once, whoever comes first
-                compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
-                if compiled is None:
-                    compiled, axes = call.compile()
-                    if axes:
-                        self._sized[kind] = axes = tuple(sorted({*axes, *self._sized.get(kind, ())}))
-                    self._functions[call.key_with_sizes(kind, axes)] = compiled
+            compiled, axes = call.compile()
+            if axes:
+                self._sized[kind] = axes = tuple(sorted({*axes, *self._sized.get(kind, ())}))
+            self._functions[call.key_with_sizes(kind, axes)] = compiled
         return compiled
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:

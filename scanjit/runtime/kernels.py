@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from scanjit.errors import InternalError
 from scanjit.runtime import cache
+from scanjit.runtime.undisturbed import Abandoned, undisturbed
 
 
 class Unit(NamedTuple):
@@ -79,8 +80,11 @@ class Kernel:
         """The assembly of its code, compiled anew for the purpose."""
         from scanjit.runtime import compiler
 
-        with _lock:
-            return compiler.to_assembly(self._unit)
+        def assemble(abandoned: Callable[[], bool]) -> str:
+            with _lock:
+                return compiler.to_assembly(self._unit)
+
+        return undisturbed(assemble)
 
     def __repr__(self) -> str:
         origin = f"compiled in {self.seconds:.2f} s" if self.compiled else "from the cache"
@@ -115,10 +119,9 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
     """Several kernels, each of which may call those before it.
 
     Those that have to be compiled are compiled in two stages side by side: while LLVM works on one, Numba works on the
-    next."""
+    next. Both do so in threads of their own: Numba and LLVM are never left in the middle, nor is the cache."""
     if any(name not in _kernels for _, name, _ in wanted):
-        with _lock:
-            _make([each for each in wanted if each[1] not in _kernels])
+        undisturbed(functools.partial(_make_missing, wanted))
     for source, name, externals in wanted:
         found = _kernels[name]
         if found.source != source or found.externals != dict(externals):
@@ -143,7 +146,12 @@ _kernels: dict[str, Kernel] = {}
 _compilations = 0
 
 
-def _make(wanted: Sequence[Wanted]) -> None:
+def _make_missing(wanted: Sequence[Wanted], abandoned: Callable[[], bool]) -> None:
+    with _lock:
+        _make([each for each in wanted if each[1] not in _kernels], abandoned)
+
+
+def _make(wanted: Sequence[Wanted], abandoned: Callable[[], bool]) -> None:
     store = cache.default()
     units: dict[str, Unit] = {}
     for source, name, externals in wanted:
@@ -155,7 +163,7 @@ def _make(wanted: Sequence[Wanted]) -> None:
         if entry is not None and entry.metadata.get("symbol") == unit.symbol:
             entries[name] = entry
     seconds: dict[str, float] = {}
-    for unit, entry, spent in _compiled([unit for name, unit in units.items() if name not in entries]):
+    for unit, entry, spent in _compiled([unit for name, unit in units.items() if name not in entries], abandoned):
         entries[unit.name], seconds[unit.name] = entry, spent
         store.store(unit.stem, entry)
     for name, unit in units.items():
@@ -200,7 +208,7 @@ def _in_memory(stem: str, source: str) -> str:
     return path
 
 
-def _compiled(units: Sequence[Unit]) -> list[tuple[Unit, cache.Entry, float]]:
+def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tuple[Unit, cache.Entry, float]]:
     """Units with their object code, and how long that took."""
     global _compilations
     if not units:
@@ -229,6 +237,8 @@ def _compiled(units: Sequence[Unit]) -> list[tuple[Unit, cache.Entry, float]]:
         thread.start()
         try:
             for unit in units:
+                if abandoned():
+                    raise Abandoned
                 start = time.perf_counter()
                 waiting.put((compiler.translate(unit), time.perf_counter() - start))
         finally:

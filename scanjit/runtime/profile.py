@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import threading
 import time
@@ -17,6 +18,7 @@ from scanjit.codegen.frame import PROFILE
 from scanjit.runtime import limits, processors
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
+from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.account import Cost, costs
 from scanjit.schedule.program import Beside, Call, Nest
@@ -118,7 +120,7 @@ class TimedPart(Part):
         self.seconds, self.threads = 0.0, 1
         self._place = self.code.table.index(PROFILE) if PROFILE in self.code.table else None
         self._costs: dict[int, tuple[Layout, list[tuple[Cost, int]]]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _generate(self, name: str) -> Generated:
         return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True, kept=self.prepared)
@@ -145,13 +147,19 @@ class TimedPart(Part):
         start = time.perf_counter()
         super()._start(table, layout)
         seconds = time.perf_counter() - start
-        with self._lock:
-            self._add(counters, seconds, self._costs[id(layout)][1], processors.count() if layout.large else 1)
+        holding(
+            [self._lock],
+            self._add,
+            counters,
+            seconds,
+            self._costs[id(layout)][1],
+            processors.count() if layout.large else 1,
+        )
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
-        self.seconds, self.threads = self.seconds + seconds, max(self.threads, threads)
-        tick = _seconds_a_tick()
-        for line, (ticks, runs), (cost, team) in zip(self.lines, counters.tolist(), expected, strict=True):
+        """Add what a call took; or nothing, if an exception comes."""
+        tick, lines = _seconds_a_tick(), [copy.copy(line) for line in self.lines]
+        for line, (ticks, runs), (cost, team) in zip(lines, counters.tolist(), expected, strict=True):
             count = min(team or threads, threads)
             line.runs, line.seconds = line.runs + runs, line.seconds + ticks * tick
             line.operations += runs * cost.operations
@@ -160,6 +168,8 @@ class TimedPart(Part):
             memory = cost.nbytes / (limits.bandwidth(cost.nbytes / count) * count)
             line.limit += runs * max(compute, memory)
             line.bound = "bytes" if memory > compute else "operations"
+        most = max(self.threads, threads)
+        self.lines, self.seconds, self.threads = lines, self.seconds + seconds, most
 
 
 def timed(leaves: list[Any], outputs: list[Any], name: str) -> Executable:

@@ -1,14 +1,18 @@
 """Kernels: compiled once, kept on disk, loaded without Numba; safe with damage, threads, processes and forks."""
 
+import _thread
+import contextlib
 import ctypes
 import linecache
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ import pytest
 from scanjit.errors import InternalError
 from scanjit.runtime import cache, kernels
 from scanjit.runtime.kernels import Kernel, compile_count, kernel
+from scanjit.runtime.undisturbed import undisturbed
 
 ROOT = Path(__file__).parents[2]
 
@@ -285,6 +290,55 @@ def test_without_a_place_on_disk_kernels_live_in_memory(tmp_path: Path, monkeypa
 
 
 # ---- threads, processes, forks -----------------------------------------------------------------
+
+
+class Late(Exception):
+    """What a handler raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_what_a_handler_raises_while_kernels_are_made_is_raised_as_it_is() -> None:
+    """Whenever it comes; and nothing is left in the middle: the same kernels are made then."""
+    raised = []
+
+    def handler(*_: object) -> None:
+        raised.append(Late())
+        raise raised[-1]
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for i in range(12):
+            wanted = [(SCALE.replace("def scale(", f"def late{i}_{k}("), f"late{i}_{k}", {}) for k in range(3)]
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 * 1.6**i)
+            try:
+                kernels.kernels(wanted)
+            except Late as error:
+                assert error is raised[-1]
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert [apply(made, 5) for made in kernels.kernels(wanted)] == [[15]] * 3
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert raised
+
+
+def test_work_that_nobody_waits_for_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended, main = threading.Event(), threading.Event(), threading.main_thread().ident
+
+    def work(abandoned: Callable[[], bool]) -> None:
+        begun.set()
+        _thread.interrupt_main()
+        while not abandoned():
+            time.sleep(0.001)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        undisturbed(work)
+    with contextlib.suppress(KeyboardInterrupt):
+        assert begun.is_set() and ended.wait(20)
+    assert undisturbed(lambda _: threading.get_ident()) != main
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: (_ for _ in ()).throw(RuntimeError("no more")))
+    assert undisturbed(lambda _: threading.get_ident()) == main
 
 
 def test_threads_make_a_kernel_once() -> None:

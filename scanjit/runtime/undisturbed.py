@@ -1,0 +1,63 @@
+"""Work that no exception of a signal handler cuts in two.
+
+Python runs signal handlers in the main thread alone. So what would be left half done by one that raises, as the tables
+of a compiler, is done in a thread of its own, while the caller waits.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+_WAIT = 0.1
+"""Seconds between two looks at signals, where waiting for a lock does not end by one (on Windows)."""
+
+
+class Abandoned(Exception):
+    """Nobody waits any more for what is done."""
+
+
+def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:
+    """`run(abandoned)` in a thread of its own. What it raises is raised here, as if it had been called here.
+
+    An exception that comes while this waits (Ctrl-C) is raised at once: from then on `abandoned()` is true, and `run`
+    is to end at the next place where nothing is half done.
+    """
+    results: list[R] = []
+    failures: list[BaseException] = []
+    left: list[bool] = []
+    done, process = _thread.allocate_lock(), os.getpid()
+    done.acquire()
+
+    def work() -> None:
+        try:
+            results.append(run(lambda: bool(left)))
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:  # there are no more threads, or the interpreter is ending
+        return run(lambda: False)
+    try:
+        while not done.acquire(timeout=_WAIT):
+            if os.getpid() != process:  # a handler forked: the thread is the parent's
+                return undisturbed(run)
+    finally:
+        left.append(True)
+    if failures:
+        _raise(failures)
+    return results[0]
+
+
+def _raise(failures: list[Any]) -> None:
+    try:
+        raise failures[0]
+    finally:
+        failures.clear()  # or the error would refer to itself
