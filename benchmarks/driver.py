@@ -4,6 +4,7 @@
     python -m benchmarks report results.json
     python -m benchmarks environment pytensor
     python -m benchmarks tiles
+    python -m benchmarks columns
 
 Every engine runs in a process of its own, of its own interpreter if it needs one, and is stopped while others are
 timed.
@@ -19,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import facts, memory, remote, report, startup, threads, tiles
+from benchmarks import columns, facts, memory, remote, report, startup, threads, tiles
 from benchmarks.case import Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
@@ -30,6 +31,9 @@ from benchmarks.report import Report
 GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution")
 """What consists of cases; the other words of the command line measure something else than steady time."""
 WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
+
+ALONE = {"tiles": tiles.main, "columns": columns.main}
+"""What measures scanjit alone and prints a table of its own."""
 
 UNROLLED: dict[str, int | bool] = {"unroll=8": 8, "unroll=True": True}
 """How loops are unrolled where that is compared."""
@@ -44,13 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for engine in words[1:]:
             remote.make_environment(engine)
         return 0
-    if words[:1] == ["tiles"]:
-        return tiles.main()
+    if words[:1] and words[0] in ALONE:
+        return ALONE[words[0]]()
     options = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
     for word in options.words:
         if word not in WORDS:
-            raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and report, environment, tiles")
+            others = ", ".join(["report", "environment", *ALONE])
+            raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and {others}")
     result = _Run(options).run()
     if options.json:
         report.save(result, options.json)

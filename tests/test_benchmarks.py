@@ -1,5 +1,6 @@
 """The benchmarks run, and everybody in them computes the same; how fast is nobody's business here."""
 
+import functools
 import importlib.util
 import json
 import time
@@ -8,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import report, tape, tiles
+import scanjit as sj
+from benchmarks import columns, report, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -233,6 +235,15 @@ def test_the_picture(tmp_path: Path) -> None:
     else:
         with pytest.raises(SystemExit, match=r"scanjit\[docs\]"):
             main(command)
+
+
+def test_widths_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": (3, 33), "ELEMENTS": 1, "STEPS": 2, "ROUNDS": 1}.items():
+        monkeypatch.setattr(columns, name, value)
+    monkeypatch.setattr(sj, "function", functools.partial(sj.function, mode="emulate"))
+    found = list(columns.measure())
+    assert [(width.columns, width.gradient) for width in found] == [(3, False), (3, True), (33, False), (33, True)]
+    assert all(width.known > 0 and width.unknown > 0 for width in found)
 
 
 def test_shapes_of_tiles_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.looks import looking
 from scanjit.codegen.names import imports, suffix
-from scanjit.schedule.program import Buffer, Joined, Loop, Nest, Reduce, Register, Tile, walk_values
+from scanjit.schedule.program import Buffer, Joined, Load, Loop, Nest, Reduce, Register, Tile, walk_values
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
@@ -68,9 +68,16 @@ def finished(
 class NestWriter(LinearWriter):
     """Writes the loops of a nest, and its body at every point of the register tile."""
 
+    stepping = False
+    """Whether a loop over time is open, so that the body is a step of points whose carries are in memory."""
+
     def write_loops(self) -> None:
         """Write everything."""
         self.registers = {}
+        if self.nest.time is not None and self.tile.strips:
+            self._strips(self.nest.time)
+            self.pop(1)
+            return
         for loop in self.nest.space:
             if loop not in (self.lane, *self.tile.row_loops, self.columns):
                 name = self.fresh("i")
@@ -219,6 +226,9 @@ class NestWriter(LinearWriter):
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 
     def _body(self) -> None:
+        if self.stepping:
+            self._step_in_memory()
+            return
         if self.nest.time is not None:
             self._time(self.nest.time)
             return
@@ -272,6 +282,62 @@ class NestWriter(LinearWriter):
                 self.scope.add(f"{self.memos[-1]['reduced', reduction, point]} = {text}")
         return inner
 
+    # ---- time around strips -----------------------------------------------------------------------------------------
+
+    def _strips(self, time: Loop) -> None:
+        """Strips of points go through time, each step done for all points of a strip. Along one loop of unknown size,
+        the vector that is not full goes through time alone; so do all, if fewer than two are full."""
+        (*outer, lane), width = self.nest.space, self.tile.lanes
+        first, last = self.bounds(lane)
+        if outer or isinstance(lane.size, int):
+            self._strips_until(time, last)
+            return
+        many, full = self.fresh("many"), self.fresh("full")
+        self.scope.add(f"{many} = {last} - {first}")
+        self.scope.add(f"{full} = {first} + {many}//{width}*{width} if {many} >= {2 * width} else {first}")
+        self._strips_until(time, full)
+        self.stepping = False
+        self._lane_range(lane, full, last, True)
+
+    def _strips_until(self, time: Loop, end: str) -> None:
+        """Loops over strips, the last of which ends there; in them the loop over time, in that loops over points."""
+        depth, ranges = len(self.scopes), {}
+        for loop, strip in zip(self.nest.space, self.tile.strips, strict=True):
+            first, last = self.bounds(loop)
+            last = end if loop is self.lane else last
+            ranges[loop] = (first, last) if strip == loop.size else self._group(first, last, self.size(strip))
+        name = self.fresh("t")
+        self.push(f"for {name} in range({self.size(time.size)}):", time, name)
+        self._count(time, name)
+        self.stepping = True
+        *outer, lane = self.nest.space
+        for loop in outer:
+            point = self.fresh("i")
+            self.push(f"for {point} in range({', '.join(ranges[loop])}):", loop, point)
+        (first, last), width = ranges[lane], self.tile.lanes
+        whole = lane.size % width == 0 if isinstance(lane.size, int) else not outer
+        if whole:
+            self._lane_range(lane, first, last, False)
+        else:
+            full = self.fresh("full")
+            self.scope.add(f"{full} = {first} + ({last} - {first})//{width}*{width}")
+            self._lane_range(lane, first, full, False)
+            self._lane_range(lane, full, last, True)
+        self.pop(depth)
+
+    def _step_in_memory(self) -> None:
+        """A step of a vector of points: all that it reads, then all that it stores."""
+        (point,) = self.points()
+        for register, access in zip(self.nest.registers, self.nest.carried, strict=True):
+            self.registers[register.index, 0] = self.value(Load(register.dtype, access), point)
+        kept = {store.value.index: store for store in self.nest.finals if isinstance(store.value, Register)}
+        made = [(store, self.value(store.value, point)) for store in self.nest.stores]
+        for register, update in zip(self.nest.registers, self.nest.updates, strict=True):
+            if register.index in kept:
+                made.append((kept[register.index], self.value(update, point)))
+        for store, text in made:
+            self.write(store, text, point)
+
     # ---- time inside ------------------------------------------------------------------------------------------------
 
     def _time(self, time: Loop) -> None:
@@ -300,16 +366,17 @@ class NestWriter(LinearWriter):
         self.push(f"for {name} in range({bounds}{f', {copies}' if copies > 1 else ''}):", time, name, most)
         for copy in range(copies):
             self.memos[-1] = {}
-            later = f" + {copy}" if copy else ""
-            if self.nest.reverse:
-                self.index[time, 0] = self.fresh("row")
-                line = f"{self.index[time, 0]} = {self.size(time.size - 1)} - {name}{later.replace('+', '-')}"
-                self.scope.add(line)
-            else:
-                self.index[time, 0] = f"({name}{later})" if copy else name
+            self._count(time, f"{name} + {copy}" if copy else name)
             for point in self.points():
                 self._step(point)
         self.pop(depth)
+
+    def _count(self, time: Loop, step: str) -> None:
+        """The row of a step: as the loop counts, or from the last one on."""
+        self.index[time, 0] = f"({step})" if " " in step else step
+        if self.nest.reverse:
+            self.index[time, 0] = self.fresh("row")
+            self.scope.add(f"{self.index[time, 0]} = {self.size(time.size - 1)} - {step.replace('+', '-')}")
 
     def _step(self, point: Point) -> None:
         for store in self.nest.stores:

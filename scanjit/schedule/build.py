@@ -64,9 +64,9 @@ class Builder:
     ) -> None:
         self.space, self.locate, self.code = space, locate, code
         self.registers: dict[Node, Register] = {}
-        """Carries of a nest with time inside."""
+        """Carries of a nest with time."""
         self.stacked: dict[Node, tuple[Ref, Loop]] = {}
-        """Rows of sequences, in a nest with time inside: the sequence, and the loop over time."""
+        """Rows of sequences, in a nest with time: the sequence, and the loop over time."""
         self.origins: dict[Access, tuple[Node, bool]] = {}
         """Of every access: the node that is read, and whether at just the point that is being computed."""
         self._memo: dict[tuple[Node, IndexMap], Value] = {}

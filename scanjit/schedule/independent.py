@@ -20,7 +20,7 @@ Loops = frozenset[Block]
 @dataclass(frozen=True)
 class Order:
     """The loops over time that each item needs, and those that need it, directly or not, itself included. A scan that
-    is a nest with time inside does not count: threads do not meet at each of its steps. Nor does an ifelse."""
+    is a nest with time does not count: threads do not meet at each of its steps. Nor does an ifelse."""
 
     needs: dict[Item, Loops]
     feeds: dict[Item, Loops]

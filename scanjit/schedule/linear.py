@@ -1,4 +1,4 @@
-"""Linear recurrences: a nest with time inside whose carries are `h = a*h + b`, with `a` and `b` known without `h`.
+"""Linear recurrences: a nest with time whose carries are `h = a*h + b`, with `a` and `b` known without `h`.
 
 The steps of a scalar recurrence wait for each other; those of a linear one need not: several steps together are again
 `h = A*h + B`, where A and B are computed side by side (a prefix sum of the pairs (a, b) under composition, in the lanes

@@ -250,6 +250,9 @@ class Tile:
     of all of these, then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps
     its part of the loop `own`, of which `each` iterations are one row, through all steps (see `Rows`). With `rest`, all
     threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
+
+    In a nest with time, `strips` says of each loop of the space how many iterations a strip has: all points of a strip
+    go through a step before any goes through the next. Without strips, time is inside all other loops.
     """
 
     lanes: int = 1
@@ -264,6 +267,7 @@ class Tile:
     own: Loop | None = None
     each: Dimension = 1
     rest: bool = False
+    strips: tuple[Dimension, ...] = ()
 
     @property
     def row_loops(self) -> tuple[Loop, ...]:
@@ -295,6 +299,8 @@ class Nest:
     With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
     `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
     Where steps read what earlier ones have stored, they do so `reach` steps later, or even later.
+    Where points go through time in strips (see `Tile`), registers are in memory from step to step: `carried` says where
+    each lies before a step. After it, it lies where a store or a final puts it.
     """
 
     space: list[Loop]
@@ -305,6 +311,7 @@ class Nest:
     registers: list[Register] = field(default_factory=list)
     updates: list[Value] = field(default_factory=list)
     finals: list[Store] = field(default_factory=list)
+    carried: list[Access] = field(default_factory=list)
     sequential: bool = False
     unroll: int = 1
     tile: Tile | None = None
@@ -323,6 +330,8 @@ class Nest:
         for value in walk_values(self.roots):
             if isinstance(value, Load | Fetch):
                 yield value.access, False
+        for access in self.carried:
+            yield access, False
         for store in (*self.stores, *self.finals):
             yield store.access, True
 

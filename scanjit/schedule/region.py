@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(eq=False)
 class Block:
-    """A scan: a nest with time inside, or statements of which the last is its loop. Or (without a plan) an ifelse:
+    """A scan: a nest with time, or statements of which the last is its loop. Or (without a plan) an ifelse:
     statements, of which the last two are its branches."""
 
     statements: list[Statement]

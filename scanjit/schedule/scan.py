@@ -1,4 +1,4 @@
-"""Schedule a scan: where its carries and outputs lie; whether it is one nest with time inside, or a loop of nests."""
+"""Schedule a scan: where its carries and outputs lie; whether it is one nest with time, or a loop of nests."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def schedule_scan(region: Region, node: Node) -> None:
     loop = None
     made: list[Statement] = []
     if nest is not None:
-        region.context.notes.append(f"{name_of(node)}: one nest with time inside, the carries in registers")
+        region.context.notes.append(f"{name_of(node)}: one nest with all of its steps")
     else:
         loop = _as_loop(region, plan, places, sequences)
         made = [*region.held, loop]
@@ -207,7 +207,7 @@ def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
     inner, _, _ = layout.split(body.inputs)
     _, ys, _ = layout.split_results(body.outputs)
     plan = Plan(node, layout, body, step, row, [], [])
-    apart = _by_itself(plan)
+    apart = _points(plan) is not None
     for i, (before, after) in enumerate(zip(inner, body.outputs, strict=False)):
         lag = layout.lags.get(i)
         trajectory = any(y is after or y is before for y in ys)
@@ -339,16 +339,17 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     return loop
 
 
-# ---- one nest with time inside -------------------------------------------------------------------------------------
+# ---- one nest with time --------------------------------------------------------------------------------------------
 
 
 def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> Nest | None:
-    """The scan as one nest, if its step is elementwise over one space; each lane keeps its carries in registers."""
+    """The scan as one nest, if its step is elementwise over one space; each lane has carries of its own."""
     carries, rows, _ = plan.layout.split(plan.body.inputs)
     new, ys, _ = plan.layout.split_results(plan.body.outputs)
-    if not _by_itself(plan):
+    shape = _points(plan)
+    if shape is None:
         return None
-    space, time = tuple(Loop(dim) for dim in (*carries, *ys)[0].type.shape), Loop(plan.length)
+    space, time = tuple(map(Loop, shape)), Loop(plan.length)
     builder = build.Builder(space, lambda n: consts.get(n) or region.constant(n), region.context.code)
     builder.stacked = {bound: (x, time) for bound, x in zip(rows, xs, strict=True)}
     at = build.identity(space)
@@ -371,16 +372,39 @@ def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     lags = [carry.lag for carry in plan.carries if carry.lag is not None]
     reach = functools.reduce(types.minimum, lags) if lags else None
     label = "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in new)))[:30]
+    carried = [_before(plan, register.index, at, time) for register in registers]
     unroll = _unrolled(plan)
-    return Nest(list(space), stores, label, time, plan.reverse, registers, updates, finals, unroll=unroll, reach=reach)
+    return Nest(
+        list(space), stores, label, time, plan.reverse, registers, updates, finals, carried, unroll=unroll, reach=reach
+    )
 
 
-def _by_itself(plan: Plan) -> bool:
-    """Whether each element of the carries goes its own way: then all of time may be one nest."""
+def _points(plan: Plan) -> tuple[Dimension, ...] | None:
+    """The shape of the carries, if each element of them goes its own way: then all of time may be one nest."""
     carries, _, _ = plan.layout.split(plan.body.inputs)
-    _, ys, stop = plan.layout.split_results(plan.body.outputs)
-    shapes = {node.type.shape for node in (*carries, *ys)}
-    return len(shapes) == 1 and stop is None and all(map(_inline, ir.walk(plan.body.outputs, sizes=False)))
+    new, ys, stop = plan.layout.split_results(plan.body.outputs)
+    if stop is not None or not all(map(_inline, ir.walk(plan.body.outputs, sizes=False))):
+        return None
+    return _one_shape(carries, new, ys)
+
+
+def _one_shape(carries: Sequence[Node], new: Sequence[Node], ys: Sequence[Node]) -> tuple[Dimension, ...] | None:
+    """The shape of all carries and outputs; None if they have several. Two sizes are one where a carry has the first
+    before a step and the second after it: a call checks that they are equal."""
+    known: dict[Dimension, Dimension] = {}
+
+    def find(dim: Dimension) -> Dimension:
+        while dim in known:
+            dim = known[dim]
+        return dim
+
+    for before, after in zip(carries, new, strict=True):
+        for pair in zip(before.type.shape, after.type.shape, strict=True):
+            a, b = map(find, pair)
+            if a != b:
+                known |= {b: a} if isinstance(a, int) else {a: b}
+    shapes = {tuple(map(find, node.type.shape)) for node in (*carries, *ys)}
+    return shapes.pop() if len(shapes) == 1 else None
 
 
 def _inline(node: Node) -> bool:
@@ -424,6 +448,14 @@ def _nest_stores(
             written.add(y.buffer)
             stores.append(Store(_over_time(y, at, time, 0), value))
     return stores, finals
+
+
+def _before(plan: Plan, i: int, at: build.IndexMap, time: Loop) -> Access:
+    """Where carry i lies before each step, if it is in memory."""
+    carry = plan.carries[i]
+    if carry.trajectory:
+        return _over_time(carry.store, at, time, 1 if plan.reverse else 0)
+    return build.place(plan.first(i), at)
 
 
 def _over_time(place: Ref, at: build.IndexMap, time: Loop, start: Dimension) -> Access:

@@ -82,7 +82,7 @@ class Stretch:
         return tile.shape_nest(region, self.nest(nest, nest.time))
 
     def _begins(self, block: Block) -> Callable[[Access], Access]:
-        """Where the registers of a nest with time inside begin: where the steps before have left their carries."""
+        """Where the registers of a nest with time begin: where the steps before have left their carries."""
         nest, plan = block.nest, block.plan
         assert nest is not None
         starts: dict[Access, Access] = {}

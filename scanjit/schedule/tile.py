@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import build, lanes, shapes
+from scanjit.schedule import build, lanes, shapes, strips
 from scanjit.schedule.linear import linear
 from scanjit.schedule.parallel import choose_split, leaves_rest
 from scanjit.schedule.products import Depth, factors, is_packed, packable, reductions_of
@@ -96,7 +96,7 @@ def _described(nest: Nest) -> str:
     stored = len(nest.stores) + len(nest.finals)
     text = f"{ops} elementwise ops, {len(reductions)} reductions, {stored} stores over {loops}; "
     if nest.time is not None:
-        text += f"{nest.time.size} steps inside; "
+        text += f"{nest.time.size} steps {strips.described(nest, tile)}; "
     if tile.horizontal:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
         return text + f"{tile.lanes} lanes along the reductions{tiles}"
@@ -185,6 +185,7 @@ def rebuild_nest(
         finals=[store(s) for s in nest.finals],
         registers=[r for r in map(get, nest.registers) if isinstance(r, Register)],
         updates=list(map(get, nest.updates)),
+        carried=list(map(access, nest.carried)),
     )
 
 
@@ -209,6 +210,9 @@ def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
         block, columns = _thin_blocks(nest, len(reductions), rows, machine)
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
+    if nest.time is not None:
+        choice = strips.choose(nest, lanes)
+        return Tile(lanes, choice.vectors, strips=choice.lengths)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, machine)
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks

@@ -25,7 +25,7 @@ from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, processors, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
-from scanjit.schedule import blocks, deep, parallel, rows, tile
+from scanjit.schedule import blocks, deep, parallel, rows, strips, tile
 from scanjit.schedule.program import Rows
 from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
@@ -71,6 +71,7 @@ class Config:
             if self.small:
                 patch.setattr(blocks, "BLOCK_BYTES", 100)
                 patch.setattr(tile, "GROUP_BYTES", 100)
+                patch.setattr(strips, "STRIP_BYTES", 100)
                 patch.setattr(deep, "LEAST", 2)
                 patch.setattr(deep, "NEAR_BYTES", 1)
                 patch.setattr(reduce, "CHUNK", 2)

@@ -1,0 +1,172 @@
+"""Elementwise scans: time inside or around strips of points, the same whether sizes are known or not."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.schedule import strips
+from tests.fuzz.check import Config
+
+Graph = tuple[list[sj.Node], list[sj.Node]]
+
+
+def two_carries(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph:
+    """Two carries that need each other, through tanh and sigmoid; one is stored at each step."""
+    x, (a, b, h, c) = sj.tensor((steps, columns), dtype, "x"), (sj.tensor((columns,), dtype, n) for n in "abhc")
+
+    def step(x: sj.Node, h: sj.Node, c: sj.Node) -> tuple[sj.Node, sj.Node]:
+        gate = sj.sigmoid(x + a * h)
+        c = gate * c + (1 - gate) * sj.tanh(x + b * h)
+        return sj.tanh(c) * gate, c
+
+    return [x, a, b, h, c], sj.scan(step, sequences=x, outputs_info=[h, c])
+
+
+def turns(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph:
+    """Carries that change places, backwards; one of them is stored as it was before the step."""
+    x, (a, b, p, q) = sj.tensor((steps, columns), dtype, "x"), (sj.tensor((columns,), dtype, n) for n in "abpq")
+
+    def step(x: sj.Node, p: sj.Node, q: sj.Node) -> tuple[sj.Node, ...]:
+        return q, sj.tanh(a * p + b) + x, p, q * x
+
+    return [x, a, b, p, q], sj.scan(step, sequences=x, outputs_info=[p, q, None, None], go_backwards=True)[1:]
+
+
+def channels(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph:
+    """Rows of a batch with weights a channel: two loops that do not become one."""
+    x, w = sj.tensor((steps, "B", columns), dtype, "x"), sj.tensor((columns,), dtype, "w")
+    h = sj.tensor(("B", columns), dtype, "h")
+    return [x, w, h], [sj.scan(lambda x, h: sj.sigmoid(w * h + x), sequences=x, outputs_info=[h])]
+
+
+def lags(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph:
+    """A state that is read one step and five steps later."""
+    x, w = sj.tensor((steps, columns), dtype, "x"), sj.tensor((columns,), dtype, "w")
+    start = sj.tensor((5, columns), dtype, "start")
+
+    def step(x: sj.Node, old: sj.Node, last: sj.Node) -> sj.Node:
+        return sj.tanh(w * last + old) + x
+
+    return [x, w, start], [sj.scan(step, sequences=x, outputs_info={"initial": start, "taps": [-5, -1]})]
+
+
+PROGRAMS = (two_carries, turns, channels, lags)
+
+
+def with_gradient(graph: Graph) -> Graph:
+    """The outputs, and the gradients of all inputs."""
+    inputs, outputs = graph
+    return inputs, [*outputs, *sj.grad(sum((y * sj.sin(y)).sum() for y in outputs), inputs)]
+
+
+def values(inputs: list[sj.Node], **sizes: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(sum(sizes.values()))
+    shapes = [[sizes.get(str(dim), dim) for dim in node.type.shape] for node in inputs]
+    return [rng.normal(size=shape).astype(node.dtype) for node, shape in zip(inputs, shapes, strict=True)]  # type: ignore[arg-type]
+
+
+def same(inputs: list[sj.Node], outputs: list[sj.Node], f: Any, **sizes: int) -> None:
+    """Compare a function with the reference."""
+    given = values(inputs, **sizes)
+    for got, expected in zip(f(*given), sj.function(inputs, outputs, mode="reference")(*given), strict=True):
+        tolerance = 1e-4 if got.dtype == np.float32 else 1e-10
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_strips(program: Callable[..., Graph], dtype: str, threads: int) -> None:
+    """Strips of one or a few vectors, of unknown size: with no points, part of a vector, whole ones and a rest."""
+    inputs, outputs = with_gradient(program("T", "N", dtype))
+    with Config(width=16, threads=threads, small=True).active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        assert "steps around strips of" in f.explain()
+        for steps, columns in itertools.product((0, 1, 4), (0, 1, 3, 4, 7, 8, 9, 24, 30)):
+            same(inputs, outputs, f, T=steps, N=columns, B=3)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_known_columns(program: Callable[..., Graph], columns: int) -> None:
+    inputs, outputs = with_gradient(program("T", columns))
+    for small, threads in ((True, 1), (False, 2)):
+        with Config(width=16, small=small, threads=threads).active():
+            f = sj.function(inputs, outputs, mode="emulate")
+            for steps in (0, 1, 4):
+                same(inputs, outputs, f, T=steps, B=3)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_compiled(program: Callable[..., Graph]) -> None:
+    inputs, outputs = with_gradient(program("T", "N"))
+    f = sj.function(inputs, outputs)
+    assert "steps around strips of" in f.explain()
+    for columns in (5, 257, 1100):
+        same(inputs, outputs, f, T=7, N=columns, B=2)
+
+
+def test_stretches_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carries go on where the stretch before has left them: with checkpoints, and in blocks with what follows."""
+    x, w, h = sj.tensor(("T", "N"), "float64", "x"), sj.vector("w", "float64"), sj.tensor(("N",), "float64", "h")
+    inputs = [x, w, h]
+
+    def cost(checkpoint: Any) -> sj.Node:
+        c, y = sj.scan(
+            lambda x, h, g: (sj.sigmoid(h * 0.5 + x), sj.tanh(g - h)),
+            sequences=x * sj.exp(x),
+            outputs_info=[h, h],
+            checkpoint=checkpoint,
+        )
+        return (sj.sin(c) * y).sum() + (y[-1] * w[0]).sum()
+
+    outputs = [sj.grad(cost(None), x), *sj.grad(cost(3), [x, h])]
+    with Config(width=16, small=True).active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        for steps, columns in itertools.product((1, 2, 7, 11), (1, 5, 12)):
+            given = values(inputs, T=steps, N=columns, **{str(w.type.shape[0]): 2})
+            expected = sj.function(inputs, outputs, mode="reference")(*given)
+            for got, other in zip(f(*given), expected, strict=True):
+                np.testing.assert_allclose(got, other, rtol=1e-10, atol=1e-10)
+
+
+# ---- the choice ------------------------------------------------------------------------------------------------------
+
+
+def decisions(graph: Graph) -> list[str]:
+    """Where time is in each nest of a function, and the estimates."""
+    text = sj.function(*graph, mode="emulate").explain()
+    found = re.findall(r"steps (inside|around strips)(?:.*)(a vector's step takes .* in strips)", text)
+    return [f"{where}: {costs}" for where, costs in found]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_known_sizes_change_no_choice(program: Callable[..., Graph]) -> None:
+    unknown = decisions(with_gradient(program("T", "N")))
+    assert len(unknown) >= 2 and all("around" in line for line in unknown)
+    for steps, columns in (("T", 256), ("T", 257), ("T", 1000), ("T", 4096), (257, 65536), (1000, "N"), (300, 300)):
+        assert decisions(with_gradient(program(steps, columns))) == unknown, (steps, columns)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 16, 31])
+def test_one_vector_keeps_its_carries_in_registers(columns: int) -> None:
+    with Config(width=64).active():
+        assert all("inside" in line for line in decisions(two_carries("T", columns)))
+
+
+def test_lengths_fit_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strips are whole rows where these are short, and whole vectors of a row where it is long."""
+    monkeypatch.setattr(
+        strips, "STRIP_BYTES", 1600
+    )  # a point of a row of x and h, before and after, and w has 16 bytes
+    with Config(width=16).active():
+        for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
+            text = sj.function(*channels("T", columns), mode="emulate").explain()
+            assert f"around strips of {expected} points" in text
