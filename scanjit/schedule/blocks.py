@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule import sums, tile
+from scanjit.schedule import build, sums, tile
 from scanjit.schedule.fuse import Group
 from scanjit.schedule.independent import Order
 from scanjit.schedule.program import (
+    Access,
     Blocks,
     Buffer,
+    Load,
     Nest,
     Pack,
     Reduce,
+    Ref,
     Statement,
+    Store,
     TimeLoop,
     counter,
     row_major,
@@ -35,12 +40,17 @@ from scanjit.types import Dimension
 BLOCK_BYTES = 256 * 1024
 """How much a block keeps in memory, about: what fits the second-level cache beside weights."""
 
+LEAST_TURNS = 4
+"""A block has so many times as many steps as the lag of a carry whose last values are copied from block to block."""
+
 
 @dataclass(eq=False)
 class Chain:
     """A scan, the groups before and after it that go with it block by block, and the buffers that hold one block.
 
-    Of the groups after it, those in `sums` sum over time; with the sums, each with its loop over time.
+    Of the groups after it, those in `sums` sum over time; with the sums, each with its loop over time. `rings` are the
+    scan's carries with a lag of which a block holds its own steps and those before it; and what keeps the last values
+    from block to block.
     """
 
     scan: Block
@@ -48,6 +58,7 @@ class Chain:
     after: list[Group] = field(default_factory=list)
     sums: dict[Group, dict[Reduce, NestLoop]] = field(default_factory=dict)
     shrunk: set[Buffer] = field(default_factory=set)
+    rings: dict[int, Buffer] = field(default_factory=dict)
 
     @property
     def others(self) -> list[Group]:
@@ -61,7 +72,7 @@ def chains(region: Region, groups: list[Group], nests: dict[Group, Nest]) -> dic
     for at, group in enumerate(groups):
         if can_be_cut(group) and not _straight(group):
             chain = Search(region, groups, nests, at, set(found)).chain()
-            if chain.shrunk or chain.sums:
+            if chain.shrunk or chain.sums or chain.rings:
                 found |= dict.fromkeys((group, *chain.others), chain)
     return found
 
@@ -113,7 +124,41 @@ class Search:
             if private and self.steps_with_time(group, own) and all(self._read_by_rows(b, found) for b in own):
                 before.insert(0, group)
                 shrunk |= own
-        return Chain(self.scan, before, after, found, shrunk | results)
+        return Chain(self.scan, before, after, found, shrunk | results, self._kept(self._rings(found)))
+
+    def _kept(self, rings: AbstractSet[Buffer]) -> dict[int, Buffer]:
+        """Memory for the last values of carries with a lag, from block to block; they begin there."""
+        kept: dict[int, Buffer] = {}
+        for i, carry in enumerate(self.plan.carries):
+            buffer = carry.store.buffer
+            if buffer in rings and not any(self.plan.carries[k].store.buffer is buffer for k in kept):
+                kept[i] = Buffer(buffer.dtype, (carry.reach, *buffer.shape[1:]), "temporary", "kept")
+                self.region.buffers.add(kept[i])
+                self._begin(buffer, self.plan.first(i).offset, kept[i])
+        return kept
+
+    def _rings(self, found: Mapping[Group, dict[Reduce, NestLoop]]) -> set[Buffer]:
+        """The memory of carries with a lag that nobody else reads but sums over time that go with the scan."""
+        if self.scan.nest is None or self.plan.node.params["checkpoint"] is not None:
+            return set()
+        scan, own = self.groups[self.at], {carry.store.buffer for carry in self.plan.carries if carry.lag is not None}
+        readers = {b: [g for g in self.groups if g is not scan and b in self.reads[g]] for b in own}
+        return {
+            buffer
+            for buffer, groups in readers.items()
+            if buffer.kind == "temporary" and buffer in self.region.buffers
+            if all(g in found and sums.covers(found[g], self.nests[g], {buffer}) for g in groups)
+        }
+
+    def _begin(self, buffer: Buffer, offset: Dimension, kept: Buffer) -> None:
+        """Put what is there before the first step where it is kept."""
+
+        def moved(access: Access) -> Access:
+            return changed(access, buffer=kept, offset=access.offset - offset) if access.buffer is buffer else access
+
+        for group, nest in self.nests.items():
+            if any(access.buffer is buffer for access, written in nest.accesses() if written):
+                self.nests[group] = tile.rebuild_nest(nest, moved)
 
     def _after(self, scan: Group) -> tuple[list[Group], dict[Group, dict[Reduce, NestLoop]], set[Buffer]]:
         """The groups after the scan that read, row by row, what nobody else does; those that sum what it made over time
@@ -222,25 +267,35 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
     """The statements of a chain: what is made once before, then the loop over blocks of time, then what is left."""
     plan = chain.scan.plan
     first, rows = counter("first"), counter("rows")
-    made = Written(region, nests, {*types.atoms(first), *types.atoms(rows)}, chain.shrunk)
-    stretch = Stretch.of(plan, first, rows, chain.shrunk)
+    rings = {i: plan.carries[i] for i in chain.rings}
+    short = {*chain.shrunk, *(carry.store.buffer for carry in rings.values())}
+    made = Written(region, nests, {*types.atoms(first), *types.atoms(rows)}, short)
+    stretch = Stretch.of(plan, first, rows, short)
     for group in chain.before:
         made.map(group, stretch)
+    for i, kept in chain.rings.items():
+        made.copy(Ref.whole(kept), stretch.first(plan, i))
     made.scan(chain.scan, stretch)
+    for i, kept in chain.rings.items():
+        made.copy(stretch.last(plan, i), Ref.whole(kept))
     for group in chain.after:
         made.map(group, stretch)
     for group, found in chain.sums.items():
         made.sum(group, found, stretch, plan.reverse)
-    width = sum((types.product(b.shape[1:]) * b.dtype.itemsize for b in chain.shrunk), start=0)
+    width = sum((types.product(b.shape[1:]) * b.dtype.itemsize for b in short), start=0)
     size = types.maximum(BLOCK_BYTES // types.maximum(width, 1), 1)
     for depth in made.depths:
         size = types.maximum(size, (sums.DEPTH - 1) // types.maximum(depth, 1) + 1)
+    for carry in rings.values():
+        size = types.maximum(size, carry.reach * LEAST_TURNS)
     size = types.minimum(plan.length, size)
     for buffer in chain.shrunk:
         buffer.shape = (size, *buffer.shape[1:])
+    for carry in rings.values():
+        carry.store.buffer.shape = (size + carry.reach, *carry.store.buffer.shape[1:])
     made.hold({atom: size for atom in types.atoms(rows)})
-    if chain.shrunk:
-        names = ", ".join(sorted({b.name for b in chain.shrunk}))
+    if short:
+        names = ", ".join(sorted({b.name for b in short}))
         region.context.notes.append(f"{chain.scan.label}: in blocks of time, with memory for one block of {names}")
     return [*made.first, Blocks(plan.length, types.maximum(size, 1), first, rows, made.body), *made.last]
 
@@ -275,6 +330,13 @@ class Written:
             (self.first if fixed else self.body).append(statement)
             if isinstance(statement, Pack) and not fixed:
                 self.panels.append(statement.target)
+
+    def copy(self, source: Ref, target: Ref) -> None:
+        """Write that what lies at one place is copied to another."""
+        space = self.region.space(source.shape)
+        at = build.identity(space)
+        value = Load(source.buffer.dtype, build.place(source, at))
+        self.nest(Nest(list(space), [Store(build.place(target, at), value)], "kept"))
 
     def hold(self, most: Mapping[types.Atom, Dimension]) -> None:
         """Make what is packed in each block large enough, for counters that are no more than these."""

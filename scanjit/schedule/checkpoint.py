@@ -16,11 +16,10 @@ from collections.abc import Iterator, Mapping
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.scan import SCAN
-from scanjit.schedule import build
 from scanjit.schedule.blocks import Chain, Written, can_be_cut
 from scanjit.schedule.family import Around, Draft, Family, Phase, block_of, candidates, is_linear
 from scanjit.schedule.fuse import Group
-from scanjit.schedule.program import Blocks, Buffer, Load, Nest, Ref, Statement, Store, counter
+from scanjit.schedule.program import Blocks, Buffer, Nest, Ref, Statement, counter
 from scanjit.schedule.region import Block, Region, name_of
 from scanjit.schedule.stretch import Stretch
 from scanjit.types import Dimension
@@ -183,25 +182,19 @@ class _Blocks:
             self._restore(group, stretch)
             self.made.scan(block_of(group), stretch)
             for i, stack in self.family.kept.get(group, {}).items():
-                self._copy(stretch.last(block_of(group).plan, i), self._kept(group, stack, after=True))
+                self.made.copy(stretch.last(block_of(group).plan, i), self._kept(group, stack, after=True))
         else:
             self.made.map(group, stretch)
 
     def _restore(self, loop: Group, stretch: Stretch) -> None:
         """Put the carries where the steps of a stretch begin."""
         for i, stack in self.family.kept.get(loop, {}).items():
-            self._copy(self._kept(loop, stack, after=False), stretch.first(block_of(loop).plan, i))
+            self.made.copy(self._kept(loop, stack, after=False), stretch.first(block_of(loop).plan, i))
 
     def _kept(self, loop: Group, stack: Buffer, after: bool) -> Ref:
         """Where a carry is kept before the stretch, or after it."""
         number = self.first // self.family.size
         return Ref.whole(stack).row(number + 1 if after != self.family.turned(loop) else number)
-
-    def _copy(self, source: Ref, target: Ref) -> None:
-        space = self.made.region.space(source.shape)
-        at = build.identity(space)
-        value = Load(source.buffer.dtype, build.place(source, at))
-        self.made.nest(Nest(list(space), [Store(build.place(target, at), value)], "kept"))
 
 
 def _shrink(region: Region, family: Family) -> None:

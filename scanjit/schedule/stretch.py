@@ -105,7 +105,7 @@ class Stretch:
         carry = plan.carries[i]
         if not carry.trajectory:
             return carry.store.row(step % carry.slots)
-        return carry.store.row(row if carry.store.buffer in self.shrunk else self.base + row)
+        return carry.rows(row if carry.store.buffer in self.shrunk else self.base + row)
 
     def _in_rows(self, body: list[Statement]) -> list[Statement]:
         """Statements of a loop over time, with rows of shrunk buffers counted from the first that memory holds."""

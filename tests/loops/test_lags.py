@@ -1,5 +1,6 @@
 """Taps that reach far back, and taps that are known only when a function runs: values, derivatives, options, cost."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scanjit import ir
 from scanjit.loops.carries import LONGEST_LINE
 from scanjit.ops.scan import SCAN
 from scanjit.runtime.gradcheck import check_grad
+from scanjit.schedule import blocks
 from tests.export.support import exported
 
 RNG = np.random.default_rng(5)
@@ -372,6 +374,28 @@ def test_memory_is_a_ring_of_as_many_rows_as_the_lag() -> None:
     few, many = (f.memory(T=steps).workspace for steps in (10, 100_000))
     assert 1024 * 3 * 8 < few < 1100 * 3 * 8
     assert many == few
+
+
+def test_memory_of_elementwise_steps_is_that_of_a_block() -> None:
+    x, first, k = sj.tensor(("T",), name="x"), np.zeros(1024), sj.scalar("k")
+    y = sj.scan(lambda row, h: sj.tanh(row + k * h), x, dict(initial=first, taps=[-1024]))
+    f = sj.function([x, k], sj.grad((y**2).sum(), x), mode="emulate")
+    assert f.memory(T=10**7).workspace - 8 * 10**7 < 10**6  # the result, and no other number a step
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("step", [product, linear, lambda row, h1, h12: row - 0.2 * h12])
+def test_blocks_of_time(step: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    x, n = sj.tensor(("T", *shape), name="x"), sj.lscalar("n")
+    first = RNG.normal(size=(12, *shape))
+    y = sj.scan(step, x, dict(initial=first, taps=[-1, -12]))
+    z = sj.scan(lambda row, h: sj.tanh(row + 0.5 * h), x, dict(initial=first, taps=[-n]))
+    functions = pair([x, n], sj.grad((y**2).sum() + (z**2).sum(), x))
+    assert re.search("memory for one block of .*carry", functions[1].explain())
+    for steps in (1, 2, 11, 12, 13, 48, 49, 60, 131):
+        for lag in (1, 5, 12):
+            same(functions, RNG.normal(size=(steps, *shape)), lag, tolerance=1e-8)
 
 
 def test_taps_of_one_output_share_their_memory() -> None:
