@@ -179,19 +179,22 @@ def _rows_note(loop: TimeLoop, layout: Layout | None) -> str:
 
 
 class _Workspace:
-    """Memory for the temporaries of a call, and what is kept in it: for which places, from which shared values."""
+    """Memory for the temporaries of a call, and what is kept in it: for which layout, from which shared values; with a
+    table for the next call, in which only the addresses of arguments and results are missing."""
 
-    __slots__ = ("kept", "memory", "values")
+    __slots__ = ("layout", "memory", "table", "values")
 
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
-        self.kept: list[tuple[int, int]] | None = None
+        self.layout: Layout | None = None
         self.values: list[np.ndarray] = []
+        self.table = array("q")
 
-    def holds(self, kept: list[tuple[int, int]], values: list[np.ndarray]) -> bool:
+    def holds(self, layout: Layout, values: list[np.ndarray]) -> bool:
         """Whether what is kept is there. Values are compared by identity: nobody writes to the array of a shared
         variable, a new value is a new array (which this one, being referred to, cannot be mistaken for)."""
-        return self.kept == kept and all(map(operator.is_, self.values, values))
+        same = self.layout is not None and (self.layout is layout or self.layout.kept == layout.kept)
+        return same and all(map(operator.is_, self.values, values))
 
 
 class Part:
@@ -233,6 +236,8 @@ class Part:
         """Which entries of the table are what; and which sizes they depend on."""
         place = {entry: i for i, entry in enumerate(self.code.table) if isinstance(entry, Buffer)}
         self.inputs = [place.get(buffer) for buffer in self.program.inputs]
+        self.given = [(i, number) for number, i in enumerate(self.inputs) if i is not None]
+        self.arguments = [(i, number) for i, number in self.given if number not in self.shared]
         self.out_buffers = list(dict.fromkeys(ref.buffer for ref in self.program.outputs))
         self.outputs = [place.get(buffer) for buffer in self.out_buffers]
         kept = [Lifetime(buffer, -1, sys.maxsize) for buffer in self.kept if buffer in place]
@@ -353,34 +358,60 @@ class Part:
 
     def _call(self, layout: Layout, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
         """Fill the table and run; returns the status."""
+        if not layout.workspace:
+            return self._run_table(layout, layout.table[:], self.given, arrays, made)
+        workspace = self._take(layout.workspace)
+        values = [arrays[i] for i in self.shared] if self.flag is not None else []
+        held = self.flag is not None and workspace.holds(layout, values)
+        if held and workspace.layout is layout:
+            code = self._run_table(layout, workspace.table[:], self.arguments, arrays, made)
+        else:
+            filled = self._filled(layout, workspace, held)
+            code = self._run_table(layout, filled, self.given, arrays, made)
+            self._keep(layout, workspace, values, filled)
+        if len(self._workspaces) < KEPT_WORKSPACES:
+            self._workspaces.append(workspace)
+        return code
+
+    def _filled(self, layout: Layout, workspace: _Workspace, held: bool) -> array[int]:
+        """A table with the addresses of temporaries; and with whether what is kept is there."""
         table = layout.table[:]
+        base = -(-address(workspace.memory) // ALIGNMENT) * ALIGNMENT
+        for i, offset in layout.temporaries:
+            table[i] = base + offset
+        if self.flag is not None:
+            table[self.flag] = held
+        return table
+
+    def _keep(self, layout: Layout, workspace: _Workspace, values: list[np.ndarray], table: array[int]) -> None:
+        """Note, after a call, what a workspace holds."""
+        if self.flag is None:
+            return
+        table[self.flag] = True
+        table[len(table) - self.tail :] = array("q", bytes(8 * self.tail))
+        workspace.layout, workspace.values, workspace.table = layout, values, table
+
+    def _run_table(
+        self,
+        layout: Layout,
+        table: array[int],
+        given: Sequence[tuple[int, int]],
+        arrays: Sequence[np.ndarray],
+        made: Sequence[np.ndarray],
+    ) -> int:
+        """Run with a table, into which the addresses of these arguments and of the results are put."""
         here = table.buffer_info()[0]
-        for i, given in zip(self.inputs, arrays, strict=True):
-            if i is not None:
-                table[i] = address(given)
-        for i, result in zip(self.outputs, made, strict=True):
-            if i is not None:
-                table[i] = address(result)
+        for i, number in given:
+            table[i] = address(arrays[number])
+        for place, result in zip(self.outputs, made, strict=True):
+            if place is not None:
+                table[place] = address(result)
         tail = len(table) - self.tail
         if self.status is not None:
             table[self.status] = here + 8 * tail
         if self.sync is not None:
             table[self.sync] = here + 8 * (tail + 8)
-        if not layout.workspace:
-            self._start(here, layout)
-            return table[tail]
-        workspace = self._take(layout.workspace)
-        base = -(-address(workspace.memory) // ALIGNMENT) * ALIGNMENT
-        for i, offset in layout.temporaries:
-            table[i] = base + offset
-        if self.flag is not None:
-            values = [arrays[i] for i in self.shared]
-            table[self.flag] = workspace.holds(layout.kept, values)
         self._start(here, layout)
-        if self.flag is not None:
-            workspace.kept, workspace.values = layout.kept, values
-        if len(self._workspaces) < KEPT_WORKSPACES:
-            self._workspaces.append(workspace)
         return table[tail]
 
     def _start(self, table: int, layout: Layout) -> None:
@@ -394,7 +425,7 @@ class Part:
         except IndexError:
             workspace = _Workspace()
         if workspace.memory.size < nbytes + ALIGNMENT:
-            workspace.memory, workspace.kept = np.empty(nbytes + ALIGNMENT, np.uint8), None
+            workspace.memory, workspace.layout = np.empty(nbytes + ALIGNMENT, np.uint8), None
         return workspace
 
 

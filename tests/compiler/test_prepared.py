@@ -84,3 +84,15 @@ def test_what_depends_on_sizes_of_a_call_is_made_in_every_call(mode: str) -> Non
         columns = 6 // rows
         expected = [2.0**steps, sum(2 * columns * i for i in range(rows)) + 3 * rows]
         assert [v.tolist() for v in f(np.zeros((rows, columns)), steps)] == expected
+
+
+def test_calls_with_other_sizes_and_values_in_turn() -> None:
+    """What a workspace remembers is for its sizes and its values alone."""
+    w, x = sj.shared(np.arange(6.0).reshape(2, 3), "w"), sj.matrix("x")
+    f = sj.function([x], (x @ w).sum(0) @ w.T)
+    for rows, scale in ((1, 1.0), (1, 1.0), (3, 1.0), (1, 2.0), (1, 2.0), (3, 2.0), (40, 2.0), (1, 2.0), (1, -1.0)):
+        value = np.arange(6.0).reshape(2, 3) * scale
+        if w.get_value()[0, 1] != scale:
+            w.set_value(value)
+        given = np.arange(2.0 * rows).reshape(rows, 2)
+        np.testing.assert_allclose(f(given), (given @ value).sum(0) @ value.T)
