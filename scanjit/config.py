@@ -59,7 +59,8 @@ class Config:
         if name not in _FIELDS:
             raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
         kind, allowed = _FIELDS[name]
-        if not isinstance(value, kind) or (allowed and value not in allowed):
+        wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+        if wrong or (allowed and value not in allowed):
             listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
             expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
             raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)

@@ -76,6 +76,9 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     >>> from lasagne_like.importers import write_npz
     """
     named = {name: as_array(value, name) for name, value in arrays.items()}
+    for name in named:
+        if "\0" in name:  # which would end the name there
+            raise ValueError(f".npz files cannot hold the name {name!r}")
     with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not take all names
         for name, array in named.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:

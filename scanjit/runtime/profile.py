@@ -22,6 +22,7 @@ from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.account import Cost, costs
 from scanjit.schedule.program import Beside, Call, Nest
+from scanjit.show.identifiers import writable
 from scanjit.simd import cpu
 from scanjit.types import Atom
 
@@ -102,13 +103,18 @@ class Profile:
         per = 1e3 / max(self.calls, 1)
         figure = Figure(figsize=(8, 1 + 0.3 * len(lines)), layout="constrained")
         axes = figure.add_subplot()
-        names = [f"{i} {line.label}" for i, line in enumerate(lines)]
+        names = [f"{i} {_drawn(line.label)}" for i, line in enumerate(lines)]
         axes.barh(names, [line.seconds * per for line in lines], color="lightsteelblue", label="measured")
         axes.barh(names, [line.limit * per for line in lines], height=0.4, color="navy", label="limit of the machine")
         axes.set_xlabel("milliseconds a call")
-        axes.set_title(f"{self.name}: {self.seconds * per:.3f} ms a call")
+        axes.set_title(f"{_drawn(self.name)}: {self.seconds * per:.3f} ms a call")
         axes.legend(loc="lower right")
         figure.savefig(path)
+
+
+def _drawn(text: str) -> str:
+    """A text as matplotlib shows it: what stands between dollars would be a formula."""
+    return writable(text).replace("$", r"\$")
 
 
 class TimedPart(Part):

@@ -54,6 +54,11 @@ def test_npz_changed_at_random(tmp_path: Path) -> None:
             read_npz(path)
 
 
+def test_names_that_npz_files_cannot_hold(tmp_path):
+    with pytest.raises(ValueError, match="cannot hold the name"):
+        write_npz(tmp_path / "a", {"a\0b": np.ones(2)})
+
+
 def test_npz_that_would_be_unpickled(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> Any:
