@@ -229,12 +229,26 @@ def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimensi
 
 def not_negative(dim: Dimension, effort: int = 12) -> bool:
     """Whether the dimension is certainly >= 0, from sizes being >= 0 and from what `min`, `max`, `//`, `%` are."""
+    return _not_negative(dim, effort, {})
+
+
+def _not_negative(dim: Dimension, effort: int, tried: dict[Dimension, tuple[int, bool]]) -> bool:
+    """The same. `tried` has the dimensions that were looked at, with the effort and what came of it: functions may be
+    taken out of a dimension in any order, so most of what is left is met many times."""
     if isinstance(dim, int):
         return dim >= 0
     if all(factor > 0 and all(map(_atom_not_negative, monomial)) for monomial, factor in dim.terms):
         return True
-    if not effort:
-        return False
+    before, found = tried.get(dim, (0, False))
+    if found or before >= effort:
+        return found
+    found = _by_functions(dim, effort - 1, tried)
+    tried[dim] = effort, found
+    return found
+
+
+def _by_functions(dim: Dim, effort: int, tried: dict[Dimension, tuple[int, bool]]) -> bool:
+    """Whether a dimension is >= 0 by what is known of one of the functions in it."""
     either: list[Dimension] = []  # one of these being >= 0 is enough
     for monomial, factor in dim.terms:
         if len(monomial) != 1 or monomial[0].kind in ("size", "value"):
@@ -245,13 +259,13 @@ def not_negative(dim: Dimension, effort: int = 12) -> bool:
         if atom.kind in ("min", "max"):
             cases = [rest + factor * left, rest + factor * right]
             if (atom.kind == "min") == (factor > 0):
-                return all(not_negative(case, effort - 1) for case in cases)
+                return all(_not_negative(case, effort, tried) for case in cases)
             either += cases
         elif atom.kind == "//" and isinstance(right, int) and right > 0:
             either.append(right * rest + factor * (left - right + 1 if factor > 0 else left))
-        elif atom.kind == "%" and not_negative(right - 1, effort - 1):
+        elif atom.kind == "%" and _not_negative(right - 1, effort, tried):
             either.append(rest if factor > 0 else rest + factor * (right - 1))
-    return any(not_negative(case, effort - 1) for case in either)
+    return any(_not_negative(case, effort, tried) for case in either)
 
 
 def _atom_not_negative(atom: Atom) -> bool:
