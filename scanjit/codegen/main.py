@@ -220,7 +220,8 @@ class _MainWriter:
         lasting = self.stepping or any(a.panel is not None and a.buffer.fixed for a, _ in nest.accesses())
         rows = tile.rows if tile is not None and tile.row_block > 1 and lasting else None
         if tile is None or rows is None or isinstance(rows.size, int):
-            self._call(nest_source(nest), depth, nest if depth == 0 and not self.team and in_pieces(nest) else None)
+            alone = depth == 0 and not self.team and not self.stepping
+            self._call(nest_source(nest), depth, nest if alone and in_pieces(nest) else None)
             return
         single = replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is rows else tile.unit))
         self.add(depth, f"if {self.number(rows.size)} == 1:")

@@ -297,6 +297,17 @@ def test_one_variable_given_twice(mode: str) -> None:
 # ---- unrolled --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("unroll", [True, 2])
+def test_unrolled_steps_over_sizes_that_are_not_known(unroll: Any) -> None:
+    """The nests of a step are no nests of their own, however large they may be."""
+    x = sj.tensor((4 if unroll is True else "T", "B", "N"))
+    step = lambda row, h: sj.tanh(h + row)[:, ::-1] * h.sum(0)
+    y = sj.scan(step, x, sj.ones(x.shape[1:]), unroll=unroll)
+    plain, compiled = (sj.function([x], y, mode=mode) for mode in ("reference", "emulate"))
+    values = RNG.normal(size=(4, 3, 5))
+    close(compiled(values), plain(values))
+
+
 @pytest.mark.parametrize("unroll", [True, 2, 3])
 @pytest.mark.parametrize("steps", [0, 1, 4, 5])
 def test_unrolled_loops_compute_the_same(mode: str, unroll: Any, steps: int) -> None:
