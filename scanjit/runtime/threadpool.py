@@ -7,7 +7,7 @@ threads has imported threadpoolctl. Then we tell it of the class, in that moment
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -27,28 +27,31 @@ def watch() -> None:
     if _NAME in sys.modules:
         _register(sys.modules[_NAME])
     else:
-        sys.meta_path.insert(0, _Finder())
+        finder: Any = _Finder()
+        sys.meta_path.insert(0, finder)
 
 
 class _Finder:
-    """Finds nothing itself; what others find is given a loader that tells us. It does so once, and is gone then."""
+    """Finds nothing itself; what others find is given a loader that tells us. Gone once it was loaded."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != _NAME or self not in sys.meta_path:
+        if name != _NAME:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            loader: Any = _Loader(spec.loader)  # (a class of importlib.abc's would take 8 ms to import)
-            spec.loader = loader
-        return spec
+        for finder in sys.meta_path:
+            others = finder is not self and hasattr(finder, "find_spec")
+            spec = finder.find_spec(name, path, target) if others else None
+            if spec is not None:
+                loader: Any = _Loader(spec.loader, self)  # (a class of importlib.abc's would take 8 ms to import)
+                spec.loader = loader if spec.loader is not None else None
+                return spec
+        return None
 
 
 class _Loader:
     """A loader after which the module knows of us. The module keeps its own."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, finder: Any) -> None:
+        self.inner, self.finder = inner, finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self.inner.create_module(spec)
@@ -60,6 +63,8 @@ class _Loader:
             module.__spec__.loader = self.inner
         self.inner.exec_module(module)
         _register(module)
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self.finder)
 
 
 def _register(module: Any) -> None:

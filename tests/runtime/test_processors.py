@@ -161,7 +161,11 @@ def test_changes_in_a_child(monkeypatch):
 def test_threadpoolctl_limits_us_whichever_is_imported_first(first):
     pytest.importorskip("threadpoolctl", "3.2")
     code = f"""
-    import {first}, scanjit, threadpoolctl
+    import importlib.util
+    import {first}, scanjit
+    assert importlib.util.find_spec("threadpoolctl")  # which imports nothing
+    import threadpoolctl
+    assert not any("scanjit" in type(finder).__module__ for finder in sys.meta_path)
     from scanjit.runtime import processors
     from threadpoolctl import threadpool_info, threadpool_limits
     os.sched_getaffinity = lambda pid: set(range(8))
