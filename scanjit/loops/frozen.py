@@ -26,11 +26,11 @@ def warn_of_draws(fn: Callable[..., Any]) -> None:
     """Warn of calls in a function that is about to be traced whose result would be the same in every run."""
     function = _function_of(fn)
     if function is not None:
-        _warn(function, function.__module__.partition(".")[0])
+        _warn(function, _package(function))
 
 
 def _warn(function: FunctionType, package: str) -> None:
-    if function.__code__ in _read or str(function.__module__).partition(".")[0] in _HERE:
+    if function.__code__ in _read or _package(function) in _HERE:
         return
     _read.add(function.__code__)
     names = {**vars(builtins), **function.__globals__, **inspect.getclosurevars(function).nonlocals}
@@ -43,8 +43,13 @@ def _warn(function: FunctionType, package: str) -> None:
                 function.__code__.co_filename,
                 line,
             )
-        elif isinstance(value, FunctionType) and str(value.__module__).partition(".")[0] == package:
+        elif isinstance(value, FunctionType) and _package(value) == package:
             _warn(value, package)
+
+
+def _package(function: FunctionType) -> str:
+    """The package that a function is part of; nothing for code that was made by `exec`."""
+    return _module_of(function).partition(".")[0]
 
 
 def _function_of(fn: Any) -> FunctionType | None:

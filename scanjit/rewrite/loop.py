@@ -6,7 +6,7 @@ outputs removed. `finish` numbers them anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +152,14 @@ class Loop:
         if not any(node is other for other in self.ys):
             self.ys.append(node)
         return y
+
+    def add_carry(self, init: Node, after: Callable[[Node], Node]) -> Carry:
+        """One more value from step to step, and result: `after` makes of it what it is after the step."""
+        inner = new_input(self._inside(init.type))
+        carry = Carry(init, inner, after(inner))
+        self.carries.append(carry)
+        self.results.append(carry)
+        return carry
 
     def absorb(self, other: Loop) -> tuple[list[Any], Y | None]:
         """Do the steps of another loop here too: what its results are now, and its condition to stop, as a y."""

@@ -93,10 +93,10 @@ class _Cone:
                 inner[leaf] = DIMSHUFFLE(loop.const(leaf), order=tuple(range(1, leaf.ndim)))
             else:
                 inner[leaf] = loop.const(leaf)
-        return _rows(self.operand, self.nodes, inner)
+        return rows_of(self.operand, self.nodes, inner)
 
 
-def _rows(root: Node, nodes: list[Node], inner: dict[Node, Node]) -> Node:
+def rows_of(root: Node, nodes: list[Node], inner: dict[Node, Node]) -> Node:
     """Elementwise nodes on rows instead of sequences."""
     cone = set(nodes)
     done = dict(inner)

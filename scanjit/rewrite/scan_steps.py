@@ -3,7 +3,8 @@
 Memory and the bounds of loops are planned before anything runs, from sizes that are known then. A number of steps that
 is computed in the step itself becomes a condition to end: the loop counts, and runs at most as often as is known
 before. What it reads row by row it reads at the place that it has counted to; what it stacks has as many rows as it can
-have at most. A loop ends after a step at the earliest, so it runs in a branch that is taken if there is a step.
+have at most. What others sum over its steps it adds up itself. A loop ends after a step at the earliest, so it runs in
+a branch that is taken if there is a step.
 
 Where nothing is known about how many rows there are at most, a loop that stacks stays as it is.
 """
@@ -25,6 +26,7 @@ from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, flip, full, window
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Carry, Loop, Y
 from scanjit.rewrite.match import is_whole, window_of
+from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_prune import prune
 from scanjit.types import Dimension
@@ -59,7 +61,9 @@ class _Level:
     def rewritten(self, outputs: list[Node]) -> list[Node]:
         """The outputs, with loops that count."""
         if self._is_concerned(outputs):
-            outputs = prune(self._with_last_rows(merge(outputs, self.notes)), self.notes)
+            outputs = self._with_last_rows(merge(outputs, self.notes))
+            outputs = folded(outputs, lambda scan: self.moves(scan.params["length"]), _number)
+            outputs = prune(merge(outputs, self.notes), self.notes)
         order = walk(outputs)
         used = {(node.args[0], node.params["index"]) for node in order if node.op is PART}
         done: dict[Node, Node] = {}

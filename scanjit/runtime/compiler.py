@@ -144,6 +144,7 @@ def _add_entry(module: ir.Module, context: Any, described: Any, symbol: str) -> 
     entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [word] * len(described.argtypes)), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
     inner = module.get_global(described.llvm_func_name)
+    inner.attributes.add("alwaysinline")  # however large: its status is looked at here
     status, _ = context.call_conv.call_function(builder, inner, described.restype, described.argtypes, entry.args)
     # The optimiser proves that nothing is raised. Where it cannot, this call is left over, and `to_object` says so.
     with builder.if_then(status.is_error, likely=False):

@@ -1,0 +1,133 @@
+"""Reductions over what a loop stacks, made by the loop: `sum(ys) -> a carry that adds up`.
+
+For loops whose number of steps is computed in a step around them: there is no memory for an unknown number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scanjit import errors, ir
+from scanjit.ir import PART, Node, apply, rebuild, walk
+from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.index import GATHER
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.shape import DIMSHUFFLE, SLICE, full
+from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.match import is_whole, window_of
+from scanjit.rewrite.scan_sink import rows_of
+from scanjit.types import Dimension
+
+_JOINS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+"""For each reduction, the op that joins two partial results."""
+
+Number = Callable[[Dimension], Node]
+
+
+def folded(outputs: list[Node], concerned: Callable[[Node], bool], number: Number) -> list[Node]:
+    """The outputs with reductions over the steps of some scans made in these scans. `number` makes a node of a size."""
+    done: dict[Node, Node] = {}
+    for node in walk(outputs):
+        new = rebuild(node, tuple(done[arg] for arg in node.args))
+        found = None
+        if isinstance(new.op, Reduction) and new.op.name in _JOINS and 0 in new.params["axes"]:
+            with errors.located(node.where):
+                found = _folded(new, new.op, concerned, number)
+        done[node] = new if found is None else found
+    return [done[output] for output in outputs]
+
+
+def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], number: Number) -> Node | None:
+    """The reduction as the last value of a carry; None where it is not one over the steps of a scan."""
+    cone = _Cone(reduction.operands[0])
+    if cone.scan is None or not concerned(cone.scan) or not cone.fits:
+        return None
+    loop = Loop.of(cone.scan)
+    row = cone.row(loop)
+    others = tuple(axis - 1 for axis in reduction.params["axes"] if axis)
+    term = op(row, axes=others) if others else row
+    init = full(op.initial(reduction.dtype), reduction.type.shape, reduction.dtype)
+    carry = loop.add_carry(init, lambda before: apply(_JOINS[op.name], before, term))
+    loop.results, loop.ys = [None] * loop.own, []
+    final = loop.finish().carry(carry)
+    if op.empty:
+        return final
+    stacked = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
+    return GATHER(stacked, apply("minimum", number(cone.ran), 1) - 1, axis=0)  # out of bounds where there is no row
+
+
+class _Cone:
+    """The elementwise ops that make a tensor of what one scan stacks."""
+
+    def __init__(self, root: Node) -> None:
+        self.root, self.scan = root, self._scan_of(root)
+        self.inside: list[Node] = []
+        self.stacks: list[Node] = []
+        self.rows: list[Node] = []
+        self.fixed: list[Node] = []
+        self.fits = self.scan is not None and self._divided()
+
+    @staticmethod
+    def _scan_of(root: Node) -> Node | None:
+        """The first scan that elementwise ops lead to."""
+        stack, seen = [root], {root}
+        while stack:
+            node = stack.pop()
+            if node.op is PART and node.args[0].op is SCAN:
+                return node.args[0]
+            if isinstance(node.op, Elementwise) or node.op is SLICE:
+                new = [arg for arg in node.operands if arg not in seen]
+                seen.update(new)
+                stack.extend(new)
+        return None
+
+    @property
+    def ran(self) -> Dimension:
+        """How many rows there are."""
+        return self.root.type.shape[0]
+
+    def _divided(self) -> bool:
+        """Divide the nodes into elementwise ops, stacks, other sequences and what is the same for all steps."""
+        stack, seen = [self.root], {self.root}
+        while stack:
+            node = stack.pop()
+            if self._stack_of(node) is not None:
+                self.stacks.append(node)
+            elif node.ndim < self.root.ndim or node.type.shape[0] == 1:
+                self.fixed.append(node)
+            elif isinstance(node.op, Elementwise):
+                self.inside.append(node)
+                new = [arg for arg in node.operands if arg not in seen]
+                seen.update(new)
+                stack.extend(new)
+            elif self.scan is not None and not self.scan.params["until"] and node.type.shape[0] == self.ran:
+                self.rows.append(node)
+            else:
+                return False
+        return bool(self.stacks)
+
+    def _stack_of(self, node: Node) -> int | None:
+        """Which of the stacked values of the scan a node is: all rows that ran."""
+        assert self.scan is not None
+        layout = Layout.of(self.scan)
+        ran = ir.as_dim(ir.parts(self.scan)[-1]) if layout.until else self.scan.params["length"]
+        if node.type.shape[:1] != (ran,):
+            return None
+        while node.op is SLICE:
+            (first, _, apart), *rest = window_of(node)
+            if first != 0 or apart != 1 or not is_whole(tuple(rest), node.type.shape[1:]):
+                return None
+            node = node.operands[0]
+        if node.op is not PART or node.args[0] is not self.scan:
+            return None
+        index = node.params["index"] - layout.carries
+        return index if 0 <= index < layout.ys else None
+
+    def row(self, loop: Loop) -> Node:
+        """One row of the tensor, in the body."""
+        inner = {node: loop.ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
+        inner |= {node: loop.x(node) for node in self.rows}
+        for node in self.fixed:
+            known = loop.const(node)
+            inner[node] = DIMSHUFFLE(known, order=tuple(range(1, node.ndim))) if node.ndim == self.root.ndim else known
+        return rows_of(self.root, self.inside, inner)
