@@ -56,6 +56,14 @@ def located(where: str | None) -> Iterator[None]:
         _inherited.reset(token)
 
 
+def from_outside(error: BaseException) -> bool:
+    """Whether an exception that was caught around one call of NumPy is not NumPy's, nor of a method that it called
+    (`__array__`), but of a signal handler that ran when the call returned. It is to be passed on as it is."""
+    inner = error.__traceback__ and error.__traceback__.tb_next
+    name = inner.tb_frame.f_code.co_name if inner else "__array__"
+    return name == "__call__" or not (name.startswith("__") and name.endswith("__"))
+
+
 class ScanjitError(Exception):
     """The base of all errors of this package.
 

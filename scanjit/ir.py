@@ -269,7 +269,9 @@ def as_node(value: Any) -> Node:
         return value.__scanjit_node__()
     try:
         array = np.asarray(value)
-    except Exception:
+    except Exception as error:
+        if errors.from_outside(error):
+            raise
         array = np.asarray(None)
     if array.dtype == object:
         raise errors.ArgumentError(

@@ -104,6 +104,8 @@ class Slot:
         try:
             array = np.asarray(value)
         except Exception as error:  # a ragged list, or whatever an __array__ method may raise
+            if errors.from_outside(error):
+                raise
             raise self._not_an_array(value, str(error)) from None
         if array.dtype.kind not in "biuf":
             raise self._not_an_array(value, f"its elements are {array.dtype}")

@@ -266,7 +266,9 @@ class _Call:
 def _as_array(value: Any) -> np.ndarray:
     try:
         return np.asarray(value)
-    except Exception:
+    except Exception as error:
+        if errors.from_outside(error):
+            raise
         return np.asarray(None)
 
 

@@ -244,6 +244,8 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
     try:
         array = np.array(np.asarray(value), order="C")  # of an object, np.array may take the memory that it has
     except Exception as error:
+        if errors.from_outside(error):
+            raise
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape))
     return SharedVariable(array, kind, name, errors.user_location())

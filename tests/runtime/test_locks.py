@@ -21,7 +21,11 @@ class Interrupt(BaseException):
     """What no code of ours handles."""
 
 
-def interrupted_at(place, call):
+class Late(Exception):
+    """What some code of ours handles."""
+
+
+def interrupted_at(place, call, kind=Interrupt):
     """Call a function and raise at its n-th place; says whether there is one."""
     seen = -1
 
@@ -31,22 +35,22 @@ def interrupted_at(place, call):
             seen += 1
             if seen == place:
                 sys.setprofile(None)
-                raise Interrupt
+                raise kind
 
     try:
         sys.setprofile(profile)
         call()
-    except Interrupt:
+    except kind:
         return True
     finally:
         sys.setprofile(None)
     return False
 
 
-def everywhere(call):
+def everywhere(call, kind=Interrupt):
     """Raise at each place of a call in turn, and let the caller look after each."""
     place = 0
-    while interrupted_at(place, call):
+    while interrupted_at(place, call, kind):
         yield place
         place += 1
     assert place > 3
@@ -194,3 +198,17 @@ def test_values_that_are_freed_run_no_code_in_the_middle_of_an_update(counting):
     seen.clear()
     commit(variables, [np.array(6)] * len(variables))
     assert seen == [{6}] * len(variables)
+
+
+@pytest.mark.parametrize("convert", [sj.shared, sj.constant, lambda value: sj.shared([[1.0]]).set_value(value)])
+def test_an_exception_from_outside_is_no_fault_of_a_value(convert):
+    """Whatever its class, wherever it comes: it is what is raised. What the value itself raises is an error of ours."""
+
+    class Own:
+        def __array__(self, *_, **__):
+            raise Late
+
+    for _ in everywhere(lambda: convert([[1.0]]), Late):
+        pass
+    with pytest.raises(sj.ScanjitError):
+        convert(Own())
