@@ -196,5 +196,5 @@ def _differentiate(p: Program, rnd: random.Random, outputs: list[Node], wrt: lis
         if more > 0.88 and len(ir.walk(grads)) < 250:
             p.features.add("second order")
             p.outputs += autodiff.grad(_cost(rnd, grads), wrt, disconnected="zero")
-    except errors.GradientError:
+    except (errors.GradientError, errors.ShapeError):  # of a filter, say, that fits whatever the sizes are nowhere
         p.features.add("no gradient")
