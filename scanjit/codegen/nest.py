@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
+from scanjit import types
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.looks import looking
@@ -286,18 +287,17 @@ class NestWriter(LinearWriter):
 
     def _strips(self, time: Loop) -> None:
         """Strips of points go through time, each step done for all points of a strip. Along one loop of unknown size,
-        the vector that is not full goes through time alone; so do all, if fewer than two are full."""
+        the vector that is not full goes through time alone; so do all, if fewer than two are full. Which points do so
+        does not depend on threads: with carries in registers, the last bit may be another one."""
         (*outer, lane), width = self.nest.space, self.tile.lanes
         first, last = self.bounds(lane)
-        if outer or isinstance(lane.size, int):
+        if outer or isinstance(lane.size, int) or lane is self.tile.own:
             self._strips_until(time, last)
             return
-        many, full = self.fresh("many"), self.fresh("full")
-        self.scope.add(f"{many} = {last} - {first}")
-        self.scope.add(f"{full} = {first} + {many}//{width}*{width} if {many} >= {2 * width} else {first}")
-        self._strips_until(time, full)
+        full = self.size(lane.size // width * width * types.minimum(lane.size // (2 * width), 1))
+        self._strips_until(time, f"min({last}, {full})")
         self.stepping = False
-        self._lane_range(lane, full, last, True)
+        self._lane_range(lane, f"max({first}, {full})", last, True)
 
     def _strips_until(self, time: Loop, end: str) -> None:
         """Loops over strips, the last of which ends there; in them the loop over time, in that loops over points."""
@@ -316,7 +316,7 @@ class NestWriter(LinearWriter):
             self.push(f"for {point} in range({', '.join(ranges[loop])}):", loop, point)
         (first, last), width = ranges[lane], self.tile.lanes
         whole = lane.size % width == 0 if isinstance(lane.size, int) else not outer
-        if whole:
+        if whole and lane is not self.tile.own:
             self._lane_range(lane, first, last, False)
         else:
             full = self.fresh("full")

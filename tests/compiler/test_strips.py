@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule import strips
+from scanjit.schedule import parallel, strips
 from tests.fuzz.check import Config
 
 Graph = tuple[list[sj.Node], list[sj.Node]]
@@ -111,6 +111,41 @@ def test_compiled(program: Callable[..., Graph]) -> None:
     assert "steps around strips of" in f.explain()
     for columns in (5, 257, 1100):
         same(inputs, outputs, f, T=7, N=columns, B=2)
+
+
+def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread's share may be less than two vectors, where all points are more."""
+    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
+        monkeypatch.setattr(parallel, name, 0)
+    f, h = sj.tensor(("T", "N"), "float32", "f"), sj.tensor(("N",), "float32", "h")
+    y = sj.scan(lambda f, h: f * h + f, sequences=f, outputs_info=[h])  # (a product that may become part of a sum)
+    compiled = sj.function([f, h], [y, *sj.grad((y * y).sum(), [f, h])])
+    assert "steps around strips of" in compiled.explain()
+    for columns in (33, 47, 70):
+        given, found = values([f, h], T=33, N=columns), []
+        for threads in (1, 2, 3):
+            monkeypatch.setattr(sj.config, "threads", threads)
+            found.append(compiled(*given))
+        for results in found[1:]:
+            for got, expected in zip(results, found[0], strict=True):
+                np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("columns", ["N", 16])
+def test_scans_in_steps(columns: int | str) -> None:
+    """A thread that keeps its columns through the steps around may have any of them."""
+    x, h = sj.tensor(("T", 3, columns), "float64", "x"), sj.tensor((columns,), "float64", "h")
+
+    def step(x: sj.Node, h: sj.Node) -> sj.Node:
+        return sj.scan(lambda row, g: sj.tanh(g + row), sequences=x, outputs_info=[h])[-1]
+
+    inputs, outputs = with_gradient(([x, h], [sj.scan(step, sequences=x, outputs_info=[h])]))
+    for threads in (1, 3):
+        with Config(width=16, threads=threads, small=True).active():
+            f = sj.function(inputs, outputs, mode="emulate")
+            assert "steps around strips of" in f.explain()
+            for size in (1, 7, 8, 20) if columns == "N" else (16,):
+                same(inputs, outputs, f, T=2, N=size)
 
 
 def test_stretches_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
