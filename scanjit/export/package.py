@@ -11,6 +11,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.runtime.function import CompiledFunction
+from scanjit.show.identifiers import identifier
 
 _PROJECT = """\
 [build-system]
@@ -53,7 +54,8 @@ def export_numpy(
     path : path
         A folder, which is made.
     name : str, optional
-        Of the package, the module and the function: an identifier. That of the function if not given.
+        Of the package, the module and the function: an identifier of ASCII letters. If not given, what of the name of
+        `f` can stand in one.
     version : str
         Of the package.
     overwrite : bool
@@ -88,10 +90,12 @@ def export_numpy(
         raise errors.ArgumentError(
             "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
         )
-    name = f.name if name is None else name
-    if not name.isidentifier() or keyword.iskeyword(name):
+    name = identifier(f.name, "function") if name is None else name
+    if not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
         raise errors.ArgumentError(
-            "the name of an exported package is that of a module and a function", got=repr(name), fix="give name="
+            "the name of an exported package is that of a module and a function",
+            got=repr(name),
+            expected="letters from a to z, digits and underscores",
         )
     folder = Path(path)
     if (folder / "pyproject.toml").exists() and not overwrite:

@@ -123,8 +123,8 @@ def scan(
     return_list : bool
         Return a list also of one output.
     unroll : bool or int
-        So many steps an iteration of the loop, at most 1024; True: no loop (the number of steps must be known), or
-        of a long one a loop over long stretches.
+        So many steps an iteration of the loop, at most 1024 (fewer where a step has many operations). True: no loop
+        (the number of steps must be known), or of a long one a loop over long stretches.
     checkpoint : None, "sqrt", "all" or int
         What is stored for the gradient: what the compiler finds best (None), every ceil(sqrt(n))-th state or every k-th
         state, from which the steps between are made again, or all that the gradient asks for ("all"). Results are the

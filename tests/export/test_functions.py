@@ -220,6 +220,8 @@ def test_conditions_on_sizes(tmp_path: Path) -> None:
         ({"f": "f"}, "what is exported is a compiled function"),
         ({"name": "a-b"}, "name of an exported package"),
         ({"name": "class"}, "name of an exported package"),
+        ({"name": "α"}, "name of an exported package"),
+        ({"name": "ﬁ"}, "name of an exported package"),
     ],
 )
 def test_what_is_no_function_or_name(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -99,6 +99,15 @@ def test_in_an_exported_package_no_step_has_the_name_of_an_argument(tmp_path):
     np.testing.assert_allclose(found["summed"](rnn_step=GIVEN), np.cumsum(GIVEN, 0))
 
 
+@pytest.mark.parametrize("text, name", [("ﬁlter²", "_lter_"), ("α", "function"), ("for", "for_"), ("../x", "___x")])
+def test_a_package_is_called_by_what_can_stand_in_a_name(tmp_path, text, name):
+    x = sj.vector("x")
+    sj.export_numpy(sj.function([x], 2 * x, name=text, mode="reference"), tmp_path)
+    found = {"__file__": ""}
+    exec((tmp_path / name / "__init__.py").read_text(), found)
+    assert found[name]([1.0]).tolist() == [2.0] and found["__all__"] == [name]
+
+
 def test_texts_of_bounds_take_names_as_they_are():
     x = sj.tensor(("{T}", 3), name="{x}")
     f = sj.function([x], [x[6], x[1:].reshape((-1,))], mode="reference")
