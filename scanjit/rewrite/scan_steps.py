@@ -21,8 +21,8 @@ from scanjit.ops.branch import IFELSE, captured
 from scanjit.ops.elementwise import cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
-from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, flip, full, window
+from scanjit.ops.scan import SCAN, Layout, without_lags
+from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, full, window
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Carry, Loop, Y
 from scanjit.rewrite.match import is_whole, window_of
@@ -108,11 +108,14 @@ class _Level:
         if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
             return None
         ran = ir.as_dim(ir.parts(scan)[-1]) if layout.until else scan.params["length"]
-        carry = next((i for i in range(layout.carries) if new[i] is new[index] and i not in layout.lags), None)
+        carry = next((i for i in range(layout.carries) if new[i] is new[index]), None)
         if carry is None or first != ran - 1:
             return None
         final = PART(scan, index=carry)
-        row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
+        if carry in layout.lags:  # it has the rows before the last one too
+            row = window(final, 0, layout.lags[carry] - 1, 1)
+        else:
+            row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
         return GATHER(row, apply("minimum", _number(ran), 1) - 1 + IOTA(length=1), axis=0)
 
     def _with_body(self, node: Node) -> Node:
@@ -199,6 +202,9 @@ class _Level:
 
     def _counting(self, scan: Node, used: Sequence[int]) -> dict[int, Node] | None:
         """The results of a loop as those of one that counts its steps; None where that is not possible."""
+        if scan.params["lags"]:  # where in a ring its last value is depends on how many steps there were
+            params, operands = without_lags(scan.params, scan.operands)
+            scan = scan.op(*operands, **params)
         layout, length = Layout.of(scan), scan.params["length"]
         stacks = [i for i in used if layout.carries <= i < layout.carries + layout.ys]
         most = self.most(length) if stacks else _NO_LIMIT
@@ -216,11 +222,6 @@ class _Level:
             index = apply("where", counter.inner < last, loop.const(_number(start)) + row * step, 0)
             rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
         loop.xs = {}
-        if scan.params["reverse"]:  # the first value in time is now that of the first step
-            for i in layout.lags:
-                turned = loop.carries[i]
-                turned.init = flip(turned.init, 0)
-                loop.results[i] = lambda finished, turned=turned: flip(finished.carry(turned), 0)
         loop.carries.append(counter)
         loop.results[layout.carries :] = [
             result if i in stacks else None for i, result in enumerate(loop.results[layout.carries :], layout.carries)

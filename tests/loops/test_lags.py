@@ -258,6 +258,33 @@ def test_loops_in_loops() -> None:
         np.testing.assert_allclose(made, h)
 
 
+def test_what_is_only_handed_on() -> None:
+    first, v = sj.tensor((12,), name="first"), sj.tensor((30,), name="v")
+    y = sj.scan(lambda h: h, None, dict(initial=first, taps=[-12]), n_steps=30)
+    one = sj.scan(lambda h: 2 * h, None, dict(initial=first, taps=[-12]), n_steps=1)
+    found = same(pair([first, v], [y, one, *sj.grad((y * v).sum() + one[0], [first])]), FIRST[:12, 0], X[:30, 0])
+    np.testing.assert_array_equal(found[0], FIRST[np.arange(30) % 12, 0])
+    np.testing.assert_array_equal(found[1], 2 * FIRST[:1, 0])
+    wanted = np.array([X[i:30:12, 0].sum() for i in range(12)])
+    wanted[0] += 2
+    np.testing.assert_allclose(found[2], wanted)
+
+
+def test_a_number_of_steps_that_is_computed_in_a_step() -> None:
+    """The inner loop counts its steps then."""
+    k, first = sj.tensor((5,), "int64", "k"), sj.tensor((9,), name="first")
+
+    def outer(k: Any, h: Any) -> Any:
+        info = dict(initial=first, taps=[-9])
+        return 0.5 * h + sj.scan(lambda g: sj.tanh(g + h), None, info, n_steps=k + 1)[-1]
+
+    counts, h, start = np.array([0, 3, 11, 20, 1]), 0.3, FIRST[:9, 0]
+    (found,) = same(pair([k, first], [sj.scan(outer, k, 0.3)]), counts, start)
+    for count, made in zip(counts + 1, found, strict=True):
+        h = 0.5 * h + loop(lambda _, g: np.tanh(g + h), np.zeros(count), start, [9])[-1]  # noqa: B023
+        np.testing.assert_allclose(made, h)
+
+
 # ---- models ----------------------------------------------------------------------------------------------------------
 
 
