@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
 from scanjit.schedule.program import Buffer, Loop, Pack, Tile
@@ -23,7 +24,7 @@ def pack_source(pack: Pack, lanes: int) -> Source:
     body = writer.body()
     names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end", "line"]
     packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
-    return replace(packed, tile=Tile(split=Loop(pack.sources[0].shape[1]), unit=pack.width))
+    return replace(packed, tile=Tile(split=Loop(pack.sources[0].shape[-1]), unit=pack.width))
 
 
 class _PackWriter:
@@ -36,14 +37,20 @@ class _PackWriter:
         self.numbers: dict[Dimension, str] = {}
         self.bases = [self.addresses.setdefault((s.buffer, s.offset), f"source{g}") for g, s in enumerate(pack.sources)]
 
+    @property
+    def sizes(self) -> tuple[Dimension, Dimension]:
+        """How many terms and columns there are."""
+        *terms, columns = self.pack.sources[0].shape
+        return types.product(terms), columns
+
     def number(self, dim: Dimension) -> str:
         """A dimension as text."""
         return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
 
     def body(self) -> list[str]:
         """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""
-        depth, columns = self.pack.sources[0].shape
-        transposed = all(source.strides[0] == 1 != source.strides[1] for source in self.pack.sources)
+        depth, columns = self.sizes
+        transposed = all(len(s.strides) == 2 and s.strides[0] == 1 != s.strides[1] for s in self.pack.sources)
         transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
         deep = DEEP if transposed else max(STREAMS // len(self.pack.sources), 1)
         down = f"for first in range(0, {self.number(depth)}, {deep}):"
@@ -62,18 +69,25 @@ class _PackWriter:
 
     def _row(self) -> list[str]:
         """Copy one row of a panel."""
-        depth, columns = self.pack.sources[0].shape
+        depth, columns = self.sizes
         whole = isinstance(columns, int) and columns % self.pack.width == 0
         lines = [
             f"row = panels + (j*{self.number(depth)} + k*{self.pack.width})*{self.width // self.pack.width * self.size}"
         ]
+        counters = ["k"]
+        for axis, size in enumerate(reversed(self.pack.sources[0].shape[1:-1])):
+            outer, inner = f"outer{axis}", f"inner{axis}"
+            lines += [f"{outer} = {counters[0]}//{self.number(size)}"]
+            lines += [f"{inner} = {counters[0]} - {outer}*{self.number(size)}"]
+            counters[:1] = [outer, inner]
         for g, source in enumerate(self.pack.sources):
-            down, across = (self.number(stride * self.size) for stride in source.strides)
-            lines.append(f"column = {self.bases[g]} + k*{down} + j*{across}")
+            *down, across = (self.number(stride * self.size) for stride in source.strides)
+            terms = [f"{k}*{step}" for k, step in zip(counters, down, strict=True)]
+            lines.append(f"column = {' + '.join([self.bases[g], *terms])} + j*{across}")
             for v in range(0, self.pack.width, self.lanes):
-                place = "column" + (f" + {self.number(v * source.strides[1] * self.size)}" if v else "")
+                place = "column" + (f" + {self.number(v * source.strides[-1] * self.size)}" if v else "")
                 mask = f"head_x{self.lanes}({self.number(columns)} - j{f' - {v}' if v else ''})"
-                if source.strides[1] != 1:
+                if source.strides[-1] != 1:
                     value = f"load_strided_{self.name}({place}, {across}, {mask})"
                 else:
                     value = f"load_{self.name}({place})" if whole else f"load_masked_{self.name}({place}, {mask})"
@@ -82,7 +96,7 @@ class _PackWriter:
 
     def _blocks(self) -> list[str]:
         """Copy a whole piece of a panel, block by block."""
-        depth, _ = self.pack.sources[0].shape
+        depth, _ = self.sizes
         row = self.width * self.size
         lines = [f"row = panels + (j*{self.number(depth)} + first*{self.pack.width})*{row // self.pack.width}"]
         for g, source in enumerate(self.pack.sources):

@@ -83,7 +83,7 @@ def _pieces(statement: Leaf, sizes: Mapping[Atom, int]) -> int:
     if isinstance(statement, Call):
         return 1
     if isinstance(statement, Pack):
-        size, unit = statement.sources[0].shape[1], statement.width
+        size, unit = statement.sources[0].shape[-1], statement.width
     elif statement.tile is None or statement.tile.split is None:
         return 1
     else:

@@ -27,12 +27,13 @@ def factors(reduction: Reduce) -> tuple[Load, Load] | None:
 
 @dataclass(frozen=True)
 class Depth:
-    """The terms of a sum in the order in which the right operand of a product has them in memory: loops, the outermost
-    first, and whether memory goes against each. As one loop, they go through memory in steps of `step` elements."""
+    """The terms of a sum in the order in which panels of the right operand of a product have them: loops, the outermost
+    first, and whether panels go against each. Of the operand itself, they are axes of such sizes and strides."""
 
     loops: tuple[Loop, ...]
     against: tuple[bool, ...]
-    step: Dimension
+    sizes: tuple[Dimension, ...]
+    steps: tuple[Dimension, ...]
 
     @property
     def size(self) -> Dimension:
@@ -56,17 +57,19 @@ class Depth:
         return [(loop, found[loop]) for loop, against in zip(self.loops, self.against, strict=True) if against]
 
 
-def depth_of(access: Access, loops: Sequence[Loop]) -> Depth | None:
-    """The order of the terms in memory; None if they do not follow each other there in equal steps."""
+def depth_of(access: Access, loops: Sequence[Loop]) -> Depth:
+    """The order of the terms: that of memory, as one axis, if they follow each other there in equal steps."""
     steps = {loop: access.strides.get(loop, 0) for loop in loops}
+    sizes = tuple(loop.size for loop in loops)
+    plain = Depth(tuple(loops), (False,) * len(loops), sizes, tuple(steps.values()))
     if len(loops) == 1:
-        return Depth(tuple(loops), (False,), steps[loops[0]])
+        return plain
     against = {loop: not types.not_negative(step) for loop, step in steps.items()}
-    sizes = {loop: -1 * step if against[loop] else step for loop, step in steps.items()}
-    if all(isinstance(size, int) for size in sizes.values()):
-        loops = sorted(loops, key=lambda loop: sizes[loop], reverse=True)
-    found = Depth(tuple(loops), tuple(against[loop] for loop in loops), sizes[loops[-1]])
-    return found if found.strides(found.step) == steps else None
+    apart = {loop: -1 * step if against[loop] else step for loop, step in steps.items()}
+    if all(isinstance(step, int) for step in apart.values()):
+        loops = sorted(loops, key=lambda loop: apart[loop], reverse=True)
+    found = Depth(tuple(loops), tuple(against[loop] for loop in loops), (types.product(sizes),), (apart[loops[-1]],))
+    return found if found.strides(*found.steps) == steps else plain
 
 
 def is_packed(reduction: Reduce, lane: Loop) -> bool:
@@ -86,4 +89,4 @@ def packable(reduction: Reduce, lane: Loop) -> tuple[Load, Load, Depth] | None:
     if lane in left.access.strides or {lane, *reduction.loops} != right.access.strides.keys():
         return None  # (what has the same row at every term is no matrix, and others may read that row too)
     depth = depth_of(right.access, reduction.loops)
-    return None if depth is None else (left, right, depth)
+    return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (left, right, depth)

@@ -338,7 +338,8 @@ class Nest:
 
 @dataclass(eq=False)
 class Pack:
-    """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros."""
+    """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
+    may be several axes."""
 
     sources: list[Ref]
     target: Buffer

@@ -358,7 +358,7 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
         if (found := packable(reduction, nest.space[-1])) is not None:
             left, right, depth = found
             place = left.access.buffer, left.access.offset, frozenset(left.access.strides.items())
-            groups.setdefault((depth.loops, depth.against, place), []).append((right, depth))
+            groups.setdefault((depth.loops, depth.against, len(depth.sizes), place), []).append((right, depth))
     statements: list[Statement] = []
     new: dict[Access, Access] = {}
     for members in groups.values():
@@ -391,8 +391,8 @@ def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict
     sources = []
     accesses = {}
     for g, (load, depth) in enumerate(members):
-        old, first = load.access, load.access.offset - depth.start(depth.step)
-        sources.append(Ref(old.buffer, first, (size, lane.size), (depth.step, old.strides[lane])))
+        old, first = load.access, load.access.offset - depth.start(depth.steps[-1])
+        sources.append(Ref(old.buffer, first, (*depth.sizes, lane.size), (*depth.steps, old.strides[lane])))
         apart = group * width
         strides = {lane: size * group, **depth.strides(apart)}
         accesses[old] = Access(target, g * width + depth.start(apart), strides, panel=lane)

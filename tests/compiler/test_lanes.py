@@ -71,6 +71,23 @@ def test_terms_in_blocks() -> None:
     compare((2, 12, 40), (17, 12, 3), Config(width=64, small=True), bias=True)
 
 
+@pytest.mark.parametrize("config", [Config(width=64), Config("numba")], ids=["emulated", "compiled"])
+def test_gradients_whose_filters_are_several_axes(config: Config) -> None:
+    """Of filters (o, c, k), the gradient of the input sums over o and k: memory has c between them."""
+    rng = np.random.default_rng(3)
+    w = sj.shared(rng.integers(-3, 4, (6, 33, 2, 3)).astype("float32"))
+    arrays = [rng.integers(-3, 4, shape).astype("float32") for shape in ((2, 33, 5, 5), (2, 6, 2, 3))]
+    found = []
+    for how, names in (("reference", "nm"), (config.mode, "nm"), (config.mode, (5, 5))):
+        x, g = sj.tensor((2, 33, *names), "float32"), sj.tensor((2, 6, "p", "q"), "float32")
+        with config.active():
+            f = sj.function([x, g], sj.vjp(sj.conv2d(x, w, subsample=(2, 1)), x, g), mode=how)
+            found.append(f(*arrays))
+    assert config.width is None or "pack: once for each value" in f.explain()
+    for got in found[1:]:
+        np.testing.assert_array_equal(got, found[0])
+
+
 # ---- what is decided -------------------------------------------------------------------------------------------------
 
 
@@ -132,14 +149,14 @@ def test_depth_of_turned_and_sparse_operands() -> None:
     def depth(of_c: int, of_k: int) -> Any:
         return depth_of(Access(buffer, 0, {lane: 15, c: of_c, k: of_k}), [c, k])
 
-    assert (depth(3, 1).loops, depth(3, 1).step, depth(3, 1).size) == ((c, k), 1, 15)
+    assert (depth(3, 1).loops, depth(3, 1).steps, depth(3, 1).size) == ((c, k), (1,), 15)
     assert depth(1, 5).loops == (k, c)
     turned = depth(3, -1)
     assert turned.against == (False, True)
     assert turned.strides(16) == {c: 48, k: -16}
     assert turned.start(16) == 32
-    assert depth(4, 1) is None
-    assert depth(6, 2).step == 2
+    assert depth(6, 2).steps == (2,)
+    assert (depth(4, 1).sizes, depth(4, 1).steps, depth(4, 1).start(16)) == ((5, 3), (4, 1), 0)
 
 
 def test_joined_loops_count_as_one() -> None:
