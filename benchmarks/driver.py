@@ -5,6 +5,7 @@
     python -m benchmarks environment pytensor
     python -m benchmarks tiles
     python -m benchmarks columns
+    python -m benchmarks models
 
 Every engine runs in a process of its own, of its own interpreter if it needs one, and is stopped while others are
 timed.
@@ -20,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import columns, facts, memory, remote, report, startup, threads, tiles
+from benchmarks import columns, facts, memory, models, remote, report, startup, threads, tiles
 from benchmarks.case import Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
@@ -32,8 +33,8 @@ GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "co
 """What consists of cases; the other words of the command line measure something else than steady time."""
 WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
 
-ALONE = {"tiles": tiles.main, "columns": columns.main}
-"""What measures scanjit alone and prints a table of its own."""
+ALONE = {"tiles": tiles.main, "columns": columns.main, "models": models.main}
+"""What prints a table of its own."""
 
 UNROLLED: dict[str, int | bool] = {"unroll=8": 8, "unroll=True": True}
 """How loops are unrolled where that is compared."""

@@ -4,13 +4,14 @@ import functools
 import importlib.util
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import scanjit as sj
-from benchmarks import columns, report, tape, tiles
+from benchmarks import columns, models, report, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -255,3 +256,19 @@ def test_shapes_of_tiles_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(found) == [1]
     assert all(rows * vectors <= 24 and speed > 0 for (rows, vectors), speed in found[1].items())
     assert before == shapes.MEASURED
+
+
+def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"BLOCKS": 2, "SECONDS": 0.0, "REST": 0.0}.items():
+        monkeypatch.setattr(models, name, value)
+    monkeypatch.setattr(sj.config, "threads", 2)
+    turns: list[str] = []
+
+    def contender(name: str, result: float) -> Callable[[], list[np.ndarray]]:
+        return lambda: (turns.append(name), [np.full(2, result)])[1]
+
+    made = models.Model("a model", "a peer", lambda: (contender("ours", 1.0), contender("theirs", 1.5)))
+    monkeypatch.setattr(models, "models", lambda: [made])
+    (row,) = models.measure()
+    assert row[:3] == ("a model", "a peer", 0.5) and row.ours > 0 and row.theirs > 0
+    assert turns == ["ours", "theirs", *(["ours"] * 4 + ["theirs"] * 4) * 2]
