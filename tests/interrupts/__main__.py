@@ -21,6 +21,7 @@ def main() -> int:
     for kind in every:
         start, many = time.monotonic(), -(-options.count // len(every))
         found = interrupt(kind, many, options.seed)
+        many = kind.share(many)
         total, faults = total + many, faults + found
         print(f"{many:8} {kind.name}: {len(found)} faults, {time.monotonic() - start:.0f} s", *found[:3], flush=True)
     print(f"{total} interrupts, {len(faults)} faults")

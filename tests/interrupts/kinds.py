@@ -28,6 +28,12 @@ class Kind:
     beside: Callable[[], Any] | None = None
     several: bool = field(default=False)
     """Whether one signal comes right after the other."""
+    endless: bool = False
+    """Whether nothing but the signal ends the call: that takes as long as a tick of the clock."""
+
+    def share(self, count: int) -> int:
+        """How many of so many interrupts."""
+        return -(-count // 50) if self.endless else count
 
     def faults(self) -> list[str]:
         """What does not hold: nothing, it is hoped."""
@@ -48,7 +54,19 @@ class Kind:
 
 def kinds() -> list[Kind]:
     """All kinds."""
-    return [_short(), _reading(), _setting(), _long(1), _long(3), _storm(), _crowd(), _lapack(), _weights(), _jitted()]
+    return [
+        _short(),
+        _reading(),
+        _setting(),
+        _long(1),
+        _long(3),
+        _storm(),
+        _crowd(),
+        _lapack(),
+        _weights(),
+        _jitted(),
+        *map(_endless, (1, 3)),
+    ]
 
 
 def _counters(many: int) -> list[SharedVariable]:
@@ -161,3 +179,15 @@ def _jitted() -> Kind:
         return sj.function([], (v * 2).sum(), updates={v: v + 1}, mode="reference")()
 
     return Kind("building functions", call)
+
+
+def _endless(threads: int) -> Kind:
+    """A loop that never ends, over a product of which threads share the columns."""
+    x, counters = sj.matrix("x"), _counters(5)
+    out = sj.while_loop(lambda h: h.min() > -2, lambda h: np.tanh(h @ x), x)
+    f, given = sj.function([x], out, updates={v: v + 1 for v in counters}), np.full((200, 200), 0.1)
+
+    def check() -> bool:
+        return all(int(v.get_value(borrow=True)) == 0 for v in counters)
+
+    return Kind(f"calls without end, threads: {threads}", lambda: f(given), threads, counters, check, endless=True)

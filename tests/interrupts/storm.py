@@ -44,13 +44,13 @@ class Alarm:
 
 
 def interrupt(kind: Kind, count: int, seed: int = 0) -> list[str]:
-    """Interrupt calls of a kind so many times; returns what went wrong."""
+    """Interrupt calls of a kind so many times, or its share of them; returns what went wrong."""
     chance, alarm, faults = random.Random(seed), Alarm(), list[str]()
     before, config.threads = config.threads, kind.threads
     try:
         with alarm.installed(), _watched(kind) as progress:
             seconds = _seconds_a_call(kind)
-            for _ in range(count):
+            for _ in range(kind.share(count)):
                 progress[0] = time.monotonic()
                 _once(kind, alarm, chance.uniform(1e-5, 1e-5 + 2 * seconds))
                 faults += kind.faults()
@@ -72,6 +72,8 @@ def _once(kind: Kind, alarm: Alarm, seconds: float) -> None:
 
 
 def _seconds_a_call(kind: Kind) -> float:
+    if kind.endless:
+        return 1e-3
     kind.call()
     start = time.perf_counter()
     for _ in range(5):
