@@ -270,6 +270,15 @@ def test_what_is_only_handed_on() -> None:
     np.testing.assert_allclose(found[2], wanted)
 
 
+def test_a_state_that_begins_with_the_rows_of_a_lag() -> None:
+    first = sj.tensor((12,), name="first")
+    infos = [dict(initial=first, taps=[-12]), first]
+    h, s = sj.scan(lambda h, s: (0.5 * h + 1, 0.5 * s + 1), None, infos, n_steps=30)
+    found = same(pair([first], [h, s[-1], sj.grad((h**2).sum() + (s**2).sum(), first)]), FIRST[:12, 0])
+    np.testing.assert_allclose(found[0], loop(lambda _, h: 0.5 * h + 1, np.zeros(30), FIRST[:, 0], [12]))
+    np.testing.assert_allclose(found[1], 2 + (FIRST[:12, 0] - 2) * 0.5**30)
+
+
 def test_a_number_of_steps_that_is_computed_in_a_step() -> None:
     """The inner loop counts its steps then."""
     k, first = sj.tensor((5,), "int64", "k"), sj.tensor((9,), name="first")
