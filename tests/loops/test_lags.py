@@ -9,7 +9,7 @@ import pytest
 import scanjit as sj
 from scanjit import ir
 from scanjit.loops.carries import LONGEST_LINE
-from scanjit.ops.scan import SCAN
+from scanjit.ops.scan import SCAN, scan_node
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.schedule import blocks
 from tests.export.support import exported
@@ -410,6 +410,25 @@ def test_memory_is_a_ring_of_as_many_rows_as_the_lag() -> None:
     few, many = (f.memory(T=steps).workspace for steps in (10, 100_000))
     assert 1024 * 3 * 8 < few < 1100 * 3 * 8
     assert many == few
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_ring_in_both_directions(reverse: bool) -> None:
+    x, first, w = sj.tensor(("T", 3), name="x"), sj.tensor((4, 3), name="first"), sj.tensor((3, 3), name="w")
+    h, s, row, inner = (ir.new_input(node.type) for node in (first[0], x[0, 0], x[0], w))
+    new = sj.tanh(row + h @ inner)
+    body = ir.Graph.of([h, s, row, inner], [new, 0.9 * s + (h @ inner).sum()])
+    node = scan_node(body, [first, sj.cast(0.0, "float64")], [x], [w], x.type.shape[0], reverse=reverse, lags={0: 4})
+    functions = pair([x, first, w], [ir.parts(node)[1]])
+    assert functions[1].memory(T=1000).workspace < 1000  # no trajectory
+    for steps in (1, 4, 5, 11):
+        (found,) = same(functions, X[:steps], FIRST[:4], W)
+        way = -1 if reverse else 1
+        made = loop(lambda row, h: np.tanh(row + h @ W), X[:steps][::way], FIRST[:4][::way], [4])
+        wanted = 0.0
+        for value in np.concatenate([FIRST[:4][::way], made])[:steps]:
+            wanted = 0.9 * wanted + (value @ W).sum()
+        np.testing.assert_allclose(found, wanted)
 
 
 def test_memory_of_elementwise_steps_is_that_of_a_block() -> None:
