@@ -466,6 +466,21 @@ def test_taps_of_one_output_share_their_memory() -> None:
     assert f.memory(T=steps).workspace < 1000  # the result lies behind the rows before it
 
 
+@pytest.mark.parametrize("start", [0, 3, 8])
+def test_one_value_with_two_pasts(start: int) -> None:
+    """Their memory is one only where the values before the first step are."""
+    first = sj.tensor((30,), name="first")
+    infos = [dict(initial=first[:12], taps=[-12]), dict(initial=first[start : start + 9], taps=[-9])]
+    a, _ = sj.scan(lambda a, b: (0.5 * a - b,) * 2, None, infos, n_steps=40)
+    given = RNG.normal(size=30)
+    (found,) = same(pair([first], [a]), given)
+    one, other = list(given[:12]), list(given[start : start + 9])
+    for made in found:
+        np.testing.assert_allclose(made, 0.5 * one[-12] - other[-9])
+        one.append(made)
+        other.append(made)
+
+
 def test_small_lags_stay_in_registers() -> None:
     x = sj.vector("x")
     taps = list(range(-LONGEST_LINE, 0))
