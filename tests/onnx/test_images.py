@@ -79,6 +79,8 @@ def test_a_compiled_resize():
 
 TRANSPOSED = [
     ((2, 3, 5, 6), (3, 4, 2, 2), {"strides": [2, 2]}),
+    ((2, 4, 5, 6), (4, 2, 2, 3), {"strides": [2, 3], "group": 2, "pads": [1, 0, 0, 1]}),
+    ((2, 3, 5, 6), (3, 4, 2, 2), {"strides": [2, 2], "output_padding": [1, 0]}),
     ((2, 3, 5, 6), (3, 4, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
     ((2, 3, 5, 6), (3, 4, 3, 2), {"strides": [1, 3], "dilations": [2, 1], "pads": [0, 1, 2, 0]}),
     ((2, 4, 5, 6), (4, 2, 3, 3), {"strides": [2, 1], "group": 2, "pads": [1, 1, 1, 1]}),

@@ -15,7 +15,7 @@ from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import cast
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import full
+from scanjit.ops.shape import DIMSHUFFLE, full
 from scanjit.ops.windows import overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
@@ -299,12 +299,23 @@ def _spread(
     inputs, outputs = x.type.shape[1] // groups, w.type.shape[1]
     x = tensor.reshape(x, (batch, groups, inputs, *x.type.shape[2:]))
     w = tensor.reshape(w, (groups, inputs, *w.type.shape[1:]))
-    terms = contract(
-        x, w, (n, group, inside, *places), (group, inside, out, *offsets), (n, group, out, *places, *offsets)
-    )
-    axes = tuple(range(3, 3 + ndim))
-    y = overlap_add(terms, (batch, groups, outputs, *whole), axes, tuple(steps), tuple(dilations))
+    sides = (n, group, inside, *places), (group, inside, out, *offsets)
+    filters, counts = w.type.shape[3:], x.type.shape[3:]
+    axes = zip(filters, counts, whole, steps, dilations, strict=True)
+    if all(_same(k, s) and d == 1 and _same(size, m * s) for k, m, size, s, d in axes):  # filters lie side by side
+        terms = contract(x, w, *sides, (n, *places, group, out, *offsets))
+        beside = [axis for k in range(ndim) for axis in (1 + k, 3 + ndim + k)]
+        y = DIMSHUFFLE(terms, order=(0, 1 + ndim, 2 + ndim, *beside))
+    else:
+        terms = contract(x, w, *sides, (n, group, out, *places, *offsets))
+        last = tuple(range(3, 3 + ndim))
+        y = overlap_add(terms, (batch, groups, outputs, *whole), last, tuple(steps), tuple(dilations))
     return tensor.reshape(y, (batch, groups * outputs, *whole))
+
+
+def _same(a: Dimension, b: Dimension) -> bool:
+    difference = a - b
+    return isinstance(difference, int) and difference == 0
 
 
 def _kept(
