@@ -31,6 +31,7 @@ from scanjit.schedule.program import (
     Tile,
     Value,
     counter,
+    leaves_of,
     walk_values,
 )
 from scanjit.schedule.region import Region
@@ -57,6 +58,8 @@ def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement
         made = shaped(changed(merged, lane=form.lane))
         packs = [pack for pack in made if isinstance(pack, Pack) and pack.target.fixed]
         inside = [statement for statement in made if statement not in packs]
+        sometimes = set(leaves_of(inside))  # others must not rely on what is packed there
+        region.packed = [pack for pack in region.packed if pack not in sometimes]
         result += [*packs, Blocks(form.when, 1, first, rows, inside)]
     return result
 

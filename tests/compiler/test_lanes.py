@@ -88,6 +88,20 @@ def test_gradients_whose_filters_are_several_axes(config: Config) -> None:
         np.testing.assert_array_equal(got, found[0])
 
 
+@pytest.mark.parametrize("length", [3, 16, 64])
+def test_nobody_relies_on_what_one_form_alone_packs(length: int) -> None:
+    """Two products with one right operand, of which the first has two forms, and one of these packs it."""
+    rng = np.random.default_rng(length)
+    weights, arrays = rng.standard_normal((64, 40)), [rng.standard_normal(shape) for shape in ((40, length), (7, 40))]
+    x, v = sj.tensor((40, "n")), sj.tensor((7, 40))
+    with Config(width=64).active():
+        f = sj.function([x, v], [sj.dot(sj.shared(weights), x), sj.dot(v, x)], mode="emulate")
+        got = f(*arrays)
+    assert "whichever fills vectors" in f.explain()
+    for value, wanted in zip(got, (weights @ arrays[0], arrays[1] @ arrays[0]), strict=True):
+        np.testing.assert_allclose(value, wanted)
+
+
 # ---- what is decided -------------------------------------------------------------------------------------------------
 
 
