@@ -627,14 +627,25 @@ def _renewed(
     return tuple(new[i] for i in range(len(inputs))), known
 
 
+def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
+    """The graphs that are parameters of nodes, and those inside them, each once and after those inside it."""
+    return bottom_up(_graphs_at(nodes), lambda graph: _graphs_at(graph.nodes()))
+
+
+def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
+    return [value for node in nodes for value in node.params.values() if isinstance(value, Graph)]
+
+
 def _atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
     for kind in kinds:
         for dim in kind.shape:
             yield from types.atoms(dim)
     for value in node.params.values():
-        if inside or not isinstance(value, Graph):
-            yield from _param_atoms(value)
+        yield from _param_atoms(value)
+    for graph in graphs_in([node]) if inside else ():
+        for inner in graph.nodes():
+            yield from _atoms_of(inner, inside=False)
 
 
 def _param_atoms(value: Any) -> Iterator[Atom]:
@@ -645,9 +656,6 @@ def _param_atoms(value: Any) -> Iterator[Atom]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _param_atoms(item)
-    elif isinstance(value, Graph):
-        for node in value.nodes():
-            yield from _atoms_of(node)
 
 
 def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tuple[int, Dimension], ...]:

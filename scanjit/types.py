@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import errors
+from scanjit.walks import fold
 
 Dimension = Any
 """An int or a `Dim`."""
@@ -33,17 +34,21 @@ _serial = itertools.count()
 class Atom:
     """What a dimension is a polynomial of; compared by identity."""
 
-    __slots__ = ("__weakref__", "args", "kind", "name", "serial")
+    __slots__ = ("__weakref__", "args", "bases", "kind", "name", "not_negative", "serial")
+
+    bases: tuple[Atom, ...]
+    """The sizes and values that it is a function of: itself, if it is one."""
+    not_negative: bool
+    """Whether it certainly is not negative."""
 
     def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
         self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
+        plain = kind in ("size", "value")
+        self.bases = (self,) if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
+        self.not_negative = _atom_not_negative(self)
 
     def __repr__(self) -> str:
-        if self.kind in ("size", "value"):
-            return self.name
-        if self.kind in ("min", "max", "root"):
-            return f"{self.kind}({self.args[0]}, {self.args[1]})"
-        return "(" + f" {self.kind} ".join(f"({a})" if isinstance(a, Dim) else str(a) for a in self.args) + ")"
+        return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickler's memo keeps the identity of anonymous sizes within one pickle; named ones join those of their name.
@@ -179,8 +184,20 @@ def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
     key = (kind, left, right)
     atom = _calls.get(key)
     if atom is None:
-        atom = _calls.setdefault(key, Atom(kind, kind, (left, right)))
+        atom = _calls.setdefault(key, Atom(kind, _call_text(kind, left, right), (left, right)))
     return _polynomial({(atom,): 1})
+
+
+_LONGEST_TEXT = 500
+"""How much of a function of sizes is shown: one of a function of a function can be of any length."""
+
+
+def _call_text(kind: str, left: Dimension, right: Dimension) -> str:
+    if kind in ("min", "max", "root"):
+        text = f"{kind}({left}, {right})"
+    else:
+        text = "(" + f" {kind} ".join(f"({a})" if isinstance(a, Dim) else str(a) for a in (left, right)) + ")"
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def minimum(left: Dimension, right: Dimension) -> Dimension:
@@ -237,7 +254,7 @@ def _not_negative(dim: Dimension, effort: int, tried: dict[Dimension, tuple[int,
     taken out of a dimension in any order, so most of what is left is met many times."""
     if isinstance(dim, int):
         return dim >= 0
-    if all(factor > 0 and all(map(_atom_not_negative, monomial)) for monomial, factor in dim.terms):
+    if all(factor > 0 and all(atom.not_negative for atom in monomial) for monomial, factor in dim.terms):
         return True
     before, found = tried.get(dim, (0, False))
     if found or before >= effort:
@@ -328,11 +345,13 @@ def atoms(dim: Dimension) -> Iterator[Atom]:
     """All size and value atoms of a dimension, those inside functions too."""
     for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
         for atom in monomial:
-            if atom.kind in ("size", "value"):
-                yield atom
-            else:
-                for arg in atom.args:
-                    yield from atoms(arg)
+            yield from atom.bases
+
+
+def _calls_in(dims: Iterable[Dimension]) -> list[Atom]:
+    """The atoms in these dimensions that are functions."""
+    found = [atom for dim in dims if isinstance(dim, Dim) for monomial, _ in dim.terms for atom in monomial]
+    return [atom for atom in found if atom.kind not in ("size", "value")]
 
 
 def as_atom(dim: Dimension) -> Atom | None:
@@ -359,39 +378,51 @@ def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
     """The dimension with atoms replaced."""
     if isinstance(dim, int) or not mapping or not any(atom in mapping for atom in atoms(dim)):
         return dim
-    total: Dimension = 0
-    for monomial, factor in dim.terms:
-        product: Dimension = factor
-        for atom in monomial:
-            product = product * _substitute_atom(atom, mapping)
-        total = total + product
-    return total
+    known: dict[Atom, Dimension] = dict(mapping)
+
+    def replaced(dim: Dimension) -> Dimension:
+        total: Dimension = 0
+        for monomial, factor in _terms(dim):
+            product: Dimension = factor
+            for atom in monomial:
+                product = product * (known[atom] if atom in known else _polynomial({(atom,): 1}))
+            total = total + product
+        return total
+
+    def made(atom: Atom, _: list[Dimension]) -> Dimension:
+        return _apply(atom.kind, *map(replaced, atom.args))
+
+    for atom in _calls_in([dim]):
+        fold(atom, lambda inner: _calls_in(inner.args), made, known)
+    return replaced(dim)
 
 
-def _substitute_atom(atom: Atom, mapping: Mapping[Atom, Dimension]) -> Dimension:
-    if atom in mapping:
-        return mapping[atom]
-    if atom.kind in ("size", "value"):
-        return _polynomial({(atom,): 1})
-    left, right = (substitute(arg, mapping) for arg in atom.args)
-    if atom.kind in ("min", "max"):
-        return (minimum if atom.kind == "min" else maximum)(left, right)
-    return _call("root", left, right) if atom.kind == "root" else left // right if atom.kind == "//" else left % right
+def _apply(kind: str, left: Dimension, right: Dimension) -> Dimension:
+    if kind in ("min", "max"):
+        return _extreme(kind, left, right)
+    return _call("root", left, right) if kind == "root" else left // right if kind == "//" else left % right
 
 
 def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
     """The number that a dimension stands for, given the numbers of its atoms."""
     if isinstance(dim, int):
         return dim
-    total = 0
-    for monomial, factor in dim.terms:
-        for atom in monomial:
-            if atom.kind in ("size", "value"):
-                factor *= env[atom]
-            else:
-                factor *= _FUNCTIONS[atom.kind](evaluate(atom.args[0], env), evaluate(atom.args[1], env))
-        total += factor
-    return total
+    known: dict[Atom, int] = {}
+
+    def number(dim: Dimension) -> int:
+        total = 0
+        for monomial, factor in _terms(dim):
+            for atom in monomial:
+                factor *= env[atom] if atom.kind in ("size", "value") else known[atom]
+            total += factor
+        return total
+
+    def made(atom: Atom, _: list[int]) -> int:
+        return _FUNCTIONS[atom.kind](number(atom.args[0]), number(atom.args[1]))
+
+    for atom in _calls_in([dim]):
+        fold(atom, lambda inner: _calls_in(inner.args), made, known)
+    return number(dim)
 
 
 # ---- conditions on dimensions ----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from the sizes of this call. Only what changes from step to step is computed her
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYN
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.ops.scan import MOST_UNROLLED
+from scanjit.schedule.beside import ends_early
 from scanjit.schedule.parallel import in_pieces
 from scanjit.schedule.program import (
     Beside,
@@ -40,6 +42,10 @@ OWN_WORDS = frozenset(
 """What the variables begin with that a main function has of its own."""
 UNLOOKED = 16
 """After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
+DEEPEST = 8
+"""Loops that are nested deeper are functions of their own: Python allows 20 loops inside each other."""
+PORTION = 16
+"""So many statements of a long sequence are a function of their own."""
 
 
 @dataclass(frozen=True)
@@ -150,19 +156,38 @@ class _MainWriter:
         """Write statements, in order."""
         if not body:
             self.add(depth, "pass")
-        for statement in body:
-            if isinstance(statement, TimeLoop):
-                self._loop(statement, depth)
-            elif isinstance(statement, Blocks):
-                self._blocks(statement, depth)
-            elif isinstance(statement, Beside):
-                self._beside(statement, depth)
-            elif statement in self.kept:
-                self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
-                self._leaf(statement, depth + 1)
-                self.kept_sizes |= dict.fromkeys(self._sizes_of_last())
+        for few in _portions(body):
+            deep = depth > DEEPEST and isinstance(few[0], TimeLoop | Blocks) and not ends_early(few[0])
+            if len(few) > 1 or deep:
+                self._portion(few, depth)
             else:
-                self._leaf(statement, depth)
+                self._statement(few[0], depth)
+
+    def _portion(self, few: Sequence[Statement], depth: int) -> None:
+        """Write a function that runs some of many statements: the time to compile one grows faster than its length."""
+        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner.team, inner.kept, inner.rows, inner.stepping = self.team, self.kept, self.rows, self.stepping
+        inner.kept_sizes, inner.pieces = self.kept_sizes, self.pieces
+        own = _counted(few)
+        known = [name for atom, name in self.counters.items() if atom not in own]
+        for statement in few:
+            inner._statement(statement, 0)
+        function, outer = self._function(inner, "part", known)
+        self.add(depth, f"{function}({', '.join(['table', 'thread', 'threads', 'line', *self.team, *outer])})")
+
+    def _statement(self, statement: Statement, depth: int) -> None:
+        if isinstance(statement, TimeLoop):
+            self._loop(statement, depth)
+        elif isinstance(statement, Blocks):
+            self._blocks(statement, depth)
+        elif isinstance(statement, Beside):
+            self._beside(statement, depth)
+        elif statement in self.kept:
+            self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
+            self._leaf(statement, depth + 1)
+            self.kept_sizes |= dict.fromkeys(self._sizes_of_last())
+        else:
+            self._leaf(statement, depth)
 
     def _leaf(self, statement: Leaf, depth: int) -> None:
         """Run a statement that is no loop."""
@@ -525,6 +550,16 @@ class _MainWriter:
             return self.counters[atom]
         left, right = (self.number(arg) for arg in atom.args)
         return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+def _portions(body: Sequence[Statement]) -> list[Sequence[Statement]]:
+    """Statements as they are; where many of them that are no loops come one after the other, `PORTION` at a time."""
+    found: list[Sequence[Statement]] = []
+    for plain, run in itertools.groupby(body, lambda statement: not isinstance(statement, TimeLoop | Blocks | Beside)):
+        some = list(run)
+        size = PORTION if plain and len(some) > 2 * PORTION else 1
+        found += [some[i : i + size] for i in range(0, len(some), size)]
+    return found
 
 
 def _times(name: str, factor: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Graph, Node, Op, rebuild, walk
+from scanjit.ir import Graph, Node, Op, graphs_in, rebuild, walk
 from scanjit.ops.shape import broadcast_to
 from scanjit.types import Dimension, Type
 
@@ -77,11 +77,8 @@ PROBES = (PRINT, ASSERT)
 
 def has_probes(outputs: Sequence[Node]) -> bool:
     """Whether there is a probe in a graph, or in the bodies in it."""
-    for node in walk(outputs):
-        body = node.params.get("body")
-        if node.op in PROBES or (isinstance(body, Graph) and has_probes(body.outputs)):
-            return True
-    return False
+    order = walk(outputs)
+    return any(node.op in PROBES for nodes in (order, *(body.nodes() for body in graphs_in(order))) for node in nodes)
 
 
 def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> list[Node]:

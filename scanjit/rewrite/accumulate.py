@@ -13,6 +13,7 @@ from scanjit.rewrite.loop import Carry, Loop
 from scanjit.rewrite.match import is_finite, is_zero, make
 from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import free_labels, is_outer, is_small
+from scanjit.walks import fold
 
 _MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
 
@@ -124,9 +125,13 @@ class _Linear:
     def leaves(self, node: Node) -> list[Node]:
         """The parts to sum over time."""
         found: dict[Node, None] = {}
+        seen: set[Node] = set()
         stack = [node]
         while stack:
             at = stack.pop()
+            if at in seen:
+                continue
+            seen.add(at)
             inner = self._inner(at)
             if inner is None:
                 found[at] = None
@@ -153,12 +158,13 @@ class _Linear:
 
     def total(self, node: Node, summed: Callable[[Node], Node]) -> Node:
         """The sum over time of a node, from those of its leaves; over nodes outside."""
-        inner = self._inner(node)
-        if inner is None:
-            return summed(node)
-        parts = iter([self.total(x, summed) for x in inner])
-        chosen = set(inner)
-        args = tuple(next(parts) if x in chosen else replace([x], self.outside)[0] for x in node.operands)
-        if node.op is BROADCAST_TO:
-            return rebuild(node, args)
-        return node.op(*args, **node.params)
+
+        def made(at: Node, totals: list[Node]) -> Node:
+            inner = self._inner(at)
+            if inner is None:
+                return summed(at)
+            known = dict(zip(inner, totals, strict=True))
+            args = tuple(known[x] if x in known else replace([x], self.outside)[0] for x in at.operands)
+            return rebuild(at, args) if at.op is BROADCAST_TO else at.op(*args, **at.params)
+
+        return fold(node, lambda at: self._inner(at) or (), made, {})

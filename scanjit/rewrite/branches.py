@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from scanjit.ir import LEAVES, Node, constant_value, is_closed, replace, walk
 from scanjit.ops.branch import IFELSE, cut
 from scanjit.rewrite.engine import Note, Rules, in_bodies
+from scanjit.walks import bottom_up
 
 rules = Rules()
 
@@ -46,10 +47,17 @@ def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:
     """The nodes inside of branches whose values are sizes there, and that are no operands."""
+    branches: dict[Node, list[Node]] = {}
+
+    def below(node: Node) -> Sequence[Node]:
+        if node.op is not IFELSE:
+            return node.args
+        branches[node] = node.params["body"](*node.operands[1:])
+        return (*node.args, *branches[node])
+
+    bottom_up(outputs, below)
     found: set[Node] = set()
-    for node in walk(outputs):
-        if node.op is IFELSE:
-            inside = node.params["body"](*node.operands[1:])
-            used = {size for inner in walk(inside) for size in inner.args[inner.arity :]}
-            found |= {size for size in used - set(node.operands) if not is_closed(size)} | _sizes(inside)
+    for node, inside in branches.items():
+        used = {size for inner in walk(inside) for size in inner.args[inner.arity :]}
+        found |= {size for size in used - set(node.operands) if not is_closed(size)}
     return found

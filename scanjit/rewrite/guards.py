@@ -40,11 +40,11 @@ def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _has_masks(outputs: Sequence[Node]) -> bool:
+    order = walk(outputs)
     return any(
-        node.op.name == "where"
-        or (node.op.name == "cast" and node.operands[0].dtype.kind == "b")
-        or (node.op is SCAN and _has_masks(node.params["body"].outputs))
-        for node in walk(outputs)
+        node.op.name == "where" or (node.op.name == "cast" and node.operands[0].dtype.kind == "b")
+        for nodes in (order, *(body.nodes() for body in ir.graphs_in(order)))
+        for node in nodes
     )
 
 

@@ -35,7 +35,7 @@ def arrange(program: Program, fixed: Collection[Statement] = ()) -> list[Beside]
     made: list[Beside] = []
     stretch: list[Statement] = []
     for statement in program.body:
-        if _ends_early(statement):
+        if ends_early(statement):
             body += [*_arranged(stretch, fixed, made), statement]
             stretch = []
         else:
@@ -111,5 +111,6 @@ def _is_sequential(statement: Statement) -> bool:
     return steps or any(map(_is_sequential, inner(statement)))
 
 
-def _ends_early(statement: Statement) -> bool:
-    return (isinstance(statement, TimeLoop) and statement.count is not None) or any(map(_ends_early, inner(statement)))
+def ends_early(statement: Statement) -> bool:
+    """Whether there is a loop in a statement of which only a run says how many steps it makes."""
+    return (isinstance(statement, TimeLoop) and statement.count is not None) or any(map(ends_early, inner(statement)))

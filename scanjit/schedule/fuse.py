@@ -15,6 +15,8 @@ from scanjit.schedule.program import Load, Loop, Nest, Reduce, Store, Value, wal
 from scanjit.schedule.region import Item, Region, Task
 from scanjit.schedule.stored import LARGEST
 
+LOOK_BACK = 200
+"""A task joins one of the last so many nests: the time to find it does not grow with the program."""
 MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
 
@@ -81,7 +83,7 @@ def _partner(
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
     ready = True  # whether no later nest makes something for the task
-    for at in range(len(groups) - 1, -1, -1):
+    for at in range(len(groups) - 1, max(len(groups) - LOOK_BACK, 0) - 1, -1):
         group = groups[at]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)

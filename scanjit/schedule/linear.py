@@ -9,10 +9,12 @@ Steps that read nothing but what was returned many steps before do not wait for 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import OPS
-from scanjit.schedule.program import Apply, Fetch, Literal, Nest, Register, Value, walk_values
+from scanjit.schedule.program import Apply, Fetch, Literal, Nest, Register, Value, operands, walk_values
+from scanjit.walks import fold
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ ONE = object()
 
 
 def _form(register: Register, update: Value) -> Linear | None:
-    reader = _Reader(register)
+    reader = _Reader(register, update)
     try:
         factor, term = reader.pair(update)
     except _NotLinear:
@@ -75,24 +77,29 @@ class _NotLinear(Exception):
 class _Reader:
     """Finds `a` and `b` in an expression of a carry."""
 
-    def __init__(self, register: Register) -> None:
+    def __init__(self, register: Register, update: Value) -> None:
         self.register = register
         self.known: dict[Value, tuple[object, Value | None]] = {}
+        self.varying: set[Value] = set()
+        """What depends on the carry."""
+        for value in walk_values([update]):
+            if value is register or not self.varying.isdisjoint(operands(value)):
+                self.varying.add(value)
 
     def pair(self, value: Value) -> tuple[object, Value | None]:
         """(factor, term); a factor may be `ONE`."""
-        if value not in self.known:
-            self.known[value] = self._pair(value)
-        return self.known[value]
+        return fold(value, self._inner, self._pair, self.known)
 
-    def _pair(self, value: Value) -> tuple[object, Value | None]:
+    def _inner(self, value: Value) -> Sequence[Value]:
+        return value.args if isinstance(value, Apply) and value in self.varying else ()
+
+    def _pair(self, value: Value, args: list[tuple[object, Value | None]]) -> tuple[object, Value | None]:
         if value is self.register:
             return ONE, None
-        if self.register not in _registers(value):
+        if value not in self.varying:
             return None, value
         if not isinstance(value, Apply):
             raise _NotLinear
-        args = [self.pair(arg) for arg in value.args]
         name = value.op.name
         if name in ("add", "sub"):
             (a, x), (b, y) = args

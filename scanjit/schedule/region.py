@@ -95,15 +95,15 @@ class Context:
         self.machine, self.handlers, self.choose_places = machine, handlers, choose_places
         self.notes: list[str] = []
         self.codes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
         self.constants: dict[Node, Ref] = {}
 
     def code(self, node: Node) -> int:
         """The number that reports an index out of bounds at this node."""
-        for number, known in enumerate(self.codes):
-            if known is node:
-                return number + 1
-        self.codes.append(node)
-        return len(self.codes)
+        if node not in self._numbers:
+            self.codes.append(node)
+            self._numbers[node] = len(self.codes)
+        return self._numbers[node]
 
 
 class Region:

@@ -412,6 +412,8 @@ def _inline(node: Node) -> bool:
     return isinstance(node.op, Elementwise | View) or node.op in known or node.op.name == "iota"
 
 
+MOST_INSIDE = 2000
+"""A step of more nodes than this is a loop of nests: one nest would take long to compile."""
 LONGEST_STRAIGHT = 64
 """`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
 MOST_OPERATIONS = 4096

@@ -13,6 +13,8 @@ from scanjit.types import Dimension
 
 EXPENSIVE = 8
 """An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
+LONG = 64
+"""What is used more than once is computed once if it is made of more ops than this, however cheap they are."""
 LARGEST = 250
 """A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
 
@@ -48,7 +50,8 @@ def _choose_stored(region: Region, order: Sequence[Node], outputs: Sequence[Node
         if isinstance(op, Elementwise) or op.name == "gather":
             weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
             cost = op.cost if isinstance(op, Elementwise) else EXPENSIVE
-            if weight[node] > LARGEST or (cost >= EXPENSIVE and uses.get(node, 0) > 1):
+            shared = uses.get(node, 0) > 1 and (cost >= EXPENSIVE or weight[node] > LONG)
+            if weight[node] > LARGEST or shared:
                 stored.add(node)
             for arg in node.operands:
                 if _stretched(arg, node) and weight.get(bases(arg)[0], 0) and _cost(arg) >= EXPENSIVE:

@@ -1,5 +1,7 @@
 """Ten thousand ops, one after the other: every part of the engine works without a deep stack, in bounded pieces."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,79 @@ def test_the_gradient_of_ten_thousand_ops():
     slope = sj.grad(chain(OPS["tanh"], x, 900).sum(), x)
     f, wanted = (sj.function([x], slope, mode=mode) for mode in ("emulate", "reference"))
     np.testing.assert_allclose(f(given), wanted(given), rtol=1e-9)
+
+
+def check(inputs, output, *values, **tolerance):
+    f, wanted = (sj.function(inputs, output, mode=mode) for mode in ("emulate", "reference"))
+    np.testing.assert_allclose(f(*values), wanted(*values), **tolerance)
+
+
+STEPS = {
+    "elementwise": lambda a, h: chain(OPS["tanh"], a + h, 500),
+    "linear": lambda a, h: chain(lambda z, i: z + a * i * 1e-3, h, 400),
+    "longer_than_a_nest": lambda a, h: chain(OPS["tanh"], a + h, 2_100),
+    "masked": lambda a, h: sj.where(a > 0, chain(OPS["tanh"], a + h, 400), h),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_long_step_of_a_loop(name):
+    x = sj.vector("x")
+    check([x], sj.scan(STEPS[name], sequences=x, outputs_info=0.0), np.array([0.3, -0.2, 0.5]), rtol=1e-9)
+
+
+def test_the_gradient_of_a_long_step():
+    x = sj.vector("x")
+    h = sj.scan(lambda a, h: chain(OPS["tanh"], a + h, 300), sequences=x, outputs_info=0.0)
+    check([x], sj.grad(h.sum(), x), np.array([0.3, -0.2, 0.5]), rtol=1e-7, atol=1e-12)
+
+
+def test_what_many_results_share_is_computed_once():
+    """A product of numbers and its gradient: each derivative uses a part of two chains."""
+    xs = [sj.scalar(f"x{i}") for i in range(400)]
+    product = xs[0]
+    for x in xs[1:]:
+        product = product * sj.tanh(x)
+    f = sj.function(xs, sj.grad(product, xs), mode="emulate")
+    values = np.linspace(2.0, 3.0, 400)
+    slopes = np.tanh(values)
+    whole = values[0] * np.prod(slopes[1:])
+    wanted = [whole / values[0], *(whole / slopes[1:] * (1 - slopes[1:] ** 2))]
+    np.testing.assert_allclose(f(*values), wanted, rtol=1e-9)
+    assert f.source.count("\n") < 30_000  # it was 140,000 where each derivative made its part anew
+
+
+def test_branches_that_follow_each_other_or_lie_inside_each_other():
+    x = sj.vector("x")
+    f = sj.function(
+        [x], chain(lambda z, i: sj.ifelse(z.sum() > 0, lambda: -z, lambda: sj.tanh(z)), x, 30), mode="emulate"
+    )
+    given = np.array([0.3, 0.5])
+    np.testing.assert_allclose(f(given), chain(lambda z, i: -z if z.sum() > 0 else np.tanh(z), given, 30))
+
+    def nested(depth, z):
+        return z if depth == 0 else sj.ifelse(z.sum() > depth, lambda: -z, lambda: nested(depth - 1, z * 1.5))
+
+    check([x], nested(25, x), given)
+
+
+def test_long_branches():
+    x = sj.vector("x")
+    y = sj.ifelse(x.sum() > 0, lambda: chain(OPS["tanh"], x, 250), lambda: chain(OPS["mixed"], x, 250))
+    for sign in (1, -1):
+        check([x], sj.grad(y.sum(), x), sign * np.array([0.3, 0.5]), rtol=1e-9)
+
+
+def test_a_long_chain_is_shown_saved_and_exported(tmp_path):
+    x = sj.vector("x")
+    y = chain(OPS["mixed"], x, 2_000)
+    f = sj.function([x], y, mode="reference")
+    given = np.array([0.3, -0.2])
+    wanted = f(given)
+    assert sj.pprint(y).count("cos(") > 300
+    assert len(str(sj.function([x], y, mode="emulate").explain()).splitlines()) < 100
+    f.save(tmp_path / "f.sj")
+    np.testing.assert_array_equal(sj.load(tmp_path / "f.sj")(given), wanted)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(given), wanted)
+    check([x], sj.jvp(y, x, x), given, rtol=1e-9)
+    check([x], sj.vmap(lambda v: chain(OPS["tanh"], v, 500))(x), given)
