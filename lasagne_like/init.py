@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.random import get_rng
-from lasagne_like.utils import floatX
+from lasagne_like.utils import Shown, floatX
 
 __all__ = [
     "Constant",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Initializer:
+class Initializer(Shown):
     """The base of all initializers: a subclass says how to `sample`.
 
     Examples

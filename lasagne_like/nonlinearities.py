@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import number
+from lasagne_like.utils import NamedFunction, Shown, number
 
 __all__ = [
     "SELU",
@@ -44,6 +44,7 @@ def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
     return nonlinearity
 
 
+@NamedFunction
 @_computed_for_arrays
 def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`.
@@ -58,6 +59,7 @@ def sigmoid(x: Any) -> Any:
     return sj.sigmoid(x)
 
 
+@NamedFunction
 @_computed_for_arrays
 def softmax(x: Any) -> Any:
     """`exp(x)` divided by its sum over the last axis.
@@ -72,6 +74,7 @@ def softmax(x: Any) -> Any:
     return sj.softmax(x, axis=-1)
 
 
+@NamedFunction
 @_computed_for_arrays
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent.
@@ -86,7 +89,7 @@ def tanh(x: Any) -> Any:
     return sj.tanh(x)
 
 
-class ScaledTanH:
+class ScaledTanH(Shown):
     """`scale_out * tanh(scale_in * x)`.
 
     With `scale_in=2/3` and `scale_out=1.7159` (LeCun et al., "Efficient backprop", 1998) it maps 1 to 1 and -1 to -1.
@@ -116,6 +119,7 @@ class ScaledTanH:
 ScaledTanh = ScaledTanH
 
 
+@NamedFunction
 @_computed_for_arrays
 def rectify(x: Any) -> Any:
     """`max(0, x)`.
@@ -133,7 +137,7 @@ def rectify(x: Any) -> Any:
     return sj.relu(x)
 
 
-class LeakyRectify:
+class LeakyRectify(Shown):
     """`x` where it is positive, `leakiness * x` elsewhere.
 
     Parameters
@@ -165,6 +169,7 @@ very_leaky_rectify = LeakyRectify(1 / 3)
 """A leaky rectifier with leakiness 1/3."""
 
 
+@NamedFunction
 @_computed_for_arrays
 def elu(x: Any) -> Any:
     """`x` where it is positive, `exp(x) - 1` elsewhere.
@@ -179,7 +184,7 @@ def elu(x: Any) -> Any:
     return sj.elu(x)
 
 
-class SELU:
+class SELU(Shown):
     """`scale * x` where `x` is positive, `scale * scale_neg * (exp(x) - 1)` elsewhere.
 
     Parameters
@@ -212,6 +217,7 @@ selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.673263242354377
 """The scaled exponential linear unit with a fixed point at mean 0 and variance 1."""
 
 
+@NamedFunction
 @_computed_for_arrays
 def softplus(x: Any) -> Any:
     """`log(1 + exp(x))`.
@@ -226,6 +232,7 @@ def softplus(x: Any) -> Any:
     return sj.softplus(x)
 
 
+@NamedFunction
 def linear(x: Any) -> Any:
     """`x` itself.
 

@@ -40,6 +40,7 @@ import json
 import math
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ def minibatches(
     shuffle: bool = True,
     rng: Any = None,
     bucket: bool = True,
+    length: int | None = None,
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Go through sequences of different lengths once, in batches that are padded with zeros at the end.
 
@@ -80,6 +82,9 @@ def minibatches(
         By default that of `lasagne_like.random`.
     bucket : bool
         Put sequences of about the same length into a batch, which saves padding.
+    length : int, optional
+        Pad all batches to so many steps, as layers that know their length need it. By default to the longest sequence
+        of the batch.
 
     Yields
     ------
@@ -101,6 +106,9 @@ def minibatches(
     given = [np.asarray(sequence) for sequence in sequences]
     _check_features(given, "sequences")
     lengths = np.array([len(sequence) for sequence in given], "int64")
+    if length is not None and len(lengths) and length < lengths.max():
+        i = int(np.argmax(lengths))
+        raise ValueError(f"cannot pad to length {length}: sequence {i} has {lengths[i]} steps")
     answers = None if targets is None else [np.asarray(target) for target in targets]
     ragged = False
     if answers is not None:
@@ -125,12 +133,12 @@ def minibatches(
         batches = [batches[i] for i in generator.permutation(len(batches))]
 
     def batch(chosen: np.ndarray) -> tuple[np.ndarray, ...]:
-        x = _padded([given[i] for i in chosen])
+        x = _padded([given[i] for i in chosen], length)
         mask = (np.arange(x.shape[1]) < lengths[chosen][:, None]).astype(sj.config.floatX)
         if answers is None:
             return x, mask
         picked = [answers[i] for i in chosen]
-        return x, mask, _padded(picked) if ragged else np.stack(picked)
+        return x, mask, _padded(picked, length) if ragged else np.stack(picked)
 
     return map(batch, batches)
 
@@ -146,9 +154,9 @@ def _check_features(arrays: Sequence[np.ndarray], what: str) -> None:
             )
 
 
-def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    longest = max(len(array) for array in arrays)
-    result = np.zeros((len(arrays), longest, *arrays[0].shape[1:]), np.result_type(*arrays))
+def _padded(arrays: Sequence[np.ndarray], length: int | None) -> np.ndarray:
+    steps = max(len(array) for array in arrays) if length is None else length
+    result = np.zeros((len(arrays), steps, *arrays[0].shape[1:]), np.result_type(*arrays))
     for row, array in zip(result, arrays, strict=True):
         row[: len(array)] = array
     return result
@@ -209,7 +217,7 @@ class EarlyStopping:
 def progress(
     iterable: Iterable[Any], describe: str | Callable[[], str] | None = None, *, show: bool | None = None
 ) -> Iterator[Any]:
-    """Go through an iterable, with a progress bar where there is a terminal to show it in.
+    """Go through an iterable, with a progress bar where there is a terminal or a notebook to show it in.
 
     Parameters
     ----------
@@ -218,7 +226,7 @@ def progress(
         What stands before the bar. A function is called for every item: `lambda: f"loss {loss:.3f}"`.
     show : bool, optional
         False: no bar. True: a bar even where the output is no terminal; an error if tqdm, which draws it, is missing.
-        By default: a bar if there are tqdm and a terminal.
+        By default: a bar if there are tqdm, and a terminal or a notebook.
 
     Raises
     ------
@@ -234,13 +242,20 @@ def progress(
     if show is False:
         return iter(iterable)
     try:
-        tqdm = importlib.import_module("tqdm").tqdm
+        tqdm = importlib.import_module("tqdm.auto").tqdm  # in a notebook, one of its widgets
     except ImportError as error:
         if show:
             raise ImportError("progress bars need tqdm: pip install 'scanjit[progress]'") from error
         return iter(iterable)
-    bar = tqdm(iterable, desc=describe if isinstance(describe, str) else None, disable=None if show is None else False)
+    hidden = None if show is None and not _in_notebook() else False  # None: where the output is no terminal
+    bar = tqdm(iterable, desc=describe if isinstance(describe, str) else None, disable=hidden)
     return _described(bar, describe) if callable(describe) else iter(bar)
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this, whose output is no terminal and shows bars all the same."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def _described(bar: Any, describe: Callable[[], str]) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +69,55 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     >>> data.set_value(np.ones((3, 5)))
     """
     return sj.shared(np.zeros((1,) * dim, dtype or sj.config.floatX), shape=(None,) * dim)
+
+
+class Shown:
+    """The base of what is shown as the call that made it, as in signatures: `Normal(0.1)`.
+
+    Examples
+    --------
+    >>> from lasagne_like.init import Constant
+    >>> Constant(1.0)
+    Constant(1.0)
+    """
+
+    _made_with: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        self._made_with = ", ".join(given)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, '_made_with', '')})"
+
+
+class NamedFunction:
+    """A function that is shown as its name, as in signatures: `tanh`. Used as a decorator.
+
+    Examples
+    --------
+    >>> from lasagne_like.nonlinearities import tanh
+    >>> tanh
+    tanh
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return self.__name__.lstrip("_")
+
+    def __reduce__(self) -> str:
+        return self.__name__  # as functions: by name
 
 
 def is_expression(value: Any) -> bool:

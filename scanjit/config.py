@@ -55,6 +55,9 @@ class Config:
     profile: bool = False
     check_finite: bool | str = False
 
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in _FIELDS)})"
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _FIELDS:
             raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))

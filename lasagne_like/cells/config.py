@@ -16,6 +16,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.gate import Gate
+from lasagne_like.utils import NamedFunction
 
 __all__: list[str] = []
 
@@ -34,7 +35,7 @@ def encoded(value: Any, what: str) -> Any:
         return {"tuple": [encoded(item, what) for item in value]}
     if hasattr(value, "get_config"):
         return value.get_config()
-    if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, np.ufunc):
+    if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, np.ufunc | NamedFunction):
         return {"function": _named(value, what)}
     if isinstance(value, Gate | init.Initializer) or type(value).__module__ == nonlinearities.__name__:
         arguments = inspect.signature(type(value).__init__).parameters

@@ -12,11 +12,12 @@ from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.mlstm import width_of_heads
 from lasagne_like.random import get_rng
-from lasagne_like.utils import floatX
+from lasagne_like.utils import NamedFunction, floatX
 
 __all__ = ["GatedDeltaNet"]
 
 
+@NamedFunction
 def _log_decays(shape: tuple[int, ...]) -> np.ndarray:
     """Logarithms of decays between 1 and 16."""
     return floatX(np.log(get_rng().uniform(1.0, 16.0, shape)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from lasagne_like import init, nonlinearities
+from lasagne_like.utils import Shown
 
 __all__ = ["Gate"]
 
 
-class Gate:
+class Gate(Shown):
     """What a gate is made of: `nonlinearity(x @ W_in + h @ W_hid + W_cell * c + b)`.
 
     It holds specifications, not parameters: the same gate may be given to several layers, each makes its own.

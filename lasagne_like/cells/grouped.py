@@ -10,10 +10,12 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.utils import NamedFunction
 
 __all__ = ["GLSTM"]
 
 
+@NamedFunction
 def _glorot(shape: tuple[int, ...]) -> np.ndarray:
     """Glorot's initialization of each of several matrices."""
     return np.stack([init.GlorotUniform()(shape[1:]) for _ in range(shape[0])])

@@ -10,15 +10,18 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.random import get_rng
+from lasagne_like.utils import NamedFunction
 
 __all__ = ["S6", "Mamba", "MambaState"]
 
 
+@NamedFunction
 def _log_integers(shape: tuple[int, ...]) -> np.ndarray:
     """The logarithms of 1, 2, 3, ... in each row: decays of many speeds."""
     return np.broadcast_to(np.log(np.arange(1.0, shape[1] + 1)), shape).astype(sj.config.floatX)
 
 
+@NamedFunction
 def _time_steps(shape: tuple[int, ...]) -> np.ndarray:
     """Biases whose softplus lies between 0.001 and 0.1, evenly in the logarithm."""
     steps = np.exp(get_rng().uniform(np.log(0.001), np.log(0.1), shape))

@@ -10,10 +10,12 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.random import get_rng
+from lasagne_like.utils import NamedFunction
 
 __all__ = ["RGLRU"]
 
 
+@NamedFunction
 def _decays(shape: tuple[int, ...]) -> np.ndarray:
     """`L` such that a step with open gates keeps between 0.9 and 0.999 of the state."""
     kept = get_rng().uniform(0.9, 0.999, shape)

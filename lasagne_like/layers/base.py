@@ -74,8 +74,16 @@ class Layer(Parametrized):
             check_single(shape, self)
         _check_positive(shape, self, what)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"<{type(self).__name__}{f' {self.name!r}' if getattr(self, 'name', None) else ''}>"
+
+    def __repr__(self) -> str:
+        shapes = getattr(self, "input_shapes", getattr(self, "input_shape", None))
+        try:
+            count = sum(param.get_value(borrow=True).size for param in self.get_params())
+            return f"{str(self)[:-1]}: {_shown(shapes)} -> {_shown(self.output_shape)}, {count} parameters>"
+        except Exception:  # a layer that is not made yet, or not well, is shown too: by its name
+            return str(self)
 
     @property
     def output_shape(self) -> Shape:
@@ -184,6 +192,11 @@ class MergeLayer(Layer):
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
 
 
+def _shown(shapes: Any) -> str:
+    """A shape, or a list of them, as text."""
+    return ", ".join(map(str, shapes)) if isinstance(shapes, list) else str(shapes)
+
+
 def shape_of(incoming: Any) -> Shape:
     """The shape that a layer gives; a tuple is a shape itself."""
     if isinstance(incoming, tuple):
@@ -201,11 +214,11 @@ def check_single(shape: Any, layer: Layer) -> None:
     """An error for the shape of an input that is a structure of shapes: layers with states give such outputs."""
     if not isinstance(shape, tuple) or any(isinstance(size, tuple | list | dict) for size in shape):
         raise ValueError(
-            f"{layer!r} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "
+            f"{layer} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "
             "SelectLayer"
         )
 
 
 def _check_positive(shape: Any, layer: Layer, what: str) -> None:
     if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
-        raise ValueError(f"cannot create {layer!r}: {what}={shape} has a size that is not positive")
+        raise ValueError(f"cannot create {layer}: {what}={shape} has a size that is not positive")

@@ -63,7 +63,7 @@ class Bidirectional(MergeLayer):
         **kwargs: Any,
     ) -> None:
         if merge is not None and merge not in _MERGES:
-            raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
+            raise ValueError(f"merge must be one of {', '.join(map(str, _MERGES))} or None, got {merge!r}")
         given = isinstance(cell_or_layer, RNNLayer)
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:
@@ -75,7 +75,7 @@ class Bidirectional(MergeLayer):
             cell_or_layer = RNNLayer(incoming, cell_or_layer, **kwargs)
         for layer in (cell_or_layer, *([] if backward is None else [backward])):
             if not isinstance(layer, RNNLayer):
-                raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer!r}")
+                raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer}")
         if given and (incoming is not None or kwargs):
             raise ValueError(
                 f"{cell_or_layer!r} is a layer: it has its input already, and its options too "

@@ -51,7 +51,7 @@ class _Cudnn(MergeLayer):
             initial_state = [None] * (num_layers * ways)
         elif not isinstance(initial_state, list | tuple) or len(initial_state) != num_layers * ways:
             raise ValueError(
-                f"initial_state of {self!r} must be a list with a state for each layer and direction, {num_layers} * "
+                f"initial_state of {self} must be a list with a state for each layer and direction, {num_layers} * "
                 f"{ways} of them, got {initial_state!r}"
             )
         self._specs = W_in, W_hid, b
@@ -75,7 +75,7 @@ class _Cudnn(MergeLayer):
         shape = shape_of(incoming)
         check_single(shape, self)
         if len(shape) != 3 or shape[2] is None:
-            raise ValueError(f"{self!r} needs an input of shape (batch, time, features), got {shape}")
+            raise ValueError(f"{self} needs an input of shape (batch, time, features), got {shape}")
         if num_layers < 1:
             raise ValueError(f"num_layers must be 1 or more, got {num_layers}")
         for what, value, known in (
@@ -83,7 +83,7 @@ class _Cudnn(MergeLayer):
             ("input_mode", input_mode, ("linear_input", "skip_input", "auto_select")),
         ):
             if value not in known:
-                raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {value!r}")
+                raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, got {value!r}")
 
     @property
     def num_directions(self) -> int:

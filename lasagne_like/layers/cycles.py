@@ -112,7 +112,7 @@ def _ordered(cycle: Sequence[Layer]) -> tuple[list[DelayLayer], list[Layer]]:
     for component in components(cycle, dict.fromkeys([*delays, *outside])):
         if is_cycle(component):
             raise ValueError(
-                f"these layers depend on each other within one step: {', '.join(map(repr, component))}; a "
+                f"these layers depend on each other within one step: {', '.join(map(str, component))}; a "
                 "PastValueLayer or a FutureValueLayer must be between"
             )
         order += component
@@ -124,12 +124,12 @@ def _check(delays: Sequence[DelayLayer], order: Sequence[Layer]) -> None:
     if len(ways) > 1:
         raise ValueError(
             "a loop goes one way, but in this one some delays look back and others ahead: "
-            f"{', '.join(map(repr, delays))}"
+            f"{', '.join(map(str, delays))}"
         )
     for layer in order:
         if isinstance(layer, _OVER_TIME):
             raise ValueError(
-                f"{layer!r} cannot be in a loop that delays close ({', '.join(map(repr, delays))}): its output at a "
+                f"{layer} cannot be in a loop that delays close ({', '.join(map(str, delays))}): its output at a "
                 "step depends on other steps"
             )
 
@@ -148,7 +148,7 @@ class _Loop:
         """The layers outside that give something else at each step."""
         if not self.rows:
             raise ValueError(
-                f"no sequence feeds the loop of {', '.join(map(repr, [*delays, *order]))}: how long is it to run?"
+                f"no sequence feeds the loop of {', '.join(map(str, [*delays, *order]))}: how long is it to run?"
             )
         self.batch, self.length = known[self.rows[0]].shape[:2]
         crossed = {d: d.crossed(self._given(d), (self.batch, self.length)) for d in delays}
@@ -208,7 +208,7 @@ class _Loop:
             value = apply(layer, "get_output_for", [values[o] for o in inputs_of(layer)], **self.kwargs)
             if not hasattr(value, "ndim") or value.ndim < 2 or not _is_one(value.shape[1]):
                 raise ValueError(
-                    f"{layer!r} cannot be in a loop that delays close: for a sequence of one step it gives {value!r}, "
+                    f"{layer} cannot be in a loop that delays close: for a sequence of one step it gives {value!r}, "
                     "should be (batch, 1, features...)"
                 )
             values[layer] = value
@@ -236,7 +236,7 @@ def without_updates(layers: Iterable[Layer], where: str) -> Iterator[None]:
             layer.updates.clear()
             layer.updates.update(known)
             raise ValueError(
-                f"{layer!r} updates shared variables, which it cannot in {where}: move it out, or ask for the output "
+                f"{layer} updates shared variables, which it cannot in {where}: move it out, or ask for the output "
                 "with deterministic=True"
             )
 

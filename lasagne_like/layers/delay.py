@@ -55,9 +55,9 @@ class DelayLayer(MergeLayer):
         extra = [layer for layer in (initial, starts) if isinstance(layer, Layer)]
         super().__init__([incoming, *extra], name)
         if not isinstance(steps, int_types) or steps < 1:
-            raise ValueError(f"{self!r} needs a number of steps of 1 or more, got {steps!r}")
+            raise ValueError(f"{self} needs a number of steps of 1 or more, got {steps!r}")
         if starts is not None and not isinstance(starts, Layer):
-            raise TypeError(f"starts of {self!r} must be a layer, such as an InputLayer, got {starts!r}")
+            raise TypeError(f"starts of {self} must be a layer, such as an InputLayer, got {starts!r}")
         self.steps = int(steps)
         self._starts_at = None if starts is None else len(extra)
         self._initial_at = 1 if isinstance(initial, Layer) else None
@@ -82,7 +82,7 @@ class DelayLayer(MergeLayer):
         shape = self.input_shapes[0]
         if len(shape) < 2 or any(size is None for size in shape[self._leading :]):
             raise ValueError(
-                f"{self!r} needs an input (batch, time, features...) with features of fixed sizes, got {shape}"
+                f"{self} needs an input (batch, time, features...) with features of fixed sizes, got {shape}"
             )
 
     def _check_extra(self) -> None:
@@ -90,11 +90,11 @@ class DelayLayer(MergeLayer):
         if self._initial_at is not None:
             found, wanted = self.input_shapes[self._initial_at], (shape[0], *shape[self._leading :])
             if not _fits(found, wanted):
-                raise ValueError(f"initial of {self!r} comes from a layer of shape {found}, should be {wanted}")
+                raise ValueError(f"initial of {self} comes from a layer of shape {found}, should be {wanted}")
         if self._starts_at is not None:
             found, wanted = self.input_shapes[self._starts_at], shape[:2]
             if not _fits(found, wanted):
-                raise ValueError(f"starts of {self!r} have shape {found}, should be {wanted}: (batch, time)")
+                raise ValueError(f"starts of {self} have shape {found}, should be {wanted}: (batch, time)")
 
     def connect(self, source: Layer) -> Layer:
         """Say whose values these are, where the layer had to be made after the delay. It is returned.
@@ -109,13 +109,13 @@ class DelayLayer(MergeLayer):
             If there is one already, or its shape is not the one that the delay was made for.
         """
         if not isinstance(source, Layer):
-            raise TypeError(f"{self!r} is connected to a layer, got {source!r}")
+            raise TypeError(f"{self} is connected to a layer, got {source!r}")
         if self.source is not None:
-            raise ValueError(f"{self!r} is connected already, to {self.source!r}")
+            raise ValueError(f"{self} is connected already, to {self.source!r}")
         check_single(source.output_shape, self)
         if not _fits(source.output_shape, self.input_shapes[0]):
             raise ValueError(
-                f"{self!r} was made for a layer of shape {self.input_shapes[0]}, {source!r} has shape "
+                f"{self} was made for a layer of shape {self.input_shapes[0]}, {source!r} has shape "
                 f"{source.output_shape}"
             )
         self.input_layers[0] = source
@@ -125,7 +125,7 @@ class DelayLayer(MergeLayer):
         """What it is before the first step, (batch, features...): `given`, where this comes from a layer."""
         features = self.input_shapes[0][self._leading :]
         if self._initial_at is not None:
-            return sj.specify_shape(given, (batch, *features), f"initial of {self!r}")
+            return sj.specify_shape(given, (batch, *features), f"initial of {self}")
         if isinstance(self.initial, (float, *int_types)):
             return sj.full((batch, *features), self.initial, sj.config.floatX)
         return sj.broadcast_to(self.initial, (batch, *features))
@@ -138,7 +138,7 @@ class DelayLayer(MergeLayer):
         """Where, (batch, time), the other step is in another sequence of the row; None if there is one only."""
         if self._starts_at is None:
             return None
-        starts = sj.not_equal(sj.specify_shape(inputs[self._starts_at], shape, f"starts of {self!r}"), 0)
+        starts = sj.not_equal(sj.specify_shape(inputs[self._starts_at], shape, f"starts of {self}"), 0)
         batch, length = shape
         # a value that is `steps` away has passed all starts between: its own, or the ones up to it
         first, last = (1, self.steps) if self.backwards else (0, self.steps - 1)
@@ -165,7 +165,7 @@ class DelayLayer(MergeLayer):
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         """The whole sequence, moved; for a source that is known."""
         if self._leading == 1:
-            raise ValueError(f"{self!r} is for one step: only NetworkCell and SequencerLayer can run it")
+            raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
         x = inputs[0]
         batch, length = x.shape[:2]
         initial = self.initial_from(inputs, batch)[:, None]

@@ -49,6 +49,6 @@ class EmbeddingLayer(Layer):
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         if input.dtype.kind not in "iu":
             raise TypeError(
-                f"{self!r} takes integers, got {input.dtype}: make its input with InputLayer(shape, sj.lmatrix()), say"
+                f"{self} takes integers, got {input.dtype}: make its input with InputLayer(shape, sj.lmatrix()), say"
             )
         return sj.take(self.W, input, axis=0)

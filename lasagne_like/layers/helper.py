@@ -84,11 +84,10 @@ def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **
             inputs = cycles.inputs_of(layer)
             missing = [other for other in inputs if other not in known and other not in component]
             if isinstance(layer, DelayLayer) and layer.source is None:
-                raise ValueError(f"{layer!r} is not connected: say whose values it gives with {layer!r}.connect(layer)")
+                raise ValueError(f"{layer} is not connected: say whose values it gives with {layer}.connect(layer)")
             if missing or not inputs:
                 raise ValueError(
-                    f"{layer!r} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a "
-                    "value"
+                    f"{layer} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a value"
                 )
         if cycles.is_cycle(component):
             together = cycles.shapes_of if method == "get_output_shape_for" else cycles.outputs_of
@@ -109,7 +108,7 @@ def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
         return dict(inputs)
     if len(starts) > 1:
         raise ValueError(
-            f"one {what} was given, but the network has {len(starts)} input layers ({', '.join(map(repr, starts))}): "
+            f"one {what} was given, but the network has {len(starts)} input layers ({', '.join(map(str, starts))}): "
             "pass a dictionary from layers to values"
         )
     return {start: inputs for start in starts}

@@ -20,8 +20,8 @@ class InputLayer(Layer):
     shape : tuple of ints and None
         None where any size will do.
     input_var : symbol or expression, optional
-        By default a new symbol of dtype `scanjit.config.floatX`, which knows the sizes that are fixed. It is named
-        "name.input" if the layer has a name.
+        By default a new symbol of dtype `scanjit.config.floatX`, which knows the sizes that are fixed. It has the
+        name of the layer, so that functions take it by that name.
     name : str, optional
 
     Raises
@@ -33,7 +33,7 @@ class InputLayer(Layer):
     --------
     >>> from lasagne_like.layers import InputLayer
     >>> InputLayer((None, 20), name="in").input_var.name
-    'in.input'
+    'in'
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class InputLayer(Layer):
         _check_positive(self.shape, self, "shape")
         self.input_shape, self.input_layer = self.shape, None
         if input_var is None:
-            input_var = sj.tensor(self.shape, sj.config.floatX, f"{name}.input" if name is not None else None)
+            input_var = sj.tensor(self.shape, sj.config.floatX, name)
         else:
             known = tuple(size if isinstance(size, int) else None for size in sj.shape(input_var))
             if len(known) != len(self.shape):
@@ -52,7 +52,7 @@ class InputLayer(Layer):
                     f"shape {self.shape} has {len(self.shape)} dimensions, but the variable has {len(known)}: {known}"
                 )
             if any(a is not None and b is not None and a != b for a, b in zip(known, self.shape, strict=True)):
-                raise ValueError(f"{self!r} has shape {self.shape}, but the variable has shape {known}")
+                raise ValueError(f"{self} has shape {self.shape}, but the variable has shape {known}")
         self.input_var = input_var
 
     @property

@@ -159,7 +159,7 @@ class CustomRecurrentLayer(RNNLayer):
 
     def reversed(self) -> Any:
         raise ValueError(
-            f"{self!r} is made of layers, which cannot be copied: make a second layer with backwards=True, and give "
+            f"{self} is made of layers, which cannot be copied: make a second layer with backwards=True, and give "
             "both to Bidirectional"
         )
 

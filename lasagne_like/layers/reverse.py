@@ -46,9 +46,9 @@ class ReverseLayer(MergeLayer):
         super().__init__([incoming, *([] if seq_lengths is None else [seq_lengths])], name)
         self.time_major = time_major
         if len(self.input_shapes[0]) < 2:
-            raise ValueError(f"{self!r} needs an input of shape (batch, time, ...), got {self.input_shapes[0]}")
+            raise ValueError(f"{self} needs an input of shape (batch, time, ...), got {self.input_shapes[0]}")
         if len(self.input_shapes) > 1 and len(self.input_shapes[1]) != 1:
-            raise ValueError(f"seq_lengths of {self!r} has shape {self.input_shapes[1]}, but must be (batch,)")
+            raise ValueError(f"seq_lengths of {self} has shape {self.input_shapes[1]}, but must be (batch,)")
 
     def get_output_shape_for(self, input_shapes: Any) -> utils.Shape:
         return input_shapes[0]
@@ -59,7 +59,7 @@ class ReverseLayer(MergeLayer):
             return x[::-1] if self.time_major else x[:, ::-1]
         rows = x if self.time_major else sj.swapaxes(x, 0, 1)
         length, batch = rows.shape[:2]
-        lengths = sj.specify_shape(inputs[1], (batch,), f"seq_lengths of {self!r}")
+        lengths = sj.specify_shape(inputs[1], (batch,), f"seq_lengths of {self}")
         places = sj.arange(length)[:, None]
         turned = sj.where(places < lengths[None, :], sj.minimum(lengths, length)[None, :] - 1 - places, places)
         rows = rows[turned, sj.arange(batch)[None, :]]

@@ -164,7 +164,7 @@ class RNNLayer(MergeLayer):
             return None
         if not isinstance(layer, Layer) and not is_shape(layer):
             raise TypeError(
-                f"{what} of {self!r} must be a layer (such as an InputLayer) or the shape of one, got a "
+                f"{what} of {self} must be a layer (such as an InputLayer) or the shape of one, got a "
                 f"{type(layer).__name__}"
             )
         incomings.append(layer)
@@ -183,12 +183,12 @@ class RNNLayer(MergeLayer):
             check_single(shape, self)
             if len(shape) < 3:
                 raise ValueError(
-                    f"{self!r} needs an input of shape {axes}, features...), got {shape}: {len(shape)} dimensions"
+                    f"{self} needs an input of shape {axes}, features...), got {shape}: {len(shape)} dimensions"
                 )
         first = self.input_shapes[0]
         for shape in self.input_shapes[1 : self._num_inputs]:
             if not _fits(first[:2], shape[:2]):
-                raise ValueError(f"the inputs of {self!r} differ in batch or time: {first} and {shape}")
+                raise ValueError(f"the inputs of {self} differ in batch or time: {first} and {shape}")
         if self._mask_at is not None:
             mask = self.input_shapes[self._mask_at]
             batch = mask[1 - self._time] if len(mask) == 2 else None
@@ -197,7 +197,7 @@ class RNNLayer(MergeLayer):
                 wanted = (1, first[1]) if self._time == 1 else (first[0], 1)
             if len(mask) != 2 or not _fits(wanted, mask):
                 raise ValueError(
-                    f"the mask of {self!r} has shape {mask}, but must have the shape {axes}) of the input "
+                    f"the mask of {self} has shape {mask}, but must have the shape {axes}) of the input "
                     f"{first}: {first[:2]}"
                 )
         if self._lengths_at is not None or self._lengths is not None:
@@ -205,7 +205,7 @@ class RNNLayer(MergeLayer):
             lengths = tuple(size if isinstance(size, int) else None for size in given)
             if len(lengths) != 1 or not _fits(lengths, (first[1 - self._time],)):
                 raise ValueError(
-                    f"seq_lengths of {self!r} has shape {lengths}, but must hold one number for each sequence of the "
+                    f"seq_lengths of {self} has shape {lengths}, but must hold one number for each sequence of the "
                     f"input {first}: ({first[1 - self._time]},)"
                 )
         if self.unroll_scan and self.gradient_steps != -1:
@@ -214,7 +214,7 @@ class RNNLayer(MergeLayer):
             )
         if self.unroll_scan and first[self._time] is None:
             raise ValueError(
-                f"unroll_scan needs a length that is known, but the input of {self!r} has shape {first}: give the size "
+                f"unroll_scan needs a length that is known, but the input of {self} has shape {first}: give the size "
                 f"of axis {self._time} instead of None"
             )
 
@@ -223,7 +223,7 @@ class RNNLayer(MergeLayer):
         most = self.input_shapes[0][self._time]
         if lengths.dtype.kind not in "iu" or (lengths < 0).any() or (most is not None and (lengths > most).any()):
             raise ValueError(
-                f"seq_lengths of {self!r} must be integers from 0 to the number of steps of the input "
+                f"seq_lengths of {self} must be integers from 0 to the number of steps of the input "
                 f"{self.input_shapes[0]}, got {lengths.tolist()}"
             )
 
@@ -231,7 +231,7 @@ class RNNLayer(MergeLayer):
         shapes = [shape[2:] for shape in self.input_shapes[: self._num_inputs]]
         for shape, whole in zip(shapes, self.input_shapes, strict=False):
             if any(size is None for size in shape):
-                raise ValueError(f"{self!r} needs features of fixed sizes, got an input of shape {whole}")
+                raise ValueError(f"{self} needs features of fixed sizes, got an input of shape {whole}")
         if self.cell.flattens_input:
             shapes = [(math.prod(size for size in shape if size is not None),) for shape in shapes]
         return self._structured(shapes)
@@ -256,7 +256,7 @@ class RNNLayer(MergeLayer):
             for name, own, shape in zip(names, shapes, found, strict=True):
                 if own != shape:
                     raise ValueError(
-                        f"the initial state {name or 'of'} {self!r} comes from {given!r} with shape (batch, *{shape}), "
+                        f"the initial state {name or 'of'} {self} comes from {given!r} with shape (batch, *{shape}), "
                         f"should be (batch, *{own})"
                     )
         else:
@@ -285,14 +285,14 @@ class RNNLayer(MergeLayer):
             batch = self.input_shapes[0][1 - self._time]
             if len(found) != len(shape) + 1 or not _fits(found, (batch, *shape)):
                 raise ValueError(
-                    f"{label} of {self!r} comes from {spec!r} with shape {found}, should be {(batch, *shape)}"
+                    f"{label} of {self} comes from {spec!r} with shape {found}, should be {(batch, *shape)}"
                 )
             return spec
         if isinstance(spec, sj.Node) and not isinstance(spec, sj.SharedVariable) and spec.ndim == len(shape) + 1:
             if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
                 found = tuple(size if isinstance(size, int) else None for size in spec.shape)
                 if not _fits(found[1:], shape):
-                    raise ValueError(f"{label} of {self!r} has shape {found}, should be {('batch', *shape)}")
+                    raise ValueError(f"{label} of {self} has shape {found}, should be {('batch', *shape)}")
                 return spec
         return self.add_param(spec, (1, *shape), name=label, trainable=self.learn_init, regularizable=False)
 
@@ -315,7 +315,7 @@ class RNNLayer(MergeLayer):
             What the layers give that the state comes from; needed if there are any.
         """
         if len(inputs or []) != len(self._layers_of_state):
-            raise ValueError(f"the initial state of {self!r} comes from layers: {self._layers_of_state}")
+            raise ValueError(f"the initial state of {self} comes from layers: {self._layers_of_state}")
         default = self.cell.init_state(batch)
         if self._whole_state:
             leaves = matched(self.state_shape, inputs[0], "initial state")
@@ -323,7 +323,7 @@ class RNNLayer(MergeLayer):
             given = dict(zip(self._layers_of_state, inputs or [], strict=True))
             own = zip(self.initial.values(), flatten(default), strict=True)
             leaves = [leaf if spec is None else given[spec] if isinstance(spec, Layer) else spec for spec, leaf in own]
-        return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self!r}")
+        return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self}")
 
     def _stretched(self, leaves: list[Any], batch: Any, named: Callable[[str], str]) -> Any:
         """A state for so many sequences. What is for one is for all; else there must be one for each."""
@@ -340,10 +340,10 @@ class RNNLayer(MergeLayer):
             The number of sequences from now on, where the layer does not fix it. As it was if not given.
         """
         if not self.stateful:
-            raise ValueError(f"{self!r} keeps no state: make it with stateful=True")
+            raise ValueError(f"{self} keeps no state: make it with stateful=True")
         fixed = self.input_shapes[0][1 - self._time]
         if fixed is not None and batch_size not in (None, fixed):
-            raise ValueError(f"{self!r} was made for batches of {fixed} sequences, it cannot take {batch_size}")
+            raise ValueError(f"{self} was made for batches of {fixed} sequences, it cannot take {batch_size}")
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
         for variable, value in zip(self._kept, self._initial_values(batch), strict=True):
             variable.set_value(value)
@@ -378,7 +378,7 @@ class RNNLayer(MergeLayer):
         length, batch = flatten(x)[0].shape[:2]
         before: list[Any] = []
         if self.stateful:
-            what = f"the state that {self!r} keeps (see reset_states)"
+            what = f"the state that {self} keeps (see reset_states)"
             state = self._stretched(self._kept, batch, lambda name: what)
             before = [_for_all(leaf, 0, (batch, *leaf.shape[1:]), what) for leaf in self._kept_output]
         else:
@@ -421,7 +421,7 @@ class RNNLayer(MergeLayer):
             leading[self._time] = self.input_shapes[0][self._time]
         leaves = []
         for x, shape in zip(inputs, self.input_shapes, strict=False):
-            x = sj.specify_shape(x, (*leading, *shape[2:]), f"the input of {self!r}")
+            x = sj.specify_shape(x, (*leading, *shape[2:]), f"the input of {self}")
             leading = list(x.shape[:2])  # the others must agree with it
             if self.cell.flattens_input and x.ndim > 3:
                 x = sj.flatten(x, 3)
@@ -433,12 +433,12 @@ class RNNLayer(MergeLayer):
         mask = None
         if self._mask_at is not None:
             shape = (length, batch) if self.time_major else (batch, length)
-            mask = _for_all(inputs[self._mask_at], 1 - self._time, shape, f"the mask of {self!r}")
+            mask = _for_all(inputs[self._mask_at], 1 - self._time, shape, f"the mask of {self}")
             mask = mask if self.time_major else mask.dimshuffle(1, 0)
         lengths = self._lengths if self._lengths_at is None else inputs[self._lengths_at]
         if lengths is None:
             return mask
-        lengths = sj.specify_shape(lengths, (batch,), f"seq_lengths of {self!r}")
+        lengths = sj.specify_shape(lengths, (batch,), f"seq_lengths of {self}")
         inside = sj.arange(length)[:, None] < lengths[None, :]
         return inside if mask is None else sj.logical_and(inside, sj.not_equal(mask, 0))
 
@@ -500,8 +500,8 @@ class SelectLayer(Layer):
                 value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
             except (AttributeError, KeyError, IndexError, TypeError) as error:
                 raise ValueError(
-                    f"{self!r}: there is no {key!r} at {'.'.join(map(str, self.path[:i])) or 'the top'} of the output "
-                    f"of {self.input_layer!r}, which has the shape {self.input_shape}"
+                    f"{self}: there is no {key!r} at {'.'.join(map(str, self.path[:i])) or 'the top'} of the output "
+                    f"of {self.input_layer}, which has the shape {self.input_shape}"
                 ) from error
         return value
 

@@ -42,10 +42,10 @@ class StepLayer(Layer):
     def __init__(self, incoming: Any, cell: Cell, *, name: str | None = None) -> None:
         super().__init__(incoming, name)
         if not isinstance(cell, Cell):
-            raise TypeError(f"{self!r} makes a step of a cell, got {cell!r}")
+            raise TypeError(f"{self} makes a step of a cell, got {cell!r}")
         features = self.input_shape[1:]
         if cell.flattens_input and len(features) != 1:
-            raise ValueError(f"{self!r} takes inputs (batch, features), got {self.input_shape}: flatten it before")
+            raise ValueError(f"{self} takes inputs (batch, features), got {self.input_shape}: flatten it before")
         if cell.name is None and cell.input_shape is None:
             cell.name = name
         self.cell = cell.build(features)
@@ -59,7 +59,7 @@ class StepLayer(Layer):
     def get_output_for(self, input: Any, step_states: Any = None, **kwargs: Any) -> Any:
         """The output of a step. `step_states` has the cell and the state of each such layer; the new one goes there."""
         if step_states is None:
-            raise ValueError(f"{self!r} is for one step: only NetworkCell and SequencerLayer can run it")
+            raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
         cell, state = step_states[self]
         output, new = cell.step(input, state)
         step_states[self] = cell, new
@@ -111,7 +111,7 @@ class NetworkCell(Cell):
         self.inputs = [layer for layer in layers if isinstance(layer, InputLayer)]
         found = [layer.shape for layer in self.inputs]
         if [shape[1:] for shape in found] != [shape[1:] for shape in shapes]:
-            raise ValueError(f"{self!r} has input layers of shapes {found}, but it is given inputs of shapes {shapes}")
+            raise ValueError(f"{self} has input layers of shapes {found}, but it is given inputs of shapes {shapes}")
         self.steps = [layer for layer in layers if isinstance(layer, StepLayer)]
         self.delays = [layer for layer in layers if isinstance(layer, DelayLayer)]
         for layer in layers:
@@ -122,19 +122,19 @@ class NetworkCell(Cell):
         states += [(layer.output_shape[1:],) * layer.steps for layer in self.delays]
         self.state_shape = tuple(states) or None
         if not isinstance(self.last, Layer):
-            raise TypeError(f"the function of {self!r} must return a layer, got {self.last!r}")
+            raise TypeError(f"the function of {self} must return a layer, got {self.last!r}")
         self.output_shape = self.last.output_shape[1:]
 
     def _check(self, layer: Layer) -> None:
         if isinstance(layer, RNNLayer):
-            raise ValueError(f"{layer!r} is a loop over time, in the network of one step: use StepLayer with its cell")
+            raise ValueError(f"{layer} is a loop over time, in the network of one step: use StepLayer with its cell")
         if isinstance(layer, DelayLayer):
             if layer.backwards:
-                raise ValueError(f"{layer!r} looks ahead: one step cannot")
+                raise ValueError(f"{layer} looks ahead: one step cannot")
             if layer.source is None:
-                raise ValueError(f"{layer!r} is not connected: say whose values it gives with connect(layer)")
+                raise ValueError(f"{layer} is not connected: say whose values it gives with connect(layer)")
             if len(layer.input_layers) > 1:
-                raise ValueError(f"{layer!r} in the network of one step cannot have starts, nor begin with a layer")
+                raise ValueError(f"{layer} in the network of one step cannot have starts, nor begin with a layer")
 
     def init_state(self, batch: Any) -> Any:
         states = [layer.cell.init_state(batch) for layer in self.steps]

@@ -90,6 +90,8 @@ class Slot:
             return array if given.isnative else array.astype(dtype)
         if np.can_cast(given, dtype, "safe") or (given.kind in "iu" and dtype.kind == "f"):
             return array.astype(dtype)
+        if given.kind in "iu" and dtype.kind in "iu":
+            return self._exactly(array, array)
         raise self._lossy(f"an array of {given}", f"x.astype({str(dtype)!r})")
 
     def _from_object(self, value: Any) -> np.ndarray:
@@ -117,11 +119,20 @@ class Slot:
             or np.can_cast(array.dtype, dtype, "same_kind")
             or (array.dtype.kind in "iu" and dtype.kind in "iu")
         ):
-            converted = array.astype(dtype)
-            if dtype.kind in "iu" and not np.array_equal(converted, array):
-                raise errors.DtypeError(f"{self.label} does not hold all of these numbers", got=value, expected=dtype)
-            return converted
+            return self._exactly(array, value) if dtype.kind in "iu" else array.astype(dtype)
         raise self._lossy(f"a list of {array.dtype}", f"np.array(x, {str(dtype)!r})")
+
+    def _exactly(self, array: np.ndarray, value: Any) -> np.ndarray:
+        """Integers in the dtype, if it holds all of them."""
+        converted = array.astype(self.dtype)
+        if not np.array_equal(converted, array) or ((converted < 0) != (array < 0)).any():
+            text = repr(value)
+            raise errors.DtypeError(
+                f"{self.label} does not hold all of these numbers",
+                got=text if len(text) < 80 else f"{array.dtype}, from {array.min()} to {array.max()}",
+                expected=self.dtype,
+            )
+        return converted
 
     def _lossy(self, got: str, cast: str) -> errors.DtypeError:
         return errors.DtypeError(

@@ -144,7 +144,7 @@ def test_a_symbolic_output_shape_is_an_error() -> None:
 def test_input_layer() -> None:
     layer = InputLayer((None, 3), name="in")
     assert layer.output_shape == layer.shape == (None, 3)
-    assert layer.input_var.name == "in.input" and layer.input_var.ndim == 2 and layer.input_var.shape[1] == 3
+    assert layer.input_var.name == "in" and layer.input_var.ndim == 2 and layer.input_var.shape[1] == 3
     assert layer.get_params() == []
     x = sj.imatrix()
     assert InputLayer([None, 3], x).input_var is x
@@ -165,5 +165,9 @@ def test_two_unnamed_inputs_can_be_inputs_of_one_function() -> None:
 
 
 def test_a_layer_shows_its_name() -> None:
-    assert repr(DenseLayer((None, 3), 2, name="out")) == "<DenseLayer 'out'>"
-    assert repr(DenseLayer((None, 3), 2)) == "<DenseLayer>"
+    named = DenseLayer((None, 3), 2, name="out")
+    assert str(named) == "<DenseLayer 'out'>" and str(DenseLayer((None, 3), 2)) == "<DenseLayer>"
+    assert repr(named) == "<DenseLayer 'out': (None, 3) -> (None, 2), 8 parameters>"
+    sums = lasagne.layers.ElemwiseSumLayer([named, named])
+    assert repr(sums) == "<ElemwiseSumLayer: (None, 2), (None, 2) -> (None, 2), 0 parameters>"
+    assert repr(Layer.__new__(Layer)) == "<Layer>"

@@ -1,5 +1,7 @@
 """The helper for training loops: minibatches, early stopping, progress bars, checkpoints."""
 
+import contextlib
+import io
 import math
 import os
 import signal
@@ -135,7 +137,8 @@ def test_progress_with_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
         def set_description_str(self, text: str, refresh: bool) -> None:
             self.shown.append(text)
 
-    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
     done: list[int] = []
     for i in progress(range(3), lambda: f"{len(done)} done", show=True):
         done.append(i)
@@ -351,3 +354,25 @@ def test_files_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
     np.savez(path, np.zeros(2))
     with pytest.raises(ValueError, match="was not written by Checkpoint"):
         Checkpoint(path, first).load()
+
+
+def test_batches_of_one_length() -> None:
+    batches = list(minibatches([[1, 2, 3], [4], [5, 6]], [[1, 2, 3], [4], [5, 6]], 2, shuffle=False, length=5))
+    assert [array.shape for batch in batches for array in batch] == [(2, 5)] * 3 + [(1, 5)] * 3
+    assert [mask.sum() for _, mask, _ in batches] == [3, 3]
+    with pytest.raises(ValueError, match="cannot pad to length 2: sequence 0 has 3 steps"):
+        minibatches([[1, 2, 3], [4]], length=2)
+    assert list(minibatches([], length=2)) == []
+
+
+def test_a_notebook_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is no terminal."""
+    pytest.importorskip("tqdm")
+    kernel = types.SimpleNamespace(kernel=object())
+    shown = []
+    for module in (types.SimpleNamespace(get_ipython=lambda: kernel), types.SimpleNamespace(get_ipython=lambda: None)):
+        monkeypatch.setitem(sys.modules, "IPython", module)
+        with contextlib.redirect_stderr(io.StringIO()) as out:
+            assert list(progress(range(3))) == [0, 1, 2]
+        shown.append("3/3" in out.getvalue())
+    assert shown == [True, False]

@@ -167,7 +167,7 @@ def test_python_numbers_and_lists_are_weak(mode):
         ("int64", np.array([0.5]), ["an array of float64", "x.astype('int64')"]),
         ("int64", [0.5], ["a list of float64", "np.array(x, 'int64')"]),
         ("int8", [1000], ["does not hold all of these numbers", "int8"]),
-        ("int32", np.array([1, 2]), ["an array of int64", "x.astype('int32')"]),
+        ("int32", np.array([1, 2**40]), ["does not hold all of these numbers", "int32"]),
         ("float64", np.array([1j]), ["complex128"]),
         ("bool", np.array([1]), ["an array of int64"]),
         ("float64", ["a"], ["no array of numbers", "['a'] (list)"]),
@@ -568,3 +568,25 @@ def test_a_long_chain_pickles():
     f = sj.function([x], y, mode="reference")
     (g,) = roundtrip(f)
     assert g(1.0) == f(1.0)
+
+
+def test_integers_of_another_width_are_taken_if_they_fit():
+    n, small = sj.ivector("n"), sj.tensor((None,), "uint8", "small")
+    f = sj.function([n, small], [n + 0, small + 0], mode="reference")
+    labels, others = f(np.array([1, -2], "int64"), np.array([0, 255], "int64"))
+    assert labels.dtype == np.int32 and labels.tolist() == [1, -2]
+    assert others.dtype == np.uint8 and others.tolist() == [0, 255]
+    for wrong in ([2**31, 0], [-(2**31) - 1, 0]):
+        with pytest.raises(sj.DtypeError, match="does not hold all of these numbers"):
+            f(np.array(wrong), np.zeros(1, "int64"))
+    for wrong in ([-1], [256]):
+        with pytest.raises(sj.DtypeError, match=r"\('small'\) of function does not hold all of these numbers"):
+            f(np.zeros(1, "int64"), np.array(wrong))
+    with pytest.raises(sj.DtypeError, match=r"int64, from -1 to 998"):
+        f(np.zeros(1, "int64"), np.arange(-1, 999))
+    with pytest.raises(sj.DtypeError, match="does not hold all"):
+        sj.function([n], n, mode="reference")(np.array([2**63], "uint64"))
+
+
+def test_the_settings_are_shown():
+    assert repr(sj.config).startswith("Config(floatX='float64', threads=")
