@@ -130,7 +130,8 @@ def scan(
         state, from which the steps between are made again, or all that the gradient asks for ("all"). Results are the
         same. A scan in the step of another one that says nothing itself (None) is made again with that step. All is
         stored as with None where nothing would be saved or steps cannot be made again: with `until`, for linear
-        recurrences of numbers, and for what other computations read too; `explain()` of the function says so.
+        recurrences of numbers, for outputs that are read more than 8 steps later, and for what other computations read
+        too; `explain()` of the function says so.
 
     return_updates : bool
         Return `(outputs, updates)`, as Theano does. The updates are for `sj.function(updates=...)`: for each shared
