@@ -63,7 +63,7 @@ class Bidirectional(MergeLayer):
         **kwargs: Any,
     ) -> None:
         if merge is not None and merge not in _MERGES:
-            raise ValueError(f"merge must be one of {', '.join(map(str, _MERGES))} or None, got {merge!r}")
+            raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
         given = isinstance(cell_or_layer, RNNLayer)
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:

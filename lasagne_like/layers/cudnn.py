@@ -83,7 +83,7 @@ class _Cudnn(MergeLayer):
             ("input_mode", input_mode, ("linear_input", "skip_input", "auto_select")),
         ):
             if value not in known:
-                raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, got {value!r}")
+                raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
     @property
     def num_directions(self) -> int:
