@@ -68,7 +68,7 @@ def described(nest: Nest, tile: Tile) -> str:
 def _vectors(nest: Nest, lanes: int) -> int:
     """How many vectors the points fill, as far as that is known."""
     sizes = [loop.size if isinstance(loop.size, int) else MANY * lanes for loop in nest.space]
-    return math.prod([*sizes[:-1], max(sizes[-1] // lanes, 1)]) if sizes else 1
+    return max(math.prod([*sizes[:-1], max(sizes[-1] // lanes, 1)]), 1) if sizes else 1
 
 
 def _side_by_side(nest: Nest, lanes: int, work: float) -> int:

@@ -205,3 +205,9 @@ def test_lengths_fit_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
         for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
             text = sj.function(*channels("T", columns), mode="emulate").explain()
             assert f"around strips of {expected} points" in text
+
+
+def test_no_points() -> None:
+    x = sj.tensor(("T", 5), name="x")
+    h = sj.scan(lambda row, h: sj.tanh(row + h), x, sj.zeros((0, 5)))
+    assert sj.function([x], h, mode="emulate")(np.zeros((4, 5))).shape == (4, 0, 5)
