@@ -37,14 +37,14 @@ class Atom:
     __slots__ = ("__weakref__", "args", "bases", "kind", "name", "not_negative", "serial")
 
     bases: tuple[Atom, ...]
-    """The sizes and values that it is a function of: itself, if it is one."""
+    """The sizes and values that it is a function of; none, if it is one itself."""
     not_negative: bool
     """Whether it certainly is not negative."""
 
     def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
         self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
         plain = kind in ("size", "value")
-        self.bases = (self,) if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
+        self.bases = () if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
         self.not_negative = _atom_not_negative(self)
 
     def __repr__(self) -> str:
@@ -345,7 +345,10 @@ def atoms(dim: Dimension) -> Iterator[Atom]:
     """All size and value atoms of a dimension, those inside functions too."""
     for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
         for atom in monomial:
-            yield from atom.bases
+            if atom.kind in ("size", "value"):
+                yield atom
+            else:
+                yield from atom.bases
 
 
 def _calls_in(dims: Iterable[Dimension]) -> list[Atom]:
