@@ -362,8 +362,7 @@ class Checkpoint:
             about = json.loads(str(file["about"]))
             values = [file[str(i)] for i in range(len(about["variables"]))]
         self._check(about, values)
-        for variable, value in zip(self.variables, values, strict=True):
-            variable.set_value(value)
+        sj.set_values(dict(zip(self.variables, values, strict=True)))
         if self.rng is not None:
             _set_state(self.rng, about["rng"])
         return dict(about["counters"])

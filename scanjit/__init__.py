@@ -33,7 +33,7 @@ from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
 from scanjit.runtime.saving import load
-from scanjit.runtime.shared import SharedVariable, shared
+from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import dprint, pprint
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
@@ -73,6 +73,7 @@ __all__ = [
     "load",
     "pprint",
     "print_",
+    "set_values",
     "shared",
     "tbptt",
     "value_and_grad",

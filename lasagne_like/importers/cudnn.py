@@ -127,8 +127,7 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     for one in cells:
         own = [[np.asarray(values.pop(0)) for _ in part] for values, part in zip(given, one.shapes, strict=True)]
         changes += one.to_ours(*own)
-    for variable, value in changes:
-        variable.set_value(value.astype(variable.dtype))
+    sj.set_values({variable: value.astype(variable.dtype) for variable, value in changes})
 
 
 def _check(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...]]) -> None:

@@ -337,8 +337,7 @@ def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> Non
             name = f" ({param.name})" if param.name else ""
             raise ValueError(f"mismatch: parameter {i}{name} has shape {own} but the value to set has shape {new}")
     arrays = [_as(p, v, i) for i, (p, v) in enumerate(zip(params, values, strict=True))]
-    for param, array in zip(params, arrays, strict=True):
-        param.set_value(array)
+    sj.set_values(dict(zip(params, arrays, strict=True)))
 
 
 def _as(param: sj.SharedVariable, value: Any, i: int) -> np.ndarray:

@@ -345,11 +345,9 @@ class RNNLayer(MergeLayer):
         if fixed is not None and batch_size not in (None, fixed):
             raise ValueError(f"{self} was made for batches of {fixed} sequences, it cannot take {batch_size}")
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
-        for variable, value in zip(self._kept, self._initial_values(batch), strict=True):
-            variable.set_value(value)
-        for variable in self._kept_output:
-            old = variable.get_value(borrow=True)
-            variable.set_value(np.zeros((batch, *old.shape[1:]), old.dtype))
+        begin = dict(zip(self._kept, self._initial_values(batch), strict=True))
+        outputs = [(variable, variable.get_value(borrow=True)) for variable in self._kept_output]
+        sj.set_values(begin | {variable: np.zeros((batch, *old.shape[1:]), old.dtype) for variable, old in outputs})
 
     def _initial_values(self, batch: int) -> list[np.ndarray]:
         count = sj.lscalar("batch")

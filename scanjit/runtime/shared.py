@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -109,11 +109,7 @@ class SharedVariable(_Symbol):
           got:      an array of shape (3,)
           ...
         """
-        array = self._checked(value)
-        new = type(value) in (bool, int, float, list, tuple) or (isinstance(value, np.ndarray) and array is not value)
-        if not borrow and (not new or array.base is not None):  # the memory is, or may be, that of somebody else
-            array = array.copy()
-        updating([self], commit, [self], [array])
+        updating([self], commit, [self], [self._own(value, borrow)])
 
     @property
     def type(self) -> Type:
@@ -137,6 +133,12 @@ class SharedVariable(_Symbol):
         array = self.converted(value)
         self.check_shape(array.shape)
         return array
+
+    def _own(self, value: Any, borrow: bool = False) -> np.ndarray:
+        """A value as an array that nobody else writes to."""
+        array = self._checked(value)
+        new = type(value) in (bool, int, float, list, tuple) or (isinstance(value, np.ndarray) and array is not value)
+        return array if borrow or (new and array.base is None) else array.copy()
 
     def __scanjit_node__(self) -> Node:
         # Not kept: the interning table would then keep the variable, and its array, forever.
@@ -249,6 +251,26 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape))
     return SharedVariable(array, kind, name, errors.user_location())
+
+
+def set_values(values: Mapping[SharedVariable, Any]) -> None:
+    """Set several shared variables at one moment: all of them, or after an error or an interrupt none.
+
+    Parameters
+    ----------
+    values : the new value of each variable, as `set_value` takes it.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> mean, count = sj.shared(0.0, "mean"), sj.shared(0, "count")
+    >>> sj.set_values({mean: 2.5, count: 4})
+    >>> mean.get_value(), count.get_value()
+    (array(2.5), array(4))
+    """
+    arrays = {variable: variable._own(value) for variable, value in values.items()}
+    variables = sorted(arrays, key=lambda variable: variable.serial)
+    updating(variables, commit, variables, [arrays[variable] for variable in variables])
 
 
 def _declared(sizes: tuple[int, ...], shape: Sequence[int | str | None] | None) -> tuple[Dimension, ...]:

@@ -146,6 +146,18 @@ def test_the_dtype_is_a_text_too():
     assert w.dtype != "nonsense" and w.dtype is not None
 
 
+def test_several_are_set_together_or_none():
+    a, b = sj.shared([1.0, 2.0], "a"), sj.shared(0, "b")
+    given = np.array([5.0, 6.0])
+    sj.set_values({b: 3, a: given})
+    given[:] = 0
+    assert a.get_value().tolist() == [5.0, 6.0] and b.get_value() == 3
+    with pytest.raises(sj.DtypeError, match="'b'"):
+        sj.set_values({a: [7.0, 8.0], b: 0.5})
+    assert a.get_value().tolist() == [5.0, 6.0] and b.get_value() == 3
+    sj.set_values({})
+
+
 def test_it_is_one_symbol_even_if_it_is_renamed():
     w = sj.shared(1.0, "w")
     before = w + 1
