@@ -6,6 +6,7 @@ import importlib as _importlib
 from types import ModuleType as _Module
 
 from scanjit import random as random  # a module: sj.random.Stream
+from scanjit import tracebacks as _tracebacks
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
@@ -84,6 +85,7 @@ __all__ = [
 ]
 
 _threadpool.watch()
+_tracebacks.install()
 
 
 def __getattr__(name: str) -> _Module:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 import sys
 from collections.abc import Iterator
 from types import FrameType
 
-import numpy as np
+from scanjit import tracebacks
 
-_PACKAGES = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(module))), name) + os.sep
-    for module, name in (
-        (__file__, "scanjit"),
-        (__file__, "lasagne_like"),
-        (np.__file__, "numpy"),
-        (np.__file__, "scipy"),
-    )
-)
 _inherited: contextvars.ContextVar[str | None] = contextvars.ContextVar("inherited", default=None)
 
 
 def user_location() -> str:
-    """`file:line` of the innermost frame outside this package, NumPy and SciPy: the line that the user wrote.
+    """`file:line` of the innermost frame outside this package, NumPy and SciPy: the line that the user wrote. In a
+    notebook, `Cell In[n], line k`.
 
     Inside `located(...)` it is the location given there: nodes made by a rewrite belong to the line of the node that
     they replace.
@@ -35,15 +26,11 @@ def user_location() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        # ("<string>" is the `__init__` of a dataclass, which may be one of ours.)
-        if not filename.startswith(_PACKAGES) and (filename != "<string>" or not _is_ours(frame)):
-            return f"{filename}:{frame.f_lineno}"
+        # (Every new node asks, so the common cases are decided here.)
+        if not filename.startswith(tracebacks.PACKAGES) and (filename != "<string>" or not tracebacks.is_ours(frame)):
+            return tracebacks.line(filename, frame.f_lineno)
         frame = frame.f_back
     return "<unknown>"
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith(("scanjit.", "lasagne_like."))
 
 
 @contextlib.contextmanager
@@ -64,7 +51,7 @@ def from_outside(error: BaseException) -> bool:
     return name == "__call__" or not (name.startswith("__") and name.endswith("__"))
 
 
-class ScanjitError(Exception):
+class ScanjitError(tracebacks.BriefError):
     """The base of all errors of this package.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors
+from scanjit import errors, tracebacks
 from scanjit.ir import Node
 
 
@@ -183,4 +183,4 @@ def function_location(fn: Callable[..., Any]) -> str:
             break
         fn = inner
     code = getattr(getattr(fn, "__func__", fn), "__code__", None) or getattr(type(fn).__call__, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else errors.user_location()
+    return tracebacks.line(code.co_filename, code.co_firstlineno) if code else errors.user_location()
