@@ -10,6 +10,7 @@ same speed.
 from __future__ import annotations
 
 import functools
+import operator
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.core import (
+    cgutils,
     codegen,
     compiler,
     compiler_machinery,
@@ -258,6 +260,14 @@ def _extremum(comparison: str) -> Callable[..., Any]:
 
 _lowerings.lower(min, types.Integer, types.Integer)(_extremum("<"))
 _lowerings.lower(max, types.Integer, types.Integer)(_extremum(">"))
+
+
+@_lowerings.lower(operator.add, types.BaseTuple, types.BaseTuple)
+def _joined(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Two tuples as one: Python puts the arguments of a call together from tuples where there are more than 30, and
+    Numba before 0.68 leaves them so."""
+    parts = [part for value in args for part in cgutils.unpack_tuple(builder, value)]
+    return context.make_tuple(builder, sig.return_type, parts)
 
 
 class _Typing(typing.Context):
