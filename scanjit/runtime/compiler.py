@@ -35,6 +35,7 @@ from numba.core import (
 from numba.core import ir as statements
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.types import containers
 from numba.core.types.misc import unliteral
 from numba.core.typing import builtins as _declarations  # noqa: F401
 from numba.core.typing import mathdecl, signature, templates
@@ -262,7 +263,7 @@ _lowerings.lower(min, types.Integer, types.Integer)(_extremum("<"))
 _lowerings.lower(max, types.Integer, types.Integer)(_extremum(">"))
 
 
-@_lowerings.lower(operator.add, types.BaseTuple, types.BaseTuple)
+@_lowerings.lower(operator.add, containers.BaseTuple, containers.BaseTuple)
 def _joined(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Two tuples as one: Python puts the arguments of a call together from tuples where there are more than 30, and
     Numba before 0.68 leaves them so."""
