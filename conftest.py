@@ -1,5 +1,6 @@
 """What tests need before they are collected."""
 
+import signal
 from importlib.util import find_spec
 
 from hypothesis import settings
@@ -7,6 +8,9 @@ from hypothesis import settings
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
 # examples would use another copy than the package does.
 import lasagne_like  # noqa: F401
+
+# A shell ignores Ctrl-C in what it starts in the background, and so would the tests that interrupt themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("scanjit", deadline=None)  # on a busy machine any example may take long
 settings.load_profile("scanjit")
