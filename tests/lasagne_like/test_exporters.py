@@ -36,7 +36,7 @@ def test_a_network_of_many_layers(tmp_path: Path) -> None:
     for a, b in zip(loaded(path, "tagger")(*given), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     source = (path / "tagger" / "__init__.py").read_text()
-    assert "def tagger(tokens, the_mask_input)" in source or "def tagger(the_mask_input, tokens)" in source
+    assert "def tagger(tokens, the_mask)" in source or "def tagger(the_mask, tokens)" in source
 
 
 def test_a_stateful_network_goes_on(tmp_path: Path) -> None:
