@@ -313,6 +313,7 @@ class Written:
         shrunk: Collection[Buffer],
     ) -> None:
         self.region, self.nests, self.counters, self.shrunk = region, nests, counters, shrunk
+        region.counters |= counters  # what depends on the block is not made before the loop around
         self.first: list[Statement] = []
         self.body: list[Statement] = []
         self.last: list[Statement] = []

@@ -114,7 +114,7 @@ class Region:
     context : shared by the program's regions.
     known : places of leaves.
     parent : the region of the loop that this region is the body of.
-    counters : the atoms that change from step to step of that loop.
+    counters : the atoms that change from step to step of that loop, and from block to block within a step.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class Region:
             self.parent is not None
             and ref.buffer not in self.buffers
             and ref.buffer not in self.results
-            and not (set(types.atoms(ref.offset)) & self.counters)
+            and self.counters.isdisjoint(atom for dim in (ref.offset, *ref.shape) for atom in types.atoms(dim))
         )
 
 
