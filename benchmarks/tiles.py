@@ -1,4 +1,4 @@
-"""How fast register tiles of each shape are on this processor: the table of `scanjit/schedule/shapes.py`.
+"""How fast register tiles of each shape are on this processor: the table of `scanjit/schedule/tiles/shapes.py`.
 
     python -m benchmarks tiles
 
@@ -28,7 +28,7 @@ PRODUCTS = 8
 def measure() -> dict[int, dict[tuple[int, int], float]]:
     """By number of products and shape: the part of the limit that is reached, the mean of the depths."""
     from scanjit.runtime import limits
-    from scanjit.schedule import shapes
+    from scanjit.schedule.tiles import shapes
     from scanjit.simd import cpu
 
     found: dict[int, dict[tuple[int, int], float]] = {}
@@ -69,8 +69,8 @@ def _columns() -> int:
 def _program(products: int, depth: int, shape: tuple[int, int]) -> Callable[[], Any]:
     """The largest of several products, at every element, in tiles of one shape."""
     import scanjit as sj
-    from scanjit.schedule import shapes
-    from scanjit.schedule.program import Machine
+    from scanjit.schedule.nests.program import Machine
+    from scanjit.schedule.tiles import shapes
     from scanjit.simd import cpu
 
     rng, columns = np.random.default_rng(0), _columns()

@@ -24,7 +24,7 @@ from benchmarks.startup import Start
 from benchmarks.targets import best_peer, fraction, ratio, targets
 from benchmarks.threads import Scaling
 from benchmarks.worker import task_data
-from scanjit.schedule import shapes
+from scanjit.schedule.tiles import shapes
 
 TASKS = [task for case in all_cases() for task in case.tasks(True)]
 NAMES = [f"{task.case.name}, {task.kind}" for task in TASKS]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.program import Buffer, Call, Ref
+from scanjit.schedule.nests.program import Buffer, Call, Ref
 from scanjit.types import Dimension
 
 

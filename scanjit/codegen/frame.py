@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanjit.config import MOST_THREADS
-from scanjit.schedule.beside import MOST_BRANCHES
-from scanjit.schedule.program import (
+from scanjit.schedule.nests.program import (
     Access,
     Buffer,
     Fetch,
@@ -26,6 +25,7 @@ from scanjit.schedule.program import (
     Value,
     operands,
 )
+from scanjit.schedule.threads.beside import MOST_BRANCHES
 from scanjit.types import Dimension
 from scanjit.walks import fold
 

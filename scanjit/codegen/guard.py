@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.values import ValueWriter
-from scanjit.schedule.program import Loop, Reduce, Value, walk_values
+from scanjit.schedule.nests.program import Loop, Reduce, Value, walk_values
 
 MOST_ROWS = 512
 """So many rows are put into order together."""

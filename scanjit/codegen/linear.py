@@ -1,4 +1,4 @@
-"""Linear recurrences over time in the lanes of vectors; see `scanjit.schedule.linear`."""
+"""Linear recurrences over time in the lanes of vectors; see `scanjit.schedule.tiles.linear`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from scanjit import types
 from scanjit.codegen.frame import Point
 from scanjit.codegen.names import suffix
 from scanjit.codegen.reduce import ReductionWriter
-from scanjit.schedule.linear import Linear, linear
-from scanjit.schedule.program import Loop, Value
+from scanjit.schedule.nests.program import Loop, Value
+from scanjit.schedule.tiles.linear import Linear, linear
 from scanjit.types import Dimension
 
 APART = 3

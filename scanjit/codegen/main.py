@@ -18,9 +18,7 @@ from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYN
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.beside import ends_early
-from scanjit.schedule.parallel import in_pieces
-from scanjit.schedule.program import (
+from scanjit.schedule.nests.program import (
     Beside,
     Blocks,
     Buffer,
@@ -33,6 +31,8 @@ from scanjit.schedule.program import (
     Tile,
     TimeLoop,
 )
+from scanjit.schedule.threads.beside import ends_early
+from scanjit.schedule.threads.parallel import in_pieces
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(

@@ -10,7 +10,7 @@ from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.looks import looking
 from scanjit.codegen.names import imports, suffix
-from scanjit.schedule.program import Buffer, Joined, Load, Loop, Nest, Reduce, Register, Tile, walk_values
+from scanjit.schedule.nests.program import Buffer, Joined, Load, Loop, Nest, Reduce, Register, Tile, walk_values
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 

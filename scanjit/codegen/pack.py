@@ -7,7 +7,7 @@ from dataclasses import replace
 from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.program import Buffer, Loop, Pack, Tile
+from scanjit.schedule.nests.program import Buffer, Loop, Pack, Tile
 from scanjit.types import Dimension
 
 STREAMS = 8

@@ -11,7 +11,7 @@ from scanjit.codegen.guard import GuardWriter
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64
 from scanjit.ops import Reduction
-from scanjit.schedule.program import Apply, Loop, Reduce, walk_values
+from scanjit.schedule.nests.program import Apply, Loop, Reduce, walk_values
 from scanjit.types import Dimension
 
 CHUNK = 256

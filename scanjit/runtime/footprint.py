@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scanjit import errors
-from scanjit.schedule.memory import ALIGNMENT
+from scanjit.schedule.memory.lifetimes import ALIGNMENT
 
 if TYPE_CHECKING:
     from scanjit.runtime.program import Part

@@ -20,8 +20,8 @@ from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Executable, Layout, Part
-from scanjit.schedule.account import Cost, costs
-from scanjit.schedule.program import Beside, Call, Nest
+from scanjit.schedule.nests.program import Beside, Call, Nest
+from scanjit.schedule.threads.cost import Cost, costs
 from scanjit.show.identifiers import writable
 from scanjit.simd import cpu
 from scanjit.types import Atom

@@ -23,13 +23,13 @@ from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.addresses import address
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.stages import Stage, stages
-from scanjit.schedule.beside import arrange
-from scanjit.schedule.beside import name as name_of
-from scanjit.schedule.memory import ALIGNMENT, Lifetime, assign, lifetimes
-from scanjit.schedule.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
-from scanjit.schedule.prepared import prepared
-from scanjit.schedule.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
-from scanjit.schedule.rows import find_rows
+from scanjit.schedule.memory.lifetimes import ALIGNMENT, Lifetime, assign, lifetimes
+from scanjit.schedule.memory.prepared import prepared
+from scanjit.schedule.nests.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
+from scanjit.schedule.threads.beside import arrange
+from scanjit.schedule.threads.beside import name as name_of
+from scanjit.schedule.threads.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
+from scanjit.schedule.threads.rows import find_rows
 from scanjit.simd import cpu
 from scanjit.types import Atom, Dim, Type
 

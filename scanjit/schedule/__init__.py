@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit.ir import SHARED, Node
-from scanjit.schedule import assemble, branch, call, scan
-from scanjit.schedule.program import Buffer, Machine, Program, Ref
-from scanjit.schedule.region import Context, Region
+from scanjit.schedule.lower import assemble, branch, factor, scan
+from scanjit.schedule.lower.places import choose_places
+from scanjit.schedule.lower.region import Context, Region
+from scanjit.schedule.nests.program import Buffer, Machine, Program, Ref
 from scanjit.schedule.statements import statements
-from scanjit.schedule.stored import choose_places
 
 __all__ = ["Machine", "Program", "schedule"]
 
@@ -20,7 +20,7 @@ HANDLERS = {
     "reshape": assemble.reshape,
     "set_slice": assemble.set_slice,
     "scatter": assemble.scatter,
-    **call.HANDLERS,
+    **factor.HANDLERS,
 }
 """How the ops are scheduled that are more than a value at every point of a space."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from scanjit.schedule import blocks, checkpoint, deep, tile
-from scanjit.schedule.fuse import Group, fuse, nest_of
-from scanjit.schedule.program import Nest, Statement
-from scanjit.schedule.region import Block, Region, Single, Task
+from scanjit.schedule.fuse.groups import Group, fuse, nest_of
+from scanjit.schedule.lower.region import Block, Region, Single, Task
+from scanjit.schedule.nests.program import Nest, Statement
+from scanjit.schedule.tiles import tile
+from scanjit.schedule.time import blocks, deep
+from scanjit.schedule.time.checkpoint import stretches
 
 
 def statements(region: Region) -> list[Statement]:
@@ -16,14 +18,14 @@ def statements(region: Region) -> list[Statement]:
     groups = fuse(region)
     nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
     chained = blocks.chains(region, groups, nests)
-    families = checkpoint.families(region, groups, nests, chained)
+    families = stretches.families(region, groups, nests, chained)
     result: list[Statement] = []
     for group in groups:
         first = group.members[0]
         if group in families:
             phase = families[group].phase_at(group)
             if phase is not None:
-                result += checkpoint.statements_of(region, families[group], phase, nests)
+                result += stretches.statements_of(region, families[group], phase, nests)
         elif group in chained:
             if first is chained[group].scan:
                 result += blocks.blocked(region, chained[group], nests)

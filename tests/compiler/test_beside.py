@@ -11,11 +11,11 @@ import scanjit as sj
 from scanjit import types
 from scanjit.config import config
 from scanjit.runtime import program as backend
-from scanjit.schedule import parallel
-from scanjit.schedule.account import Cost
-from scanjit.schedule.memory import assign
-from scanjit.schedule.parallel import Team
-from scanjit.schedule.program import Beside, inner, statement_refs
+from scanjit.schedule.memory.lifetimes import assign
+from scanjit.schedule.nests.program import Beside, inner, statement_refs
+from scanjit.schedule.threads import parallel
+from scanjit.schedule.threads.cost import Cost
+from scanjit.schedule.threads.parallel import Team
 from tests.fuzz.check import Config, agree
 
 H = 5

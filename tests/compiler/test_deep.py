@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule import deep
+from scanjit.schedule.time import deep
 from tests.fuzz.check import Config
 
 SIZES = (0, 1, 3, 4, 5, 11)

@@ -14,9 +14,9 @@ from scanjit.codegen import main
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import ReductionWriter
 from scanjit.runtime import program as backend
-from scanjit.schedule import build
-from scanjit.schedule.memory import Lifetime
-from scanjit.schedule.program import Access
+from scanjit.schedule.lower import maps
+from scanjit.schedule.memory.lifetimes import Lifetime
+from scanjit.schedule.nests.program import Access
 from scanjit.simd.emulate import MemoryFault
 from tests.fuzz.check import Config, Mismatch, check
 from tests.fuzz.programs import Program
@@ -48,7 +48,7 @@ def test_a_dropped_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _changed(change: Callable[[Access], Access]) -> Callable[..., Access]:
-    plain = build.place
+    plain = maps.place
 
     def place(ref: Any, at: Any) -> Access:
         return change(plain(ref, at))
@@ -60,13 +60,13 @@ def test_a_wrong_stride(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(access: Access) -> Access:
         return replace(access, strides={loop: s * 2 for loop, s in access.strides.items()})
 
-    monkeypatch.setattr(build, "place", _changed(change))
+    monkeypatch.setattr(maps, "place", _changed(change))
     with pytest.raises(MemoryFault):
         run()
 
 
 def test_a_wrong_offset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "place", _changed(lambda access: replace(access, offset=access.offset - 1)))
+    monkeypatch.setattr(maps, "place", _changed(lambda access: replace(access, offset=access.offset - 1)))
     with pytest.raises(MemoryFault, match="byte -"):
         run()
 

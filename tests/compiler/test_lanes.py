@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.products import depth_of
-from scanjit.schedule.program import Access, Buffer, Joined, Loop
+from scanjit.schedule.nests.program import Access, Buffer, Joined, Loop
+from scanjit.schedule.tiles.products import depth_of
 from tests.fuzz.check import Config
 
 

@@ -11,8 +11,8 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.runtime import program as backend
-from scanjit.schedule.memory import ALIGNMENT, assign
-from scanjit.schedule.program import Beside, Blocks, Call, Nest, Pack, Statement, TimeLoop, inner, statement_refs
+from scanjit.schedule.memory.lifetimes import ALIGNMENT, assign
+from scanjit.schedule.nests.program import Beside, Blocks, Call, Nest, Pack, Statement, TimeLoop, inner, statement_refs
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 

@@ -11,7 +11,7 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.config import config
-from scanjit.schedule import parallel
+from scanjit.schedule.threads import parallel
 from tests.fuzz.check import Config
 
 H = 5

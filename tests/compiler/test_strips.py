@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule import parallel, strips
+from scanjit.schedule.threads import parallel
+from scanjit.schedule.tiles import strips
 from tests.fuzz.check import Config
 
 Graph = tuple[list[sj.Node], list[sj.Node]]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule import blocks, shapes, sums, tile
-from scanjit.schedule.program import Loop, Machine, counter
+from scanjit.schedule.nests.program import Loop, Machine, counter
+from scanjit.schedule.tiles import shapes, tile
+from scanjit.schedule.time import blocks, sums
 from tests.fuzz.check import Config
 
 

@@ -25,8 +25,10 @@ from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, processors, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
-from scanjit.schedule import blocks, deep, parallel, rows, strips, tile
-from scanjit.schedule.program import Rows
+from scanjit.schedule.nests.program import Rows
+from scanjit.schedule.threads import parallel, rows
+from scanjit.schedule.tiles import strips, tile
+from scanjit.schedule.time import blocks, deep
 from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
 from scanjit.simd.emulated_races import Races

@@ -12,7 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit import codegen, schedule
 from scanjit.rewrite import run as rewrite
-from scanjit.schedule.rows import find_rows
+from scanjit.schedule.threads.rows import find_rows
 from tests.golden.programs import PROGRAMS
 
 HERE = pathlib.Path(__file__).parent

@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.codegen.frame import SCRATCH
-from scanjit.schedule.memory import assign
+from scanjit.schedule.memory.lifetimes import assign
 from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)

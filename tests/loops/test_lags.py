@@ -11,7 +11,7 @@ from scanjit import ir
 from scanjit.loops.carries import LONGEST_LINE
 from scanjit.ops.scan import SCAN, scan_node
 from scanjit.runtime.gradcheck import check_grad
-from scanjit.schedule import blocks
+from scanjit.schedule.time import blocks
 from tests.export.support import exported
 
 RNG = np.random.default_rng(5)

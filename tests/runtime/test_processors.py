@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import processors
-from scanjit.schedule import parallel
+from scanjit.schedule.threads import parallel
 
 ALL = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

@@ -16,7 +16,7 @@ import pytest
 import scanjit as sj
 from scanjit.config import config
 from scanjit.runtime import threads as workers
-from scanjit.schedule import parallel
+from scanjit.schedule.threads import parallel
 
 
 @pytest.fixture(autouse=True)

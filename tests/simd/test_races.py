@@ -9,7 +9,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.codegen import main
-from scanjit.schedule import parallel
+from scanjit.schedule.threads import parallel
 from scanjit.simd.emulated_memory import Memory, MemoryFault
 from scanjit.simd.emulated_races import Races
 from scanjit.simd.kinds import KINDS

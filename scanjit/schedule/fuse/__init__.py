@@ -1,0 +1,1 @@
+"""Which tasks are computed in one nest, and in which order."""

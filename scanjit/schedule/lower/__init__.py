@@ -1,0 +1,1 @@
+"""From graph to tasks: where nodes lie in memory, and how each op is computed there."""

@@ -1,0 +1,116 @@
+"""Loops over time that do not depend on each other, put side by side: the two directions of a layer, say.
+
+Threads that share each step of a loop wait for each other after every step, and a step of a small batch is little work.
+Where several loops stand in a program of which none reads what another one writes, each can have threads of its own
+instead. Whether it does is decided when the sizes are known; here, loops that could are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from scanjit.schedule.nests.program import (
+    Beside,
+    Blocks,
+    Buffer,
+    Nest,
+    Program,
+    Statement,
+    TimeLoop,
+    counter,
+    inner,
+    statement_refs,
+)
+
+MOST_BRANCHES = 8
+"""So many loops are put side by side at most."""
+
+
+def arrange(program: Program, fixed: Collection[Statement] = ()) -> list[Beside]:
+    """Put independent loops of a program side by side; returns those groups. Statements that are `fixed` are left out.
+
+    What a loop needs comes before its group, what needs it after; otherwise the order stays. Nothing moves past a
+    loop that may end early: sizes may depend on its steps."""
+    body: list[Statement] = []
+    made: list[Beside] = []
+    stretch: list[Statement] = []
+    for statement in program.body:
+        if ends_early(statement):
+            body += [*_arranged(stretch, fixed, made), statement]
+            stretch = []
+        else:
+            stretch.append(statement)
+    program.body = [*body, *_arranged(stretch, fixed, made)]
+    if not made and sum(_is_sequential(statement) for statement in program.body) > 1:
+        program.notes.append("no loops side by side: of any two, one needs the other")
+    return made
+
+
+def name(statement: Statement) -> str:
+    """What a loop is called."""
+    if isinstance(statement, Blocks):
+        return next(name(other) for other in statement.body if _is_sequential(other))
+    return statement.label if isinstance(statement, TimeLoop | Nest) else ""
+
+
+def _arranged(body: list[Statement], fixed: Collection[Statement], made: list[Beside]) -> list[Statement]:
+    """Statements with independent loops side by side; these are added to `made`."""
+    needs = _needs(body)
+    left, result = list(range(len(body))), []
+    loops = [i for i in left if body[i] not in fixed and _is_sequential(body[i])]
+    while loops:
+        group = [loops.pop(0)]
+        for i in loops:
+            if len(group) < MOST_BRANCHES and not any(needs[i] >> j & 1 or needs[j] >> i & 1 for j in group):
+                group.append(i)
+        if len(group) == 1:
+            continue
+        loops = [i for i in loops if i not in group]
+        after = [i for i in left if i > group[-1] or any(needs[i] >> j & 1 for j in group)]
+        result += [body[i] for i in left if i not in group and i not in after]
+        left = [i for i in after if i not in group]
+        branches = [body[i] for i in group]
+        first, many = ([counter(what) for _ in branches] for what in ("first", "many"))
+        made.append(Beside(branches, counter("apart"), first, many))
+        result.append(made[-1])
+    return [*result, *(body[i] for i in left)]
+
+
+def _needs(body: Sequence[Statement]) -> list[int]:
+    """Of each statement, the ones before it that have to stay before it, directly or not: a bit each."""
+    writers: dict[Buffer, int] = {}
+    users: dict[Buffer, int] = {}
+    found: list[int] = []
+    for i, statement in enumerate(body):
+        refs = dict.fromkeys((buffer, written) for buffer, written in _refs(statement))
+        direct = 0
+        for buffer, written in refs:
+            direct |= users.get(buffer, 0) if written else writers.get(buffer, 0)
+        for buffer, written in refs:
+            users[buffer] = users.get(buffer, 0) | 1 << i
+            if written:
+                writers[buffer] = writers.get(buffer, 0) | 1 << i
+        every = direct
+        for j, others in enumerate(found):
+            every |= others if direct >> j & 1 else 0
+        found.append(every)
+    return found
+
+
+def _refs(statement: Statement) -> list[tuple[Buffer, bool]]:
+    """Every buffer that a statement touches, and whether it writes there."""
+    own = [(buffer, written) for buffer, _, written in statement_refs(statement)]
+    return own + [ref for other in inner(statement) for ref in _refs(other)]
+
+
+def _is_sequential(statement: Statement) -> bool:
+    """Whether threads that share a statement meet many times in it, or cannot share it at all."""
+    if isinstance(statement, Nest):
+        return statement.time is not None and (statement.tile is None or statement.tile.split is None)
+    steps = isinstance(statement, TimeLoop) and statement.when is None
+    return steps or any(map(_is_sequential, inner(statement)))
+
+
+def ends_early(statement: Statement) -> bool:
+    """Whether there is a loop in a statement of which only a run says how many steps it makes."""
+    return (isinstance(statement, TimeLoop) and statement.count is not None) or any(map(ends_early, inner(statement)))

@@ -1,0 +1,1 @@
+"""The shape of a nest: merged loops, lanes, register tiles, packed operands."""

@@ -1,0 +1,149 @@
+"""Linear recurrences: a nest with time whose carries are `h = a*h + b`, with `a` and `b` known without `h`.
+
+The steps of a scalar recurrence wait for each other; those of a linear one need not: several steps together are again
+`h = A*h + B`, where A and B are computed side by side (a prefix sum of the pairs (a, b) under composition, in the lanes
+of a vector), and only one multiply-add in so many steps waits.
+
+Steps that read nothing but what was returned many steps before do not wait for each other at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanjit.ir import OPS
+from scanjit.schedule.nests.program import Apply, Fetch, Literal, Nest, Register, Value, operands, walk_values
+from scanjit.walks import fold
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A carry that becomes `factor * carry + term`; without a term it is 0, and without a factor it is 1 (0, if it
+    `forgets` what it was)."""
+
+    register: Register
+    factor: Value | None
+    term: Value | None
+    forgets: bool
+
+
+def linear(nest: Nest) -> list[Linear] | None:
+    """The carries of a nest in an order in which each needs those before it and itself alone; None if there is no such
+    order, or if one is not linear. Where the nest only reads what it has stored, there are none to be put in order."""
+    if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
+        return None
+    if any(register.dtype.kind != "f" for register in nest.registers):
+        return None
+    if any(isinstance(value, Fetch) for value in walk_values(nest.roots)):
+        return None
+    left = dict(zip(nest.registers, nest.updates, strict=True))
+    found: list[Linear] = []
+    while left:
+        solved = None
+        for register, update in left.items():
+            if not (_registers(update) & left.keys()) - {register}:
+                solved = _form(register, update)
+                if solved is not None:
+                    break
+        if solved is None:
+            return None
+        found.append(solved)
+        del left[solved.register]
+    return found
+
+
+def _registers(value: Value) -> set[Register]:
+    return {part for part in walk_values([value]) if isinstance(part, Register)}
+
+
+ONE = object()
+"""The factor 1, as long as nothing has to be computed with it. None is the factor, or the term, 0."""
+
+
+def _form(register: Register, update: Value) -> Linear | None:
+    reader = _Reader(register, update)
+    try:
+        factor, term = reader.pair(update)
+    except _NotLinear:
+        return None
+    return Linear(register, factor if isinstance(factor, Value) else None, term, factor is None)
+
+
+class _NotLinear(Exception):
+    pass
+
+
+class _Reader:
+    """Finds `a` and `b` in an expression of a carry."""
+
+    def __init__(self, register: Register, update: Value) -> None:
+        self.register = register
+        self.known: dict[Value, tuple[object, Value | None]] = {}
+        self.varying: set[Value] = set()
+        """What depends on the carry."""
+        for value in walk_values([update]):
+            if value is register or not self.varying.isdisjoint(operands(value)):
+                self.varying.add(value)
+
+    def pair(self, value: Value) -> tuple[object, Value | None]:
+        """(factor, term); a factor may be `ONE`."""
+        return fold(value, self._inner, self._pair, self.known)
+
+    def _inner(self, value: Value) -> Sequence[Value]:
+        return value.args if isinstance(value, Apply) and value in self.varying else ()
+
+    def _pair(self, value: Value, args: list[tuple[object, Value | None]]) -> tuple[object, Value | None]:
+        if value is self.register:
+            return ONE, None
+        if value not in self.varying:
+            return None, value
+        if not isinstance(value, Apply):
+            raise _NotLinear
+        name = value.op.name
+        if name in ("add", "sub"):
+            (a, x), (b, y) = args
+            return self._sum(name, a, b), self._sum(name, x, y)
+        if name == "neg":
+            ((a, x),) = args
+            return self._sum("sub", None, a), self._sum("sub", None, x)
+        if name in ("mul", "div") and args[1][0] is None:
+            return self._scaled(name, args[0][0], value.args[1]), self._scaled(name, args[0][1], value.args[1])
+        if name == "mul" and args[0][0] is None:
+            return self._scaled(name, args[1][0], value.args[0]), self._scaled(name, args[1][1], value.args[0])
+        if name == "where" and args[0][0] is None:
+            return self._either(value, args[1][0], args[2][0]), self._either(value, args[1][1], args[2][1])
+        raise _NotLinear
+
+    def _value(self, factor: object) -> Value:
+        """A factor as an expression."""
+        if factor is ONE:
+            return Literal(self.register.dtype, 1.0)
+        if factor is None:
+            return Literal(self.register.dtype, 0.0)
+        assert isinstance(factor, Value)
+        return factor
+
+    def _apply(self, name: str, *args: Value) -> Value:
+        return Apply(self.register.dtype, OPS[name], args, {})
+
+    def _sum(self, name: str, left: object, right: object) -> Value | None:
+        if right is None:
+            return left  # type: ignore[return-value]
+        if left is None and name == "add":
+            return right  # type: ignore[return-value]
+        if left is None:
+            return self._apply("neg", self._value(right))
+        return self._apply(name, self._value(left), self._value(right))
+
+    def _scaled(self, name: str, factor: object, by: Value) -> Value | None:
+        if factor is None:
+            return None
+        if factor is ONE and name == "mul":
+            return by
+        return self._apply(name, self._value(factor), by)
+
+    def _either(self, value: Apply, yes: object, no: object) -> Value | None:
+        if yes is None and no is None:
+            return None
+        return self._apply("where", value.args[0], self._value(yes), self._value(no))

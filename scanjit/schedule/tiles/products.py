@@ -1,0 +1,92 @@
+"""Sums of products, as they are in convolutions and products of matrices: their operands, and how right ones lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanjit import types
+from scanjit.schedule.nests.program import Access, Apply, Load, Loop, Nest, Reduce, walk_values
+from scanjit.types import Dimension
+
+
+def reductions_of(nest: Nest) -> list[Reduce]:
+    """The reductions of a nest, those inside others first."""
+    return [value for value in walk_values(nest.roots) if isinstance(value, Reduce)]
+
+
+def factors(reduction: Reduce) -> tuple[Load, Load] | None:
+    """The two loads of a sum of products."""
+    body = reduction.body
+    if reduction.op.name == "sum" and isinstance(body, Apply) and body.op.name == "mul":
+        left, right = body.args
+        if isinstance(left, Load) and isinstance(right, Load):
+            return left, right
+    return None
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The terms of a sum in the order in which panels of the right operand of a product have them: loops, the outermost
+    first, and whether panels go against each. Of the operand itself, they are axes of such sizes and strides."""
+
+    loops: tuple[Loop, ...]
+    against: tuple[bool, ...]
+    sizes: tuple[Dimension, ...]
+    steps: tuple[Dimension, ...]
+
+    @property
+    def size(self) -> Dimension:
+        """How many terms there are."""
+        return types.product(loop.size for loop in self.loops)
+
+    def strides(self, step: Dimension) -> dict[Loop, Dimension]:
+        """How far each loop moves, where the terms lie `step` apart in this order."""
+        found: dict[Loop, Dimension] = {}
+        for loop, against in reversed(list(zip(self.loops, self.against, strict=True))):
+            found[loop] = -1 * step if against else step
+            step = loop.size * step
+        return found
+
+    def start(self, step: Dimension) -> Dimension:
+        """How far the term that all loops begin with lies behind the first in memory."""
+        return sum((-1 * (loop.size - 1) * s for loop, s in self._turned(step)), start=0)
+
+    def _turned(self, step: Dimension) -> list[tuple[Loop, Dimension]]:
+        found = self.strides(step)
+        return [(loop, found[loop]) for loop, against in zip(self.loops, self.against, strict=True) if against]
+
+
+def depth_of(access: Access, loops: Sequence[Loop]) -> Depth:
+    """The order of the terms: that of memory, as one axis, if they follow each other there in equal steps."""
+    steps = {loop: access.strides.get(loop, 0) for loop in loops}
+    sizes = tuple(loop.size for loop in loops)
+    plain = Depth(tuple(loops), (False,) * len(loops), sizes, tuple(steps.values()))
+    if len(loops) == 1:
+        return plain
+    against = {loop: not types.not_negative(step) for loop, step in steps.items()}
+    apart = {loop: -1 * step if against[loop] else step for loop, step in steps.items()}
+    if all(isinstance(step, int) for step in apart.values()):
+        loops = sorted(loops, key=lambda loop: apart[loop], reverse=True)
+    found = Depth(tuple(loops), tuple(against[loop] for loop in loops), (types.product(sizes),), (apart[loops[-1]],))
+    return found if found.strides(*found.steps) == steps else plain
+
+
+def is_packed(reduction: Reduce, lane: Loop) -> bool:
+    """Whether the right operand of a product lies in panels for lanes along a loop."""
+    return any(load.access.panel is lane for load in factors(reduction) or ())
+
+
+def packable(reduction: Reduce, lane: Loop) -> tuple[Load, Load, Depth] | None:
+    """(left, right, depth) of a product of matrices: lanes run along the right one, which no other loop of the space
+    moves."""
+    found = factors(reduction)
+    if found is None:
+        return None
+    left, right = sorted(found, key=lambda load: lane in load.access.strides)
+    if right.access.panel is not None:
+        return None
+    if lane in left.access.strides or {lane, *reduction.loops} != right.access.strides.keys():
+        return None  # (what has the same row at every term is no matrix, and others may read that row too)
+    depth = depth_of(right.access, reduction.loops)
+    return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (left, right, depth)

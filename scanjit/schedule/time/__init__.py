@@ -1,0 +1,1 @@
+"""Loops over time: blocks of steps, sums over time, checkpoints."""
