@@ -8,7 +8,7 @@ from functools import partial
 from scanjit.schedule.fuse.groups import Group, fuse, nest_of
 from scanjit.schedule.lower.region import Block, Region, Single, Task
 from scanjit.schedule.nests.program import Nest, Statement
-from scanjit.schedule.tiles import tile
+from scanjit.schedule.tiles.apply import in_forms, tile_nest
 from scanjit.schedule.time import blocks, deep
 from scanjit.schedule.time.checkpoint import stretches
 
@@ -32,9 +32,9 @@ def statements(region: Region) -> list[Statement]:
         elif isinstance(first, Single):
             result.append(first.statement)
         elif isinstance(first, Block):
-            result += first.statements if first.nest is None else tile.shape_nest(region, first.nest)
+            result += first.statements if first.nest is None else tile_nest(region, first.nest)
         else:
-            result += tile.in_forms(region, nests[group], partial(_shaped, region, group, nests))
+            result += in_forms(region, nests[group], partial(_shaped, region, group, nests))
     return result
 
 
@@ -43,5 +43,5 @@ def _shaped(region: Region, group: Group, nests: Mapping[Group, Nest], nest: Nes
     packs, nest = deep.packed(region, nest)
     found = deep.deep(region, nest)
     if found is None:
-        return [*packs, *tile.shape_nest(region, nest)]
+        return [*packs, *tile_nest(region, nest)]
     return [*packs, *deep.blocked(region, group, {**nests, group: nest}, found)]

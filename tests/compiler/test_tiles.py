@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.schedule.nests.program import Loop, Machine, counter
-from scanjit.schedule.tiles import shapes, tile
+from scanjit.schedule.tiles import choose, shapes
 from scanjit.schedule.time import blocks, sums
 from tests.fuzz.check import Config
 
@@ -101,7 +101,7 @@ def test_tiles_that_cannot_be_shared_evenly() -> None:
 @pytest.mark.parametrize("group_bytes", [1, 1200, 10**6])
 def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over time go on from block to block: the same bits whatever the order of the tiles; zeros without time."""
-    monkeypatch.setattr(tile, "GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(choose, "GROUP_BYTES", group_bytes)
     monkeypatch.setattr(sums, "DEPTH", 4)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
     x, w, r = sj.tensor(("T", "B", 3), "float32"), sj.tensor((3, 27), "float32"), sj.tensor((27, 27), "float32")

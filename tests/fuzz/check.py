@@ -27,7 +27,7 @@ from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
 from scanjit.schedule.nests.program import Rows
 from scanjit.schedule.threads import parallel, rows
-from scanjit.schedule.tiles import strips, tile
+from scanjit.schedule.tiles import choose, strips
 from scanjit.schedule.time import blocks, deep
 from scanjit.simd import cpu, emulate
 from scanjit.simd.emulate import Memory
@@ -72,7 +72,7 @@ class Config:
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
                 patch.setattr(blocks, "BLOCK_BYTES", 100)
-                patch.setattr(tile, "GROUP_BYTES", 100)
+                patch.setattr(choose, "GROUP_BYTES", 100)
                 patch.setattr(strips, "STRIP_BYTES", 100)
                 patch.setattr(deep, "LEAST", 2)
                 patch.setattr(deep, "NEAR_BYTES", 1)

@@ -34,7 +34,8 @@ from scanjit.schedule.nests.program import (
     statement_refs,
 )
 from scanjit.schedule.nests.program import Loop as NestLoop
-from scanjit.schedule.tiles import tile
+from scanjit.schedule.tiles.apply import tile_nest
+from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
@@ -160,7 +161,7 @@ class Search:
 
         for group, nest in self.nests.items():
             if any(access.buffer is buffer for access, written in nest.accesses() if written):
-                self.nests[group] = tile.rebuild_nest(nest, moved)
+                self.nests[group] = rebuild_nest(nest, moved)
 
     def _after(self, scan: Group) -> tuple[list[Group], dict[Group, dict[Reduce, NestLoop]], set[Buffer]]:
         """The groups after the scan that read, row by row, what nobody else does; those that sum what it made over time
@@ -328,7 +329,7 @@ class Written:
 
     def nest(self, nest: Nest) -> None:
         """Write a nest of a block."""
-        for statement in tile.shape_nest(self.region, nest):
+        for statement in tile_nest(self.region, nest):
             fixed = isinstance(statement, Pack) and self._is_fixed(statement)
             (self.first if fixed else self.body).append(statement)
             if isinstance(statement, Pack) and not fixed:
@@ -360,10 +361,10 @@ class Written:
         """Write the part of sums over time, in the order of a scan."""
         made = sums.apart(self.region, self.nests[group], found)
         if made.zeros is not None:
-            self.first += tile.shape_nest(self.region, made.zeros)
+            self.first += tile_nest(self.region, made.zeros)
         self.nest(made.block(stretch, reverse))
         if made.finish is not None:
-            self.last += tile.shape_nest(self.region, made.finish)
+            self.last += tile_nest(self.region, made.finish)
         if made.depth is not None:
             self.depths.append(made.depth)
 

@@ -11,8 +11,10 @@ from scanjit import types
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.lower.region import Region
 from scanjit.schedule.nests.program import Blocks, Loop, Nest, Reduce, Statement, counter, walk_values
-from scanjit.schedule.tiles import tile
+from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
+from scanjit.schedule.tiles.merge import merge_loops
+from scanjit.schedule.tiles.pack import pack_operands
 from scanjit.schedule.tiles.products import factors, is_packed, reductions_of
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.blocks import Written
@@ -60,12 +62,12 @@ def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     machine = region.context.machine
     if region.parent is not None or deep(region, nest) is None:
         return [], nest
-    shaped = lanes_last(tile.merge_loops(nest), machine)
-    shaped.tile = tile.choose_tile(shaped, machine, True)
+    shaped = lanes_last(merge_loops(nest), machine)
+    shaped.tile = choose_tile(shaped, machine, True)
     right = [load for value in reductions_of(shaped) for load in factors(value) or ()]
     if not any(shaped.space[-1] in load.access.strides and load.access.buffer.fixed for load in right):
         return [], nest
-    packs, shaped = tile.pack_operands(region, shaped)
+    packs, shaped = pack_operands(region, shaped)
     return packs, changed(shaped, tile=None, lane=shaped.space[-1])
 
 

@@ -21,7 +21,8 @@ from scanjit.schedule.nests.program import (
     TimeLoop,
     row_major,
 )
-from scanjit.schedule.tiles import tile
+from scanjit.schedule.tiles.apply import tile_nest
+from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Stretch:
             return short.get(loop, loop)
 
         space = [loops(loop) for loop in nest.space]
-        made = tile.rebuild_nest(nest, lambda access: self._moved(access, short), loops, space)
+        made = rebuild_nest(nest, lambda access: self._moved(access, short), loops, space)
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
     def _moved(self, access: Access, short: Mapping[Loop, Loop]) -> Access:
@@ -77,9 +78,9 @@ class Stretch:
             assert isinstance(loop, TimeLoop)
             body = self._in_rows(loop.body)
             return [changed(loop, length=self.count, start=self.start, body=body)]
-        nest = tile.rebuild_nest(block.nest, self._begins(block))
+        nest = rebuild_nest(block.nest, self._begins(block))
         assert nest.time is not None
-        return tile.shape_nest(region, self.nest(nest, nest.time))
+        return tile_nest(region, self.nest(nest, nest.time))
 
     def _begins(self, block: Block) -> Callable[[Access], Access]:
         """Where the registers of a nest with time begin: where the steps before have left their carries."""
@@ -119,7 +120,7 @@ class Stretch:
         result: list[Statement] = []
         for statement in body:
             if isinstance(statement, Nest):
-                result.append(tile.rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
+                result.append(rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
             elif isinstance(statement, Pack):
                 result.append(changed(statement, sources=[moved(ref) for ref in statement.sources]))
             elif isinstance(statement, Call):

@@ -34,8 +34,10 @@ from scanjit.schedule.nests.program import (
     row_major,
     walk_values,
 )
-from scanjit.schedule.tiles import tile
+from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
+from scanjit.schedule.tiles.merge import merge_loops
+from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
 
@@ -71,7 +73,7 @@ class Sums:
             for value in walk_values(made.roots)
             if isinstance(value, Reduce) and isinstance(value.init, Load)
         }
-        made = tile.rebuild_nest(made, lambda access: access, replace=starts)
+        made = rebuild_nest(made, lambda access: access, replace=starts)
         return _backwards(made) if reverse else made
 
 
@@ -95,8 +97,8 @@ def tile_of_block(nest: Nest, found: dict[Reduce, Loop], machine: Machine) -> Ti
     """How the part of a block would be computed. Not with lanes along the sums: all lanes had what these begin with."""
     rows = counter("rows")
     stretch = Stretch(0, rows, 0, {}, rows)
-    made = tile.merge_loops(stretch.nest(_adding(nest, found, {}), *found.values()))
-    return tile.choose_tile(lanes_last(made, machine), machine)
+    made = merge_loops(stretch.nest(_adding(nest, found, {}), *found.values()))
+    return choose_tile(lanes_last(made, machine), machine)
 
 
 def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
@@ -130,7 +132,7 @@ def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
     else:
         places = {value: _place(region, nest, value) for value in found}
         replace: dict[Value, Value] = {value: Load(value.dtype, places[value]) for value in found}
-        finish = tile.rebuild_nest(nest, lambda access: access, replace=replace)
+        finish = rebuild_nest(nest, lambda access: access, replace=replace)
     depths = [
         types.product(loop.size for loop in value.loops if loop is not time)
         for value, time in found.items()
@@ -150,7 +152,7 @@ def _zeros(nest: Nest, places: dict[Reduce, Access], length: Dimension) -> Nest 
     short = Loop(first.size * none)
     zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
     made = Nest(list(nest.space), zeros, "zeros")
-    return tile.rebuild_nest(made, lambda a: _over(a, first, short), lambda loop: loop, [short, *rest])
+    return rebuild_nest(made, lambda a: _over(a, first, short), lambda loop: loop, [short, *rest])
 
 
 def _over(access: Access, old: Loop, new: Loop) -> Access:
@@ -187,7 +189,7 @@ def _backwards(nest: Nest) -> Nest:
             strides[loop] = -1 * strides[loop]
         return changed(old, offset=offset, strides=strides)
 
-    return tile.rebuild_nest(nest, access)
+    return rebuild_nest(nest, access)
 
 
 def is_chain(value: Reduce) -> bool:

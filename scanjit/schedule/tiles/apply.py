@@ -1,0 +1,79 @@
+"""A nest made ready for code: loops merged, lanes and register tile chosen, right operands packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace as changed
+
+from scanjit.schedule.lower.region import Region
+from scanjit.schedule.nests.program import Apply, Blocks, Nest, Pack, Statement, Tile, counter, leaves_of, walk_values
+from scanjit.schedule.threads.parallel import choose_split, leaves_rest
+from scanjit.schedule.tiles import lanes, strips
+from scanjit.schedule.tiles.choose import choose_tile
+from scanjit.schedule.tiles.merge import merge_loops
+from scanjit.schedule.tiles.pack import pack_operands
+from scanjit.schedule.tiles.products import reductions_of
+
+
+def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement]]) -> list[Statement]:
+    """The statements of a nest, `shaped`; where lanes are to run along different loops for different sizes, those of
+    each form in a block that runs once, or not at all."""
+    merged = merge_loops(nest)
+    forms = lanes.forms(merged, region.context.machine) if region.parent is None else []
+    if not forms:
+        return shaped(nest)
+    text = " or ".join(str(form.lane.size) for form in forms)
+    region.context.notes.append(f"nest {nest.label}: lanes along {text}, whichever fills vectors")
+    result: list[Statement] = []
+    for form in forms:
+        first, rows = counter("first"), counter("rows")
+        made = shaped(changed(merged, lane=form.lane))
+        packs = [pack for pack in made if isinstance(pack, Pack) and pack.target.fixed]
+        inside = [statement for statement in made if statement not in packs]
+        sometimes = set(leaves_of(inside))  # others must not rely on what is packed there
+        region.packed = [pack for pack in region.packed if pack not in sometimes]
+        result += [*packs, Blocks(form.when, 1, first, rows, inside)]
+    return result
+
+
+def tile_nest(region: Region, nest: Nest) -> list[Statement]:
+    """The nest, ready for code; with the packs of its operands before it (out of the region's loop if possible)."""
+    if not nest.stores and not nest.finals:
+        return []
+    nest = lanes.lanes_last(merge_loops(nest), region.context.machine)
+    tile = choose_tile(nest, region.context.machine, region.parent is None)
+    split, unit = choose_split(nest, tile)
+    tile = changed(tile, split=split, unit=unit)
+    nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    packs, nest = pack_operands(region, nest)
+    region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
+    if region.parent is None:
+        _mark_fixed(nest)
+    return [*packs, nest]
+
+
+def _mark_fixed(nest: Nest) -> None:
+    """Note which buffers hold the same in all calls, because they are made of such alone."""
+    accesses = list(nest.accesses())
+    read = [access.buffer for access, written in accesses if not written]
+    if read and all(buffer.fixed for buffer in read):
+        for access, written in accesses:
+            access.buffer.fixed = access.buffer.fixed or written
+
+
+def _described(nest: Nest) -> str:
+    """A nest in words, for `explain`."""
+    tile = nest.tile or Tile()
+    values = walk_values(nest.roots)
+    reductions = reductions_of(nest)
+    loops = " x ".join(str(loop.size) for loop in nest.space) or "one point"
+    ops = sum(isinstance(value, Apply) for value in values)
+    stored = len(nest.stores) + len(nest.finals)
+    text = f"{ops} elementwise ops, {len(reductions)} reductions, {stored} stores over {loops}; "
+    if nest.time is not None:
+        text += f"{nest.time.size} steps {strips.described(nest, tile)}; "
+    if tile.horizontal:
+        tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
+        return text + f"{tile.lanes} lanes along the reductions{tiles}"
+    tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors" if tile.rows is not None else ""
+    return text + f"{tile.lanes} lanes{tiles}"

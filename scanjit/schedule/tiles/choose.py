@@ -1,0 +1,182 @@
+"""How a nest is vectorised: the loop that lanes run along, and the size of its register tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import types
+from scanjit.schedule.nests.program import (
+    Apply,
+    Joined,
+    Load,
+    Loop,
+    Machine,
+    Nest,
+    Position,
+    Reduce,
+    Tile,
+    Value,
+    walk_values,
+)
+from scanjit.schedule.tiles import shapes, strips
+from scanjit.schedule.tiles.linear import linear
+from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
+from scanjit.types import Dimension
+
+GROUP_BYTES = 256 * 1024
+"""How much of right operands the tiles of a group read: a part of the second-level cache."""
+MANY_ROWS = 64
+"""Of so many rows, those beyond the last that a register tile computes do not count."""
+
+
+def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
+    """How the nest is vectorised: see `Tile`; whether rows may be of several loops, `joins` says."""
+    values, reductions = walk_values(nest.roots), reductions_of(nest)
+    widest = max((v.dtype.itemsize for v in values), default=8)
+    lanes = max(1, machine.vector_bytes // widest)
+    if nest.sequential:
+        return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
+    if reductions and _horizontal(nest, reductions):
+        positional = any(r.op.name in ("argmax", "argmin") for r in reductions)
+        return Tile(lanes=1 if positional else lanes, horizontal=True)
+    if not nest.space:
+        return Tile(lanes=lanes if linear(nest) is not None else 1)
+    if reductions and nest.time is None and _thin(nest, reductions, lanes):
+        lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
+        rows = _row_loop(nest, reductions)
+        block, columns = _thin_blocks(nest, len(reductions), rows, machine)
+        return Tile(lanes, columns, rows, block, horizontal=True)
+    lanes = _fit(lanes, nest.space[-1].size)
+    if nest.time is not None:
+        choice = strips.choose(nest, lanes)
+        return Tile(lanes, choice.vectors, strips=choice.lengths)
+    rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
+    block, vectors = shapes.shape(len(reductions), rows, machine)
+    vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
+    while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
+        vectors //= 2
+    singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
+    group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors)
+    return Tile(lanes, vectors, rows, block, singles=singles, group=group)
+
+
+def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> Dimension:
+    """How many tiles of columns are computed for some rows before the next rows.
+
+    As many as read right operands that stay near: results are then written, and sums that go on read, in long pieces of
+    rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each time.
+    """
+    lane, values, over = (
+        nest.space[-1],
+        walk_values(nest.roots),
+        set(rows.parts if isinstance(rows, Joined) else (rows,)),
+    )
+    again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
+    if again or (isinstance(lane.size, int) and lane.size <= width):
+        return 1  # (what depends on the column alone is not to be computed for each tile)
+    rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
+    terms = types.product(loop.size for loop in reductions[0].loops)
+    nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
+    return types.maximum(GROUP_BYTES // types.maximum(nbytes, 1), 1)
+
+
+def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
+    """Whether tiles of so many vectors compute much that is not there, or cannot be shared by two threads evenly."""
+    if not isinstance(size, int):
+        return False
+    tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
+    return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
+
+
+def _fit(lanes: int, size: Dimension) -> int:
+    """No more lanes than a known size fills."""
+    while isinstance(size, int) and lanes > 1 and lanes // 2 >= size:
+        lanes //= 2
+    return lanes
+
+
+def _lanes_free(nest: Nest) -> bool:
+    """Whether the lanes of the last loop never meet in one element: no computed index depends on it, the place does."""
+    lane, inside = nest.space[-1], [index.value for store in nest.stores for index in store.indices]
+    return all(lane not in depends(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
+
+
+def depends(value: Value) -> set[Loop]:
+    """The loops that a value depends on (those of reductions inside it excluded)."""
+    if isinstance(value, Position):
+        return set(value.strides)
+    found: set[Loop] = set()
+    for part in walk_values([value]):
+        if isinstance(part, Load) or hasattr(part, "access"):
+            found |= set(part.access.strides)
+        elif isinstance(part, Position):
+            found |= set(part.strides)
+    for part in walk_values([value]):
+        if isinstance(part, Reduce):
+            found -= set(part.loops)
+    return found
+
+
+def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
+    """Whether lanes should run along the reductions: their loads are contiguous there, and not along the space."""
+    if not nest.space:
+        return True
+    lane = nest.space[-1]
+    along_space = along_reduction = 0
+    for reduction in reductions:
+        for load in walk_values([reduction.body]):
+            if isinstance(load, Load):
+                across = load.access.strides.get(lane, 0)
+                packable = factors(reduction) is not None and (
+                    _row_loop(nest, [reduction]) is not None or load.access.buffer.fixed
+                )
+                along_space += across not in (0, 1) and not packable
+                along_reduction += load.access.strides.get(reduction.loops[-1], 0) not in (0, 1)
+    return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
+
+
+def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
+    """Whether the last loop of the space does not fill a vector, as it is the case for the gradient of small filters,
+    and lanes may run along longer sums of products: what these read is contiguous there."""
+    size = nest.space[-1].size
+    if not isinstance(size, int) or not 1 < size < lanes:
+        return False
+    for reduction in reductions:
+        loads, along = factors(reduction), reduction.loops[-1]
+        if loads is None or (isinstance(along.size, int) and along.size <= size):
+            return False
+        if any(load.access.strides.get(along, 0) not in (0, 1) for load in loads):
+            return False
+    return True
+
+
+def _joined(nest: Nest, reductions: Sequence[Reduce]) -> Joined | None:
+    """All loops but that of the lanes as one, where the last of them alone may not fill register tiles."""
+    loops, lane = nest.space[:-1], nest.space[-1]
+    if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
+        return None
+    size = loops[-1].size
+    return None if isinstance(size, int) and size >= MANY_ROWS else Joined(loops)
+
+
+def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
+    """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
+    for loop in reversed(nest.space[:-1]):
+        for reduction in reductions:
+            loads = factors(reduction)
+            if loads and any(
+                nest.space[-1] in load.access.strides and loop not in load.access.strides for load in loads
+            ):
+                return loop
+    return None
+
+
+def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:
+    """(rows, columns) of the register tile where lanes run along reductions. Accumulators take most registers: each
+    vector of one operand then meets many of the other."""
+    size, many = nest.space[-1].size, machine.registers >= 32
+    assert isinstance(size, int)
+    least, most = (3, 5) if many else (2, 3)
+    columns = min(range(min(most, size), min(least, size) - 1, -1), key=lambda n: -(-size // n) * n) if size else 1
+    block = 1 if rows is None else max(1, (24 if many else 8) // (columns * reductions))
+    return min(block, max(rows.size, 1)) if rows is not None and isinstance(rows.size, int) else block, columns

@@ -1,0 +1,67 @@
+"""Loops of a nest merged: two that every access steps through as one become one."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace as changed
+
+from scanjit.schedule.nests.program import Access, Loop, Nest, Position, Reduce, walk_values
+from scanjit.schedule.tiles.rebuild import rebuild_nest
+from scanjit.types import Dimension
+
+
+def merge_loops(nest: Nest) -> Nest:
+    """Merge adjacent loops that every access steps through as one; drop loops of one iteration."""
+    met = [*_all_loops(nest), *(loop for strides in _stride_maps(nest) for loop in strides)]
+    nest = _rename(nest, {loop: None for loop in met if loop.size == 1})
+    while True:
+        strides = _stride_maps(nest)
+        pair = next((p for p in _adjacent(nest) if all(_steps_as_one(s, *p) for s in strides)), None)
+        if pair is None:
+            return nest
+        outer, inner = pair
+        one = Loop(outer.size * inner.size)
+        nest = _rename(nest, {outer: one, inner: one}, keep=inner)
+
+
+def _all_loops(nest: Nest) -> list[Loop]:
+    reduced = [loop for v in walk_values(nest.roots) if isinstance(v, Reduce) for loop in v.loops]
+    return [*nest.space, *dict.fromkeys(reduced)]
+
+
+def _adjacent(nest: Nest) -> list[tuple[Loop, Loop]]:
+    """Pairs of loops, one directly inside the other, wherever they occur."""
+    groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
+    pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
+    firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
+    return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
+
+
+def _stride_maps(nest: Nest) -> list[dict[Loop, Dimension]]:
+    values = walk_values(nest.roots)
+    maps = [dict(access.strides) for access, _ in nest.accesses()]
+    return maps + [dict(value.strides) for value in values if isinstance(value, Position)]
+
+
+def _steps_as_one(strides: dict[Loop, Dimension], outer: Loop, inner: Loop) -> bool:
+    return strides.get(outer, 0) == strides.get(inner, 0) * inner.size
+
+
+def _rename(nest: Nest, names: dict[Loop, Loop | None], keep: Loop | None = None) -> Nest:
+    """Loops renamed (to None: dropped); of loops that become one, the stride of `keep` counts."""
+
+    def access(old: Access) -> Access:
+        strides: dict[Loop, Dimension] = {}
+        for loop, stride in old.strides.items():
+            new = names.get(loop, loop)
+            if new is not None and (loop not in names or names[loop] is None or loop is keep):
+                strides[new] = stride
+        return changed(old, strides=strides)
+
+    def loops(loop: Loop) -> Loop:
+        return names.get(loop, loop) or loop
+
+    space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]
+    if nest.lane is not None:
+        nest = changed(nest, lane=loops(nest.lane))
+    return rebuild_nest(nest, access, loops, list(dict.fromkeys(space)))
