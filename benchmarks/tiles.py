@@ -69,7 +69,7 @@ def _columns() -> int:
 def _program(products: int, depth: int, shape: tuple[int, int]) -> Callable[[], Any]:
     """The largest of several products, at every element, in tiles of one shape."""
     import scanjit as sj
-    from scanjit.schedule.nests.program import Machine
+    from scanjit.schedule.nests import Machine
     from scanjit.schedule.tiles import shapes
     from scanjit.simd import cpu
 

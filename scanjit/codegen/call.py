@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.nests.program import Buffer, Call, Ref
+from scanjit.schedule.nests import Buffer, LapackCall, Ref
 from scanjit.types import Dimension
 
 
-def call_source(call: Call) -> Source:
+def call_source(call: LapackCall) -> Source:
     """The source of a function that computes a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
     body = writer.body()
@@ -25,7 +25,7 @@ def call_source(call: Call) -> Source:
 class _CallWriter:
     """Writes the lines of a call."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: LapackCall) -> None:
         self.call = call
         self.addresses: dict[tuple[Buffer, Dimension], str] = {}
         self.numbers: dict[Dimension, str] = {}

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanjit.config import MOST_THREADS
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Buffer,
     Fetch,
     Load,
-    Loop,
     Nest,
+    NestLoop,
     Position,
     Reduce,
     Register,
@@ -104,10 +104,10 @@ class Frame:
         self.scopes: list[Scope] = [self.function]
         self.memos: list[dict[object, str]] = [{}]
         self.masks: list[list[str] | None] = [None]
-        self.level: dict[Loop, int] = {}
-        self.index: dict[tuple[Loop, int], str] = {}
+        self.level: dict[NestLoop, int] = {}
+        self.index: dict[tuple[NestLoop, int], str] = {}
         self._counts: dict[str, int] = {}
-        self._dependence: dict[Value, frozenset[Loop]] = {}
+        self._dependence: dict[Value, frozenset[NestLoop]] = {}
 
     # ---- scopes -----------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,9 @@ class Frame:
         """The innermost open scope."""
         return self.scopes[-1]
 
-    def push(self, header: str | None, loop: Loop | None = None, counter: str = "", most: int | None = None) -> None:
+    def push(
+        self, header: str | None, loop: NestLoop | None = None, counter: str = "", most: int | None = None
+    ) -> None:
         """Open a scope; the body of a loop, if one is given (of at most so many turns)."""
         inner = Scope(header, most, loop is not None and loop is self.nest.time)
         self.scope.open(inner)
@@ -135,7 +137,7 @@ class Frame:
             self.masks.pop()
             self.scope.close()
 
-    def level_of(self, loops: frozenset[Loop]) -> int:
+    def level_of(self, loops: frozenset[NestLoop]) -> int:
         """The outermost scope in which the counters of `loops` are known."""
         return max((self.level[loop] for loop in loops if loop in self.level), default=0)
 
@@ -153,7 +155,7 @@ class Frame:
         """The variable of an expression, if it is written."""
         return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
 
-    def bounds(self, loop: Loop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
+    def bounds(self, loop: NestLoop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
         """The range of a loop that this thread runs, of `start` to `stop`."""
         stop = self.size(loop.size) if stop is None else stop
         if loop is not self.tile.split and loop is not self.tile.own:
@@ -179,19 +181,19 @@ class Frame:
         """The parameter that holds the address of a position in a buffer."""
         return self.addresses.setdefault((buffer, offset), f"p{len(self.addresses)}")
 
-    def counter(self, loop: Loop, point: Point) -> str:
+    def counter(self, loop: NestLoop, point: Point) -> str:
         """The counter of a loop, as text."""
         if loop is self.columns:
             return self.index[loop, point.vector]
         return self.index[loop, point.row if loop in self.tile.row_loops else 0]
 
-    def depends(self, value: Value) -> frozenset[Loop]:
+    def depends(self, value: Value) -> frozenset[NestLoop]:
         """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
         only."""
         return fold(value, operands, self._depends, self._dependence)
 
-    def _depends(self, value: Value, parts: list[frozenset[Loop]]) -> frozenset[Loop]:
-        found: set[Loop] = set().union(*parts)
+    def _depends(self, value: Value, parts: list[frozenset[NestLoop]]) -> frozenset[NestLoop]:
+        found: set[NestLoop] = set().union(*parts)
         if isinstance(value, Load | Fetch):
             found |= set(value.access.strides)
             found |= set(value.over) if isinstance(value, Fetch) else set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.values import ValueWriter
-from scanjit.schedule.nests.program import Loop, Reduce, Value, walk_values
+from scanjit.schedule.nests import NestLoop, Reduce, Value, walk_values
 
 MOST_ROWS = 512
 """So many rows are put into order together."""
@@ -63,7 +63,7 @@ class GuardWriter(ValueWriter):
 
     # ---- rows in another order ---------------------------------------------------------------------------------------
 
-    def order_rows(self, lane: Loop, rows: Loop) -> None:
+    def order_rows(self, lane: NestLoop, rows: NestLoop) -> None:
         """Make a list of the rows of this thread, a stretch at a time, those that are wanted first; where all
         reductions are guarded by one mask of the rows."""
         reductions = [value for value in walk_values(self.nest.roots) if isinstance(value, Reduce)]
@@ -86,7 +86,9 @@ class GuardWriter(ValueWriter):
         self._listed(guard, rows, (start, stop), address, other, "1 - {}")
         self.order = RowOrder(address, f"({stop} - {start})", wanted)
 
-    def _listed(self, guard: Value, rows: Loop, bounds: tuple[str, str], address: str, count: str, text: str) -> None:
+    def _listed(
+        self, guard: Value, rows: NestLoop, bounds: tuple[str, str], address: str, count: str, text: str
+    ) -> None:
         """Append rows to a list, without a branch: each is written, and the next one over it if it does not count."""
         depth, name = len(self.scopes), self.fresh("i")
         self.push(f"for {name} in range({bounds[0]}, {bounds[1]}):", rows, name)
@@ -95,7 +97,7 @@ class GuardWriter(ValueWriter):
         self.scope.add(f"{count} += {text.format(holds)}")
         self.pop(depth)
 
-    def ordered_tile(self, rows: Loop, block: int) -> None:
+    def ordered_tile(self, rows: NestLoop, block: int) -> None:
         """The loop over the tiles of a list of rows. Rows beyond the last repeat it."""
         order, first = self.order, self.fresh("i")
         assert order is not None

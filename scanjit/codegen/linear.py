@@ -6,7 +6,7 @@ from scanjit import types
 from scanjit.codegen.frame import Point
 from scanjit.codegen.names import suffix
 from scanjit.codegen.reduce import ReductionWriter
-from scanjit.schedule.nests.program import Loop, Value
+from scanjit.schedule.nests import NestLoop, Value
 from scanjit.schedule.tiles.linear import Linear, linear
 from scanjit.types import Dimension
 
@@ -18,7 +18,7 @@ before. (It must be one; but a vector that is read in part from each of two that
 class LinearWriter(ReductionWriter):
     """Writes the steps of a linear recurrence, as many at a time as a vector has lanes."""
 
-    def linear_time(self, time: Loop) -> Dimension | None:
+    def linear_time(self, time: NestLoop) -> Dimension | None:
         """Write the loop over whole vectors of steps, if the nest is such a recurrence; says how many steps these are.
         The variables of the registers hold the carries before and after."""
         lanes = self.tile.lanes
@@ -46,7 +46,7 @@ class LinearWriter(ReductionWriter):
             self.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
         return whole
 
-    def _vector(self, time: Loop, steps: list[Linear], last: dict[int, str]) -> str | None:
+    def _vector(self, time: NestLoop, steps: list[Linear], last: dict[int, str]) -> str | None:
         """Write a vector of steps, stored if all that is carried is finite; returns that condition, if anything is."""
         point = Point(width=self.tile.lanes)
         self.lane, outer = time, self.lane
@@ -68,7 +68,7 @@ class LinearWriter(ReductionWriter):
         return finite
 
     def _one_by_one(
-        self, time: Loop, carries: dict[tuple[int, int], str], last: dict[int, str], finite: str, start: str
+        self, time: NestLoop, carries: dict[tuple[int, int], str], last: dict[int, str], finite: str, start: str
     ) -> None:
         """Write the same steps one by one, for where a factor overflows or something is infinite already: what is not
         finite then, and how, is what it would be in any order of steps."""
@@ -82,7 +82,7 @@ class LinearWriter(ReductionWriter):
             self.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
         self.pop(depth)
 
-    def time_loop(self, time: Loop, start: str, stop: str, copies: int, most: int | None = None) -> None:
+    def time_loop(self, time: NestLoop, start: str, stop: str, copies: int, most: int | None = None) -> None:
         """Write a loop over steps, one by one."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from scanjit.codegen.frame import Scope
-from scanjit.schedule.nests.program import Tile
+from scanjit.schedule.nests import Tile
 
 STRETCH = 1 << 15
 """About so many lines run between two looks in a loop of few lines."""

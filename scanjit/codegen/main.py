@@ -18,15 +18,15 @@ from scanjit.codegen.frame import PREPARED, PROFILE, SCRATCH, SCRATCH_BYTES, SYN
 from scanjit.codegen.nest import Source, finished, nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Beside,
     Blocks,
     Buffer,
-    Call,
+    LapackCall,
     Leaf,
     Nest,
+    OwnRows,
     Program,
-    Rows,
     Statement,
     Tile,
     TimeLoop,
@@ -117,10 +117,10 @@ class _MainWriter:
         self.kept_sizes: dict[Dimension, None] = {}
         self.lines: list[str] = []
         self.shares: list[str] = []
-        self._shared: dict[tuple[Dimension, int, Rows | None, bool], tuple[str, str]] = {}
-        self._kept: dict[Rows, _Kept] = {}
+        self._shared: dict[tuple[Dimension, int, OwnRows | None, bool], tuple[str, str]] = {}
+        self._kept: dict[OwnRows, _Kept] = {}
         self._counts: dict[str, int] = {}
-        self.rows: Rows | None = None
+        self.rows: OwnRows | None = None
         """In a step whose threads may keep their rows."""
         self.calls: dict[str, None] = {}
         self.last = ""
@@ -231,7 +231,7 @@ class _MainWriter:
     def _single(self, statement: Leaf, depth: int) -> None:
         if isinstance(statement, Nest):
             self._nest(statement, depth)
-        elif isinstance(statement, Call):
+        elif isinstance(statement, LapackCall):
             self._call(call_source(statement), depth)
         else:
             lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))

@@ -10,7 +10,7 @@ from scanjit.codegen.frame import SCRATCH, Point
 from scanjit.codegen.linear import LinearWriter
 from scanjit.codegen.looks import looking
 from scanjit.codegen.names import imports, suffix
-from scanjit.schedule.nests.program import Buffer, Joined, Load, Loop, Nest, Reduce, Register, Tile, walk_values
+from scanjit.schedule.nests import Buffer, JoinedLoop, Load, Nest, NestLoop, Reduce, Register, Tile, walk_values
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
@@ -96,7 +96,7 @@ class NestWriter(LinearWriter):
             self._body()
         self.pop(1)
 
-    def _lanes(self, lane: Loop) -> None:
+    def _lanes(self, lane: NestLoop) -> None:
         """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, where the body is a
         register tile (whose tail would double the code)."""
         width, size = self.tile.lanes * self.tile.vectors, lane.size
@@ -118,7 +118,7 @@ class NestWriter(LinearWriter):
             self._lane_loop(lane, "0", full, False)
             self._lane_loop(lane, full, self.size(size), True, 1)
 
-    def _own_lanes(self, lane: Loop, width: int) -> None:
+    def _own_lanes(self, lane: NestLoop, width: int) -> None:
         """Lanes along the rows of this thread, which may end anywhere: full vectors, then a masked one; or masked
         throughout."""
         start, stop = self.bounds(lane)
@@ -130,13 +130,13 @@ class NestWriter(LinearWriter):
         self._lane_range(lane, start, full, False)
         self._lane_range(lane, full, stop, True, 1)
 
-    def _lane_loop(self, lane: Loop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
+    def _lane_loop(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
         if start is None:
             self._lane_range(lane, None, "", masked)
         else:
             self._lane_range(lane, *self.bounds(lane, start, stop), masked, most)
 
-    def _tiles_and_singles(self, lane: Loop) -> None:
+    def _tiles_and_singles(self, lane: NestLoop) -> None:
         """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
         tile, size = self.tile, lane.size
         assert isinstance(size, int)
@@ -150,7 +150,7 @@ class NestWriter(LinearWriter):
         self._lane_range(lane, left, stop, whole != size, tile.vectors)
         self.tile = tile
 
-    def _lane_range(self, lane: Loop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
+    def _lane_range(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
         """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over
         the rows of tiles is inside or, for groups of tiles, around it."""
         depth, width = len(self.scopes), self.tile.lanes * self.tile.vectors
@@ -180,7 +180,7 @@ class NestWriter(LinearWriter):
         self.scope.add(f"{last} = min({first} + {columns}, {stop})")
         return first, last
 
-    def _head(self, lane: Loop, vector: int) -> str:
+    def _head(self, lane: NestLoop, vector: int) -> str:
         """The mask of the lanes of a vector that are left."""
         mask, lanes = self.fresh("mask"), self.tile.lanes
         left = self.bounds(lane)[1] if lane is self.tile.own else self.size(lane.size)
@@ -189,7 +189,7 @@ class NestWriter(LinearWriter):
         self.scope.add(f"{mask} = head_x{lanes}({left})")
         return mask
 
-    def _blocked(self, loop: Loop, block: int) -> None:
+    def _blocked(self, loop: NestLoop, block: int) -> None:
         """The loop over blocks of rows (or columns). Those beyond the last repeat it: they store the same values
         again."""
         if self.order is not None and loop is self.tile.rows:
@@ -209,9 +209,9 @@ class NestWriter(LinearWriter):
         for r in range(block):
             self._part(loop, r)
 
-    def _part(self, loop: Loop, row: int) -> None:
+    def _part(self, loop: NestLoop, row: int) -> None:
         """Where the loops stand that a row of joined loops consists of."""
-        if not isinstance(loop, Joined):
+        if not isinstance(loop, JoinedLoop):
             return
         left = self.index[loop, row]
         for part in reversed(loop.parts[1:]):
@@ -248,7 +248,7 @@ class NestWriter(LinearWriter):
         )
         return not nested and any(not isinstance(store.value, Reduce) for store in self.nest.stores)
 
-    def _spill(self, rows: Loop, points: list[Point]) -> list[Point]:
+    def _spill(self, rows: NestLoop, points: list[Point]) -> list[Point]:
         """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less
         code, and no work for rows that do not exist. Returns the copies of the body in that loop."""
         reductions = [v for v in walk_values(self.nest.roots) if isinstance(v, Reduce)]
@@ -285,7 +285,7 @@ class NestWriter(LinearWriter):
 
     # ---- time around strips -----------------------------------------------------------------------------------------
 
-    def _strips(self, time: Loop) -> None:
+    def _strips(self, time: NestLoop) -> None:
         """Strips of points go through time, each step done for all points of a strip. Along one loop of unknown size,
         the vector that is not full goes through time alone; so do all, if fewer than two are full. Which points do so
         does not depend on threads: with carries in registers, the last bit may be another one."""
@@ -299,7 +299,7 @@ class NestWriter(LinearWriter):
         self.stepping = False
         self._lane_range(lane, f"max({first}, {full})", last, True)
 
-    def _strips_until(self, time: Loop, end: str) -> None:
+    def _strips_until(self, time: NestLoop, end: str) -> None:
         """Loops over strips, the last of which ends there; in them the loop over time, in that loops over points."""
         depth, ranges = len(self.scopes), {}
         for loop, strip in zip(self.nest.space, self.tile.strips, strict=True):
@@ -340,7 +340,7 @@ class NestWriter(LinearWriter):
 
     # ---- time inside ------------------------------------------------------------------------------------------------
 
-    def _time(self, time: Loop) -> None:
+    def _time(self, time: NestLoop) -> None:
         """The loop over time, carrying registers; what is stored last is written after it."""
         for point in self.points():
             for register in self.nest.registers:
@@ -359,7 +359,7 @@ class NestWriter(LinearWriter):
                 assert isinstance(store.value, Register)
                 self.write(store, self.registers[store.value.index, point.vector], point)
 
-    def time_loop(self, time: Loop, start: str, stop: str, copies: int, most: int | None = None) -> None:
+    def time_loop(self, time: NestLoop, start: str, stop: str, copies: int, most: int | None = None) -> None:
         """Write a loop over steps, several a turn; of at most so many turns."""
         depth, name = len(self.scopes), self.fresh("t")
         bounds = stop if start == "0" and copies == 1 else f"{start}, {stop}"
@@ -371,7 +371,7 @@ class NestWriter(LinearWriter):
                 self._step(point)
         self.pop(depth)
 
-    def _count(self, time: Loop, step: str) -> None:
+    def _count(self, time: NestLoop, step: str) -> None:
         """The row of a step: as the loop counts, or from the last one on."""
         self.index[time, 0] = f"({step})" if " " in step else step
         if self.nest.reverse:

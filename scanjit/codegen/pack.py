@@ -7,7 +7,7 @@ from dataclasses import replace
 from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.nests.program import Buffer, Loop, Pack, Tile
+from scanjit.schedule.nests import Buffer, NestLoop, Pack, Tile
 from scanjit.types import Dimension
 
 STREAMS = 8
@@ -24,7 +24,7 @@ def pack_source(pack: Pack, lanes: int) -> Source:
     body = writer.body()
     names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end", "line"]
     packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
-    return replace(packed, tile=Tile(split=Loop(pack.sources[0].shape[-1]), unit=pack.width))
+    return replace(packed, tile=Tile(split=NestLoop(pack.sources[0].shape[-1]), unit=pack.width))
 
 
 class _PackWriter:

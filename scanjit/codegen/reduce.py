@@ -11,7 +11,7 @@ from scanjit.codegen.guard import GuardWriter
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64
 from scanjit.ops import Reduction
-from scanjit.schedule.nests.program import Apply, Loop, Reduce, walk_values
+from scanjit.schedule.nests import Apply, NestLoop, Reduce, walk_values
 from scanjit.types import Dimension
 
 CHUNK = 256
@@ -22,7 +22,7 @@ CHUNK = 256
 class Together:
     """Reductions that share their innermost loop: at each point, the variables that hold their results so far."""
 
-    loop: Loop
+    loop: NestLoop
     reductions: list[Reduce]
     points: list[Point]
     totals: dict[tuple[Reduce, Point], list[str]]
@@ -73,7 +73,7 @@ class ReductionWriter(GuardWriter):
         for (r, p), names in totals.items():
             self._end(r, p, names)
 
-    def points_of(self, lane: Loop | None) -> list[Point]:
+    def points_of(self, lane: NestLoop | None) -> list[Point]:
         """The copies of the body, when lanes run along `lane`."""
         now, self.lane = self.lane, lane
         try:
@@ -168,7 +168,7 @@ class ReductionWriter(GuardWriter):
         self.scope.add(f"{total} = splat_{suffix(reduction.dtype, point.width)}({initial})")
         return [total]
 
-    def _combined(self, reduction: Reduce, loop: Loop, point: Point, names: list[str]) -> list[str]:
+    def _combined(self, reduction: Reduce, loop: NestLoop, point: Point, names: list[str]) -> list[str]:
         """The accumulators, joined with the body at this point."""
         if not isinstance(reduction.op, Reduction):
             return self._better(reduction, loop, point, names)
@@ -180,7 +180,7 @@ class ReductionWriter(GuardWriter):
             return [f"fma({left}, {right}, {total})"]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value(body, point))]
 
-    def _better(self, reduction: Reduce, loop: Loop, point: Point, names: list[str]) -> list[str]:
+    def _better(self, reduction: Reduce, loop: NestLoop, point: Point, names: list[str]) -> list[str]:
         """argmax, argmin: the first of the best; the first NaN, if there is one."""
         best, place = names
         body = self.value(reduction.body, point)

@@ -8,7 +8,7 @@ import numpy as np
 
 from scanjit.codegen.frame import STATUS, Frame, Point, Scope
 from scanjit.codegen.names import number, suffix
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Apply,
     Fetch,
     Index,

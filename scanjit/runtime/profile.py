@@ -20,7 +20,7 @@ from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Executable, Layout, Part
-from scanjit.schedule.nests.program import Beside, Call, Nest
+from scanjit.schedule.nests import Beside, LapackCall, Nest
 from scanjit.schedule.threads.cost import Cost, costs
 from scanjit.show.identifiers import writable
 from scanjit.simd import cpu
@@ -205,7 +205,7 @@ def _dtype(cost: Cost) -> str:
     if isinstance(cost.statement, Nest):
         kinds = {str(value.dtype) for value in cost.statement.roots}
         return "float64" if "float64" in kinds else "float32"
-    if isinstance(cost.statement, Call):
+    if isinstance(cost.statement, LapackCall):
         return str(cost.statement.result.buffer.dtype)
     return str(cost.statement.target.dtype)
 

@@ -25,7 +25,7 @@ from scanjit.runtime.bounds import explained
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.memory.lifetimes import ALIGNMENT, Lifetime, assign, lifetimes
 from scanjit.schedule.memory.prepared import prepared
-from scanjit.schedule.nests.program import Beside, Buffer, Call, Ref, TimeLoop, leaves_of
+from scanjit.schedule.nests import Beside, Buffer, LapackCall, Ref, TimeLoop, leaves_of
 from scanjit.schedule.threads.beside import arrange
 from scanjit.schedule.threads.beside import name as name_of
 from scanjit.schedule.threads.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
@@ -264,7 +264,7 @@ class Part:
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
         self._main = self.kernels[-1].address
-        lapack = any(isinstance(statement, Call) for statement in leaves_of(self.program.body))
+        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.body))
         self._run = threads.running(lapack)
 
     def sources(self) -> list[str]:

@@ -8,7 +8,7 @@ from scanjit.ir import SHARED, Node
 from scanjit.schedule.lower import assemble, branch, factor, scan
 from scanjit.schedule.lower.places import choose_places
 from scanjit.schedule.lower.region import Context, Region
-from scanjit.schedule.nests.program import Buffer, Machine, Program, Ref
+from scanjit.schedule.nests import Buffer, Machine, Program, Ref
 from scanjit.schedule.statements import statements
 
 __all__ = ["Machine", "Program", "schedule"]

@@ -7,7 +7,7 @@ from functools import partial
 
 from scanjit.schedule.fuse.groups import Group, fuse, nest_of
 from scanjit.schedule.lower.region import Block, Region, Single, Task
-from scanjit.schedule.nests.program import Nest, Statement
+from scanjit.schedule.nests import Nest, Statement
 from scanjit.schedule.tiles.apply import in_forms, tile_nest
 from scanjit.schedule.time import blocks, deep
 from scanjit.schedule.time.checkpoint import stretches

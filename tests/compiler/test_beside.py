@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.config import config
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory.lifetimes import assign
-from scanjit.schedule.nests.program import Beside, inner, statement_refs
+from scanjit.schedule.nests import Beside, inner, statement_refs
 from scanjit.schedule.threads import parallel
 from scanjit.schedule.threads.cost import Cost
 from scanjit.schedule.threads.parallel import Team

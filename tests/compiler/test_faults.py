@@ -16,7 +16,7 @@ from scanjit.codegen.reduce import ReductionWriter
 from scanjit.runtime import program as backend
 from scanjit.schedule.lower import maps
 from scanjit.schedule.memory.lifetimes import Lifetime
-from scanjit.schedule.nests.program import Access
+from scanjit.schedule.nests import Access
 from scanjit.simd.emulate import MemoryFault
 from tests.fuzz.check import Config, Mismatch, check
 from tests.fuzz.programs import Program

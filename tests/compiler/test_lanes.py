@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.nests.program import Access, Buffer, Joined, Loop
+from scanjit.schedule.nests import Access, Buffer, JoinedLoop, NestLoop
 from scanjit.schedule.tiles.products import depth_of
 from tests.fuzz.check import Config
 
@@ -157,7 +157,7 @@ def test_operands_that_change_are_not_packed_in_place_of_weights() -> None:
 
 
 def test_depth_of_turned_and_sparse_operands() -> None:
-    c, k, lane = Loop(5), Loop(3), Loop(8)
+    c, k, lane = NestLoop(5), NestLoop(3), NestLoop(8)
     buffer = Buffer(np.dtype("float32"), (8, 5, 3), "constant")
 
     def depth(of_c: int, of_k: int) -> Any:
@@ -174,4 +174,4 @@ def test_depth_of_turned_and_sparse_operands() -> None:
 
 
 def test_joined_loops_count_as_one() -> None:
-    assert Joined([Loop(3), Loop(5)]).size == 15
+    assert JoinedLoop([NestLoop(3), NestLoop(5)]).size == 15

@@ -12,7 +12,7 @@ import scanjit as sj
 from scanjit import types
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory.lifetimes import ALIGNMENT, assign
-from scanjit.schedule.nests.program import Beside, Blocks, Call, Nest, Pack, Statement, TimeLoop, inner, statement_refs
+from scanjit.schedule.nests import Beside, Blocks, LapackCall, Nest, Pack, Statement, TimeLoop, inner, statement_refs
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -51,7 +51,7 @@ def moments(body: list[Statement]) -> list[Statement]:
         if isinstance(statement, TimeLoop | Blocks | Beside):
             result += moments(inner(statement))
         else:
-            assert isinstance(statement, Nest | Pack | Call)
+            assert isinstance(statement, Nest | Pack | LapackCall)
             result.append(statement)
     return result
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.nests.program import Loop, Machine, counter
+from scanjit.schedule.nests import Machine, NestLoop, counter
 from scanjit.schedule.tiles import choose, shapes
 from scanjit.schedule.time import blocks, sums
 from tests.fuzz.check import Config
@@ -129,16 +129,16 @@ def test_measured_shapes_fit_the_registers(key: str) -> None:
     for products, speeds in shapes.MEASURED[key].items():
         assert all(rows * vectors * products <= shapes.MOST[machine.registers] for rows, vectors in speeds)
         for size in (0, 1, 3, 20):
-            rows, vectors = shapes.shape(products, Loop(size), machine)
+            rows, vectors = shapes.shape(products, NestLoop(size), machine)
             assert 1 <= rows <= max(size, 1)
             assert vectors >= 1
 
 
 def test_shapes_are_those_of_the_machine() -> None:
-    rows = Loop(counter("rows"))
+    rows = NestLoop(counter("rows"))
     assert shapes.shape(1, rows, Machine(64, 32, "znver4")) == (4, 4)
     assert shapes.shape(1, rows, Machine(32, 16, "another")) == (4, 3)
-    assert shapes.shape(3, Loop(5), Machine(64, 32)) == (5, 1)
+    assert shapes.shape(3, NestLoop(5), Machine(64, 32)) == (5, 1)
     assert shapes.shape(100, rows, Machine(64, 32)) == (1, 1)
     assert shapes.shape(2, None, Machine(64, 32)) == (1, 2)
 

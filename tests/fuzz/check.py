@@ -25,7 +25,7 @@ from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, processors, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
-from scanjit.schedule.nests.program import Rows
+from scanjit.schedule.nests import OwnRows
 from scanjit.schedule.threads import parallel, rows
 from scanjit.schedule.tiles import choose, strips
 from scanjit.schedule.time import blocks, deep
@@ -82,7 +82,7 @@ class Config:
                 patch.setattr(parallel, "SMALLEST_NEST", 0)
                 if not self.shared:  # so that there are loops whose rows threads do not keep, too
                     patch.setattr(parallel, "MEETING", 0.0)
-                patch.setattr(rows, "Rows", lambda size, unit, kept: Rows(size, ODD_UNIT, kept))
+                patch.setattr(rows, "OwnRows", lambda size, unit, kept: OwnRows(size, ODD_UNIT, kept))
                 _in_turns(patch, self.threads)
             guard = Guard()
             patch.setattr(backend, "np", guard)

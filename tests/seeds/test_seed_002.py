@@ -18,7 +18,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
-from scanjit.schedule.nests.program import Nest, Program, TimeLoop, inner, leaves_of, statement_refs
+from scanjit.schedule.nests import Nest, Program, TimeLoop, inner, leaves_of, statement_refs
 from tests.lasagne_like.recurrent_support import close, slope
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -13,7 +13,7 @@ from scanjit.schedule.fuse.order import Order
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Task
-from scanjit.schedule.nests.program import Load, Loop, Nest, Reduce, Store, Value, walk_values
+from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, Store, Value, walk_values
 
 LOOK_BACK = 200
 """A task joins one of the last so many nests: the time to find it does not grow with the program."""
@@ -32,7 +32,7 @@ class Group:
     loaded: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
-    def space(self) -> tuple[Loop, ...] | None:
+    def space(self) -> tuple[NestLoop, ...] | None:
         first = self.members[0]
         return first.space if isinstance(first, Task) else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Item, Region, Task
-from scanjit.schedule.nests.program import Index, Ref, Store, row_major
+from scanjit.schedule.nests import Index, Ref, Store, row_major
 from scanjit.types import Dimension
 
 

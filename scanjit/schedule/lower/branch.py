@@ -9,7 +9,7 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.region import Block, Region
 from scanjit.schedule.lower.scan import no_ragged_step, open_body
-from scanjit.schedule.nests.program import Buffer, Ref, Statement, TimeLoop, counter
+from scanjit.schedule.nests import Buffer, Ref, Statement, TimeLoop, counter
 from scanjit.schedule.statements import statements
 
 

@@ -8,14 +8,14 @@ from scanjit.ir import Node
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Item, Region, Single
-from scanjit.schedule.nests.program import Buffer, Call, Ref
+from scanjit.schedule.nests import Buffer, LapackCall, Ref
 
 
 def cholesky(region: Region, node: Node) -> None:
     """Copy the matrices, and factor the copies."""
     (a,) = node.operands
     whole = region.copy(a, region.new_buffer(node))
-    _called(region, node, Call("cholesky", [whole], (True,)), whole, [region.items[-1]])
+    _called(region, node, LapackCall("cholesky", [whole], (True,)), whole, [region.items[-1]])
 
 
 def lu(region: Region, node: Node) -> None:
@@ -26,7 +26,7 @@ def lu(region: Region, node: Node) -> None:
     region.copy(a, whole.window(node.ndim - 2, 0, n))
     pivots = Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots")
     region.buffers.add(pivots)
-    _called(region, node, Call("lu", [whole, Ref.whole(pivots)], (True, True)), whole, [region.items[-1]])
+    _called(region, node, LapackCall("lu", [whole, Ref.whole(pivots)], (True, True)), whole, [region.items[-1]])
 
 
 def triangular_solve(region: Region, node: Node) -> None:
@@ -39,11 +39,11 @@ def triangular_solve(region: Region, node: Node) -> None:
         place, needs = region.copy(a, region.new_buffer(a, "triangle")), region.items[-1:]
     whole = region.copy(b, region.new_buffer(node))
     flags = {name: bool(node.params[name]) for name in ("lower", "trans", "unit")}
-    call = Call("triangular_solve", [place, whole], (False, True), flags)
+    call = LapackCall("triangular_solve", [place, whole], (False, True), flags)
     _called(region, node, call, whole, [*needs, region.items[-1]])
 
 
-def _called(region: Region, node: Node, call: Call, place: Ref, needs: list[Item]) -> None:
+def _called(region: Region, node: Node, call: LapackCall, place: Ref, needs: list[Item]) -> None:
     region.context.notes.append(f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread")
     item = Single(call, dict.fromkeys(needs, False))
     region.items.append(item)

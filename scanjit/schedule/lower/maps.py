@@ -14,7 +14,7 @@ from scanjit import ir
 from scanjit.errors import InternalError
 from scanjit.ir import OPS, Node
 from scanjit.ops import Elementwise, Reduction, View
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Apply,
     Buffer,
@@ -22,7 +22,7 @@ from scanjit.schedule.nests.program import (
     Index,
     Literal,
     Load,
-    Loop,
+    NestLoop,
     Position,
     Reduce,
     Ref,
@@ -33,14 +33,14 @@ from scanjit.schedule.nests.program import (
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
-Axis = tuple[Dimension, tuple[tuple[Loop, Dimension], ...]]
+Axis = tuple[Dimension, tuple[tuple[NestLoop, Dimension], ...]]
 IndexMap = tuple[Axis, ...]
 FIXED: Axis = (0, ())
 POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
 """Stands for the buffer of a position: what is affine in counters is treated as an access."""
 
 
-def identity(loops: Sequence[Loop]) -> IndexMap:
+def identity(loops: Sequence[NestLoop]) -> IndexMap:
     """The map of a node whose axes are the loops themselves."""
     return tuple((0, ((loop, 1),)) for loop in loops)
 
@@ -60,17 +60,17 @@ class Builder:
     """
 
     def __init__(
-        self, space: Sequence[Loop], locate: Callable[[Node], Ref | None], code: Callable[[Node], int]
+        self, space: Sequence[NestLoop], locate: Callable[[Node], Ref | None], code: Callable[[Node], int]
     ) -> None:
         self.space, self.locate, self.code = space, locate, code
         self.registers: dict[Node, Register] = {}
         """Carries of a nest with time."""
-        self.stacked: dict[Node, tuple[Ref, Loop]] = {}
+        self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
         """Rows of sequences, in a nest with time: the sequence, and the loop over time."""
         self.origins: dict[Access, tuple[Node, bool]] = {}
         """Of every access: the node that is read, and whether at just the point that is being computed."""
         self._memo: dict[tuple[Node, IndexMap], Value] = {}
-        self._reduce_loops: dict[tuple[Dimension, ...], tuple[Loop, ...]] = {}
+        self._reduce_loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def root(self, node: Node, at: IndexMap) -> Value:
         """The value of a node that is to be computed here, even if it has a place in memory."""
@@ -186,7 +186,7 @@ class Builder:
         over = tuple(dict.fromkeys(loop for _, terms in at[axis : axis + ndim] for loop, _ in terms))
         return Fetch(node.dtype, access, tuple(found), self.code(node), over)
 
-    def _summed(self, node: Node) -> tuple[Sequence[int], tuple[Loop, ...]]:
+    def _summed(self, node: Node) -> tuple[Sequence[int], tuple[NestLoop, ...]]:
         """The axes (or, of a contraction, the labels) that an op sums over, and the loops over them."""
         if "axes" in node.params or "axis" in node.params:
             axes = node.params["axes"] if "axes" in node.params else (node.params["axis"],)
@@ -204,9 +204,9 @@ class Builder:
         op = OPS["any" if boolean else "sum"]
         return Reduce(node.dtype, op, loops, product, guard=(*values, None)[2]) if loops else product
 
-    def _loops(self, sizes: tuple[Dimension, ...]) -> tuple[Loop, ...]:
+    def _loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         if sizes not in self._reduce_loops:
-            self._reduce_loops[sizes] = tuple(Loop(size) for size in sizes)
+            self._reduce_loops[sizes] = tuple(NestLoop(size) for size in sizes)
         return self._reduce_loops[sizes]
 
     def reference(self, node: Node) -> Ref:
@@ -220,7 +220,7 @@ class Builder:
 def place(ref: Ref, at: IndexMap) -> Access:
     """The access that reads a place in memory at an index map."""
     offset = ref.offset
-    strides: dict[Loop, Dimension] = {}
+    strides: dict[NestLoop, Dimension] = {}
     for (start, terms), step in zip(at, ref.strides, strict=True):
         offset = offset + start * step
         for loop, stride in terms:
@@ -241,7 +241,7 @@ def view_map(node: Node, at: IndexMap) -> IndexMap:
     result = []
     for start, terms in node.op.access(shape, **node.params):  # type: ignore[attr-defined]
         offset: Dimension = start
-        strides: dict[Loop, Dimension] = {}
+        strides: dict[NestLoop, Dimension] = {}
         for axis, step in terms:
             offset = offset + at[axis][0] * step
             for loop, stride in at[axis][1]:
@@ -270,7 +270,7 @@ def substitute(
     roots: Sequence[Value],
     replace: Mapping[Value, Value],
     access: Callable[[Access], Access],
-    loops: Callable[[Loop], Loop],
+    loops: Callable[[NestLoop], NestLoop],
 ) -> Callable[[Value], Value]:
     """Values with some replaced, every access changed and every loop renamed; returns the map from old to new."""
     done: dict[Value, Value] = {}
@@ -292,7 +292,10 @@ def substitute(
 
 
 def _rebuilt(
-    value: Value, get: Callable[[Value], Value], access: Callable[[Access], Access], loops: Callable[[Loop], Loop]
+    value: Value,
+    get: Callable[[Value], Value],
+    access: Callable[[Access], Access],
+    loops: Callable[[NestLoop], NestLoop],
 ) -> Value:
     if isinstance(value, Load):
         return Load(value.dtype, access(value.access), value.when)

@@ -8,7 +8,7 @@ from scanjit import ir
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.schedule.lower.region import Region, bases
-from scanjit.schedule.nests.program import Ref, row_major
+from scanjit.schedule.nests import Ref, row_major
 from scanjit.types import Dimension
 
 EXPENSIVE = 8

@@ -16,13 +16,13 @@ from scanjit.ir import Node
 from scanjit.ops import View
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import Builder
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Buffer,
     Fetch,
     Load,
-    Loop,
     Machine,
     Nest,
+    NestLoop,
     Pack,
     Ref,
     Statement,
@@ -41,7 +41,7 @@ class Task:
     """A node to be computed and stored."""
 
     node: Node
-    space: tuple[Loop, ...]
+    space: tuple[NestLoop, ...]
     value: Value
     needs: dict[Task | Block | Single, bool] = field(default_factory=dict)
     """What must be computed before; True where it is read only at the very point that is being computed."""
@@ -135,8 +135,8 @@ class Region:
         """Packs that nests of this region have before them."""
         self.held: list[Pack] = []
         """Packs to be made before the loop that is scheduled next."""
-        self.spaces: dict[tuple[Dimension, ...], tuple[Loop, ...]] = {}
-        self.builders: dict[tuple[Loop, ...], Builder] = {}
+        self.spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
+        self.builders: dict[tuple[NestLoop, ...], Builder] = {}
         self.wanted: dict[Node, Ref] = {}
         self.stored: set[Node] = set()
         self.nodes: set[Node] = set()
@@ -232,13 +232,13 @@ class Region:
         self.items.append(task)
         return task
 
-    def space(self, shape: tuple[Dimension, ...]) -> tuple[Loop, ...]:
+    def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         """The loops over a shape: the same for equal shapes."""
         if shape not in self.spaces:
-            self.spaces[shape] = tuple(Loop(dim) for dim in shape)
+            self.spaces[shape] = tuple(NestLoop(dim) for dim in shape)
         return self.spaces[shape]
 
-    def builder(self, space: tuple[Loop, ...]) -> Builder:
+    def builder(self, space: tuple[NestLoop, ...]) -> Builder:
         """The builder of values over a space; it remembers what it built."""
         if space not in self.builders:
             self.builders[space] = Builder(space, self.locate, self.context.code)

@@ -15,11 +15,11 @@ from scanjit.ops.scan import Layout
 from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Block, Item, Region, name_of
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Buffer,
-    Loop,
     Nest,
+    NestLoop,
     Ref,
     Register,
     Statement,
@@ -349,7 +349,7 @@ def _as_nest(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
     shape = _points(plan)
     if shape is None:
         return None
-    space, time = tuple(map(Loop, shape)), Loop(plan.length)
+    space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
     builder = maps.Builder(space, lambda n: consts.get(n) or region.constant(n), region.context.code)
     builder.stacked = {bound: (x, time) for bound, x in zip(rows, xs, strict=True)}
     at = maps.identity(space)
@@ -430,7 +430,7 @@ def _unrolled(plan: Plan) -> int:
 def _nest_stores(
     plan: Plan,
     at: maps.IndexMap,
-    time: Loop,
+    time: NestLoop,
     registers: Sequence[Register],
     updates: Sequence[Value],
     outputs: Sequence[Value],
@@ -452,7 +452,7 @@ def _nest_stores(
     return stores, finals
 
 
-def _before(plan: Plan, i: int, at: maps.IndexMap, time: Loop) -> Access:
+def _before(plan: Plan, i: int, at: maps.IndexMap, time: NestLoop) -> Access:
     """Where carry i lies before each step, if it is in memory."""
     carry = plan.carries[i]
     if carry.trajectory:
@@ -460,6 +460,6 @@ def _before(plan: Plan, i: int, at: maps.IndexMap, time: Loop) -> Access:
     return maps.place(plan.first(i), at)
 
 
-def _over_time(place: Ref, at: maps.IndexMap, time: Loop, start: Dimension) -> Access:
+def _over_time(place: Ref, at: maps.IndexMap, time: NestLoop, start: Dimension) -> Access:
     """The access of a stacked output: a row a step."""
     return maps.place(place, ((start, ((time, 1),)), *at))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from scanjit import types
 from scanjit.errors import InternalError
-from scanjit.schedule.nests.program import Beside, Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
 from scanjit.types import Atom
 
 ALIGNMENT = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from scanjit import types
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Buffer,
     Fetch,
     Nest,

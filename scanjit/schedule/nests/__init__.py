@@ -1,1 +1,81 @@
-"""The loop-nest IR: what lies between a graph and its source code."""
+"""The loop-nest IR: what a program does, between the graph and its source code.
+
+A `Program` is a list of statements over buffers: nests (everything that computes), packs (right operands of products,
+laid out in panels), and loops over time. Positions in a buffer are *dimensions* (polynomials, see `scanjit.types`) in
+elements; inside a loop they may contain the loop's counter, which is an atom like any other.
+
+A `Nest` computes values at every point of its space and stores them. A value is a small expression: loads at affine
+positions, elementwise ops, reductions over loops of their own. A product of matrices is a reduction whose body is the
+product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
+"""
+
+from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
+from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.machine import Machine
+from scanjit.schedule.nests.nest import Nest, Store, Tile
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statements import (
+    Beside,
+    Blocks,
+    LapackCall,
+    Leaf,
+    OwnRows,
+    Pack,
+    Statement,
+    TimeLoop,
+    counter,
+    inner,
+    leaves_of,
+    statement_refs,
+)
+from scanjit.schedule.nests.values import (
+    Access,
+    Apply,
+    Fetch,
+    Index,
+    Literal,
+    Load,
+    Position,
+    Reduce,
+    Register,
+    Value,
+    operands,
+    walk_values,
+)
+
+__all__ = [
+    "Access",
+    "Apply",
+    "Beside",
+    "Blocks",
+    "Buffer",
+    "Fetch",
+    "Index",
+    "JoinedLoop",
+    "LapackCall",
+    "Leaf",
+    "Literal",
+    "Load",
+    "Machine",
+    "Nest",
+    "NestLoop",
+    "OwnRows",
+    "Pack",
+    "Position",
+    "Program",
+    "Reduce",
+    "Ref",
+    "Register",
+    "Statement",
+    "Store",
+    "Tile",
+    "TimeLoop",
+    "Value",
+    "counter",
+    "inner",
+    "leaves_of",
+    "operands",
+    "row_major",
+    "statement_refs",
+    "walk_values",
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Beside,
     Blocks,
     Buffer,

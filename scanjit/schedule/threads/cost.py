@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ops import Elementwise
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Apply,
     Beside,
     Blocks,
     Buffer,
-    Call,
+    LapackCall,
     Leaf,
-    Loop,
     Nest,
+    NestLoop,
     Pack,
     Reduce,
     Statement,
@@ -80,7 +80,7 @@ def _block(blocks: Blocks, sizes: dict[Atom, int], runs: int) -> Iterator[Cost]:
 
 
 def _pieces(statement: Leaf, sizes: Mapping[Atom, int]) -> int:
-    if isinstance(statement, Call):
+    if isinstance(statement, LapackCall):
         return 1
     if isinstance(statement, Pack):
         size, unit = statement.sources[0].shape[-1], statement.width
@@ -104,7 +104,7 @@ def operations(statement: Leaf, sizes: Mapping[Atom, int]) -> float | None:
     try:
         if isinstance(statement, Pack):
             return float(types.evaluate(types.product(statement.target.shape), sizes))
-        if isinstance(statement, Call):  # every entry of the result is a sum of about so many products
+        if isinstance(statement, LapackCall):  # every entry of the result is a sum of about so many products
             *_, rows, columns = statement.refs[0].shape
             return float(types.evaluate(types.product(statement.result.shape) * types.minimum(rows, columns), sizes))
         each = 1.0
@@ -135,7 +135,7 @@ def touched(statement: Leaf, sizes: Mapping[Atom, int], fixed: bool = False) -> 
     try:
         if isinstance(statement, Pack):
             return 2.0 * types.evaluate(statement.target.nbytes, sizes)
-        if isinstance(statement, Call):
+        if isinstance(statement, LapackCall):
             sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in statement.refs]
             return float(sum(types.evaluate(nbytes, sizes) for nbytes in sized))
         areas: dict[tuple[Buffer, Dimension], float] = {}
@@ -154,5 +154,5 @@ def touched(statement: Leaf, sizes: Mapping[Atom, int], fixed: bool = False) -> 
 
 
 def _area(access: Access, sizes: Mapping[Atom, int]) -> float:
-    loops: list[Loop] = [loop for loop, stride in access.strides.items() if stride != 0]
+    loops: list[NestLoop] = [loop for loop, stride in access.strides.items() if stride != 0]
     return access.buffer.dtype.itemsize * float(types.evaluate(types.product(loop.size for loop in loops), sizes))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests.program import Beside, Loop, Nest, Program, Statement, Tile, TimeLoop, inner
+from scanjit.schedule.nests import Beside, Nest, NestLoop, Program, Statement, Tile, TimeLoop, inner
 from scanjit.schedule.threads.cost import Cost, costs, operations
 from scanjit.types import Atom, Dimension
 
@@ -33,7 +33,7 @@ as long as `NEAR_BYTE`: a step of a batch of one reads weights rather than compu
 NEAR_BYTE, FAR_BYTE = 1.0, 1.25
 
 
-def choose_split(nest: Nest, tile: Tile) -> tuple[Loop | None, int]:
+def choose_split(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
     """The loop that threads share, and the number of its iterations that stay together."""
     if nest.sequential or not nest.space:
         return None, 1

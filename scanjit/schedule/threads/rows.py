@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Blocks,
     Buffer,
     Fetch,
-    Loop,
     Nest,
+    NestLoop,
+    OwnRows,
     Program,
-    Rows,
     Statement,
     TimeLoop,
     counter,
@@ -29,7 +29,7 @@ from scanjit.schedule.nests.program import (
 )
 from scanjit.types import Atom, Dimension
 
-Own = tuple[Loop, Dimension]
+Own = tuple[NestLoop, Dimension]
 """The loop of a nest that goes over the rows, and how many of its iterations are one row."""
 
 
@@ -68,7 +68,7 @@ def _mark(loop: TimeLoop, counters: set[Atom]) -> bool:
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
                 nest.tile = changed(nest.tile, own=rows, each=each, rest=rest)
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            loop.rows = Rows(size, unit, counter("kept"))
+            loop.rows = OwnRows(size, unit, counter("kept"))
             return True
     return False
 

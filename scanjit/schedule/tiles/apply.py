@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace as changed
 
 from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests.program import Apply, Blocks, Nest, Pack, Statement, Tile, counter, leaves_of, walk_values
+from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Statement, Tile, counter, leaves_of, walk_values
 from scanjit.schedule.threads.parallel import choose_split, leaves_rest
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile

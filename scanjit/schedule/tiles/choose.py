@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit import types
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Apply,
-    Joined,
+    JoinedLoop,
     Load,
-    Loop,
     Machine,
     Nest,
+    NestLoop,
     Position,
     Reduce,
     Tile,
@@ -60,7 +60,7 @@ def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 
 
-def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> Dimension:
+def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int) -> Dimension:
     """How many tiles of columns are computed for some rows before the next rows.
 
     As many as read right operands that stay near: results are then written, and sums that go on read, in long pieces of
@@ -69,7 +69,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: Loop, width: int) -> 
     lane, values, over = (
         nest.space[-1],
         walk_values(nest.roots),
-        set(rows.parts if isinstance(rows, Joined) else (rows,)),
+        set(rows.parts if isinstance(rows, JoinedLoop) else (rows,)),
     )
     again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
@@ -101,11 +101,11 @@ def _lanes_free(nest: Nest) -> bool:
     return all(lane not in depends(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
-def depends(value: Value) -> set[Loop]:
+def depends(value: Value) -> set[NestLoop]:
     """The loops that a value depends on (those of reductions inside it excluded)."""
     if isinstance(value, Position):
         return set(value.strides)
-    found: set[Loop] = set()
+    found: set[NestLoop] = set()
     for part in walk_values([value]):
         if isinstance(part, Load) or hasattr(part, "access"):
             found |= set(part.access.strides)
@@ -150,16 +150,16 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
     return True
 
 
-def _joined(nest: Nest, reductions: Sequence[Reduce]) -> Joined | None:
+def _joined(nest: Nest, reductions: Sequence[Reduce]) -> JoinedLoop | None:
     """All loops but that of the lanes as one, where the last of them alone may not fill register tiles."""
     loops, lane = nest.space[:-1], nest.space[-1]
     if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
         return None
     size = loops[-1].size
-    return None if isinstance(size, int) and size >= MANY_ROWS else Joined(loops)
+    return None if isinstance(size, int) and size >= MANY_ROWS else JoinedLoop(loops)
 
 
-def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
+def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
     """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
     for loop in reversed(nest.space[:-1]):
         for reduction in reductions:
@@ -171,7 +171,7 @@ def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> Loop | None:
     return None
 
 
-def _thin_blocks(nest: Nest, reductions: int, rows: Loop | None, machine: Machine) -> tuple[int, int]:
+def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, machine: Machine) -> tuple[int, int]:
     """(rows, columns) of the register tile where lanes run along reductions. Accumulators take most registers: each
     vector of one operand then meets many of the other."""
     size, many = nest.space[-1].size, machine.registers >= 32

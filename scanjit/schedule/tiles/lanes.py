@@ -12,7 +12,7 @@ from dataclasses import replace as changed
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests.program import Load, Loop, Machine, Nest, Reduce, walk_values
+from scanjit.schedule.nests import Load, Machine, Nest, NestLoop, Reduce, walk_values
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.types import Dimension
@@ -36,7 +36,7 @@ PARTS = 256
 class Form(NamedTuple):
     """The loop that lanes run along in the calls in which a number is 1 (else it is 0)."""
 
-    lane: Loop
+    lane: NestLoop
     when: Dimension
 
 
@@ -66,7 +66,7 @@ def forms(nest: Nest, machine: Machine) -> list[Form]:
     return [Form(last, filled), Form(rest, 1 - filled)]
 
 
-def _candidates(nest: Nest) -> list[Loop]:
+def _candidates(nest: Nest) -> list[NestLoop]:
     """The loops that lanes could run along: the last one; and, of a convolution, those over what can be packed."""
     reductions = reductions_of(nest)
     if nest.sequential or nest.time is not None or not nest.space or not reductions:
@@ -81,11 +81,11 @@ def _candidates(nest: Nest) -> list[Loop]:
     return [last, *others]
 
 
-def _best(nest: Nest, loops: list[Loop], machine: Machine) -> Loop | None:
+def _best(nest: Nest, loops: list[NestLoop], machine: Machine) -> NestLoop | None:
     return loops[0] if len(loops) == 1 else min(loops, key=lambda loop: _cost(nest, loop, machine), default=None)
 
 
-def _all_fixed(reductions: list[Reduce], lane: Loop) -> bool:
+def _all_fixed(reductions: list[Reduce], lane: NestLoop) -> bool:
     """Whether all right operands are the same in all calls."""
     return all(found[1].access.buffer.fixed for r in reductions if (found := packable(r, lane)) is not None)
 
@@ -94,7 +94,7 @@ def _lanes(nest: Nest, machine: Machine) -> int:
     return max(1, machine.vector_bytes // max(value.dtype.itemsize for value in walk_values(nest.roots)))
 
 
-def _cost(nest: Nest, lane: Loop, machine: Machine, filled: float | None = None) -> float:
+def _cost(nest: Nest, lane: NestLoop, machine: Machine, filled: float | None = None) -> float:
     """About how many cycles an element of the result takes with lanes along a loop, of which this part is used."""
     reductions, lanes = reductions_of(nest), _lanes(nest, machine)
     filled = _filled(lane.size, lanes, _vectors(nest, machine)) if filled is None else filled
@@ -118,7 +118,7 @@ def _cost(nest: Nest, lane: Loop, machine: Machine, filled: float | None = None)
     return min(upright, across + len(around)) if beside else upright
 
 
-def _term(reduction: Reduce, lane: Loop, lanes: int) -> float:
+def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
     """What a vector of products takes."""
     if packable(reduction, lane) is not None:
         return PRODUCT + LOAD / ROWS + LOAD / VECTORS
@@ -127,7 +127,7 @@ def _term(reduction: Reduce, lane: Loop, lanes: int) -> float:
     return PRODUCT + read / ROWS + LOAD / VECTORS
 
 
-def _packing(reduction: Reduce, lane: Loop) -> float:
+def _packing(reduction: Reduce, lane: NestLoop) -> float:
     """What it takes to pack an element of the right operand in every call."""
     found = packable(reduction, lane)
     return 0.0 if found is None or found[1].access.buffer.fixed else ELEMENT

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import OPS
-from scanjit.schedule.nests.program import Apply, Fetch, Literal, Nest, Register, Value, operands, walk_values
+from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, operands, walk_values
 from scanjit.walks import fold
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace as changed
 
-from scanjit.schedule.nests.program import Access, Loop, Nest, Position, Reduce, walk_values
+from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce, walk_values
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 
@@ -20,16 +20,16 @@ def merge_loops(nest: Nest) -> Nest:
         if pair is None:
             return nest
         outer, inner = pair
-        one = Loop(outer.size * inner.size)
+        one = NestLoop(outer.size * inner.size)
         nest = _rename(nest, {outer: one, inner: one}, keep=inner)
 
 
-def _all_loops(nest: Nest) -> list[Loop]:
+def _all_loops(nest: Nest) -> list[NestLoop]:
     reduced = [loop for v in walk_values(nest.roots) if isinstance(v, Reduce) for loop in v.loops]
     return [*nest.space, *dict.fromkeys(reduced)]
 
 
-def _adjacent(nest: Nest) -> list[tuple[Loop, Loop]]:
+def _adjacent(nest: Nest) -> list[tuple[NestLoop, NestLoop]]:
     """Pairs of loops, one directly inside the other, wherever they occur."""
     groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
     pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
@@ -37,28 +37,28 @@ def _adjacent(nest: Nest) -> list[tuple[Loop, Loop]]:
     return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
 
 
-def _stride_maps(nest: Nest) -> list[dict[Loop, Dimension]]:
+def _stride_maps(nest: Nest) -> list[dict[NestLoop, Dimension]]:
     values = walk_values(nest.roots)
     maps = [dict(access.strides) for access, _ in nest.accesses()]
     return maps + [dict(value.strides) for value in values if isinstance(value, Position)]
 
 
-def _steps_as_one(strides: dict[Loop, Dimension], outer: Loop, inner: Loop) -> bool:
+def _steps_as_one(strides: dict[NestLoop, Dimension], outer: NestLoop, inner: NestLoop) -> bool:
     return strides.get(outer, 0) == strides.get(inner, 0) * inner.size
 
 
-def _rename(nest: Nest, names: dict[Loop, Loop | None], keep: Loop | None = None) -> Nest:
+def _rename(nest: Nest, names: dict[NestLoop, NestLoop | None], keep: NestLoop | None = None) -> Nest:
     """Loops renamed (to None: dropped); of loops that become one, the stride of `keep` counts."""
 
     def access(old: Access) -> Access:
-        strides: dict[Loop, Dimension] = {}
+        strides: dict[NestLoop, Dimension] = {}
         for loop, stride in old.strides.items():
             new = names.get(loop, loop)
             if new is not None and (loop not in names or names[loop] is None or loop is keep):
                 strides[new] = stride
         return changed(old, strides=strides)
 
-    def loops(loop: Loop) -> Loop:
+    def loops(loop: NestLoop) -> NestLoop:
         return names.get(loop, loop) or loop
 
     space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace as changed
 
 from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests.program import Access, Buffer, Load, Loop, Nest, Pack, Ref, Statement, Tile
+from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Pack, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Depth, packable, reductions_of
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 
@@ -77,7 +77,7 @@ def _equal(a: Pack, b: Pack) -> bool:
     )
 
 
-def _worth(region: Region, tile: Tile, right: Load, lane: Loop) -> bool:
+def _worth(region: Region, tile: Tile, right: Load, lane: NestLoop) -> bool:
     """Whether an operand is worth packing that nobody packs once for many steps: rows enough read it. For one row, only
     if it is packed once for many calls."""
     if tile.rows is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit import types
-from scanjit.schedule.nests.program import Access, Apply, Load, Loop, Nest, Reduce, walk_values
+from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, walk_values
 from scanjit.types import Dimension
 
 
@@ -30,7 +30,7 @@ class Depth:
     """The terms of a sum in the order in which panels of the right operand of a product have them: loops, the outermost
     first, and whether panels go against each. Of the operand itself, they are axes of such sizes and strides."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     against: tuple[bool, ...]
     sizes: tuple[Dimension, ...]
     steps: tuple[Dimension, ...]
@@ -40,9 +40,9 @@ class Depth:
         """How many terms there are."""
         return types.product(loop.size for loop in self.loops)
 
-    def strides(self, step: Dimension) -> dict[Loop, Dimension]:
+    def strides(self, step: Dimension) -> dict[NestLoop, Dimension]:
         """How far each loop moves, where the terms lie `step` apart in this order."""
-        found: dict[Loop, Dimension] = {}
+        found: dict[NestLoop, Dimension] = {}
         for loop, against in reversed(list(zip(self.loops, self.against, strict=True))):
             found[loop] = -1 * step if against else step
             step = loop.size * step
@@ -52,12 +52,12 @@ class Depth:
         """How far the term that all loops begin with lies behind the first in memory."""
         return sum((-1 * (loop.size - 1) * s for loop, s in self._turned(step)), start=0)
 
-    def _turned(self, step: Dimension) -> list[tuple[Loop, Dimension]]:
+    def _turned(self, step: Dimension) -> list[tuple[NestLoop, Dimension]]:
         found = self.strides(step)
         return [(loop, found[loop]) for loop, against in zip(self.loops, self.against, strict=True) if against]
 
 
-def depth_of(access: Access, loops: Sequence[Loop]) -> Depth:
+def depth_of(access: Access, loops: Sequence[NestLoop]) -> Depth:
     """The order of the terms: that of memory, as one axis, if they follow each other there in equal steps."""
     steps = {loop: access.strides.get(loop, 0) for loop in loops}
     sizes = tuple(loop.size for loop in loops)
@@ -72,12 +72,12 @@ def depth_of(access: Access, loops: Sequence[Loop]) -> Depth:
     return found if found.strides(*found.steps) == steps else plain
 
 
-def is_packed(reduction: Reduce, lane: Loop) -> bool:
+def is_packed(reduction: Reduce, lane: NestLoop) -> bool:
     """Whether the right operand of a product lies in panels for lanes along a loop."""
     return any(load.access.panel is lane for load in factors(reduction) or ())
 
 
-def packable(reduction: Reduce, lane: Loop) -> tuple[Load, Load, Depth] | None:
+def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | None:
     """(left, right, depth) of a product of matrices: lanes run along the right one, which no other loop of the space
     moves."""
     found = factors(reduction)

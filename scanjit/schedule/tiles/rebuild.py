@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace as changed
 
 from scanjit.schedule.lower import maps
-from scanjit.schedule.nests.program import Access, Loop, Nest, Register, Store, Value
+from scanjit.schedule.nests import Access, Nest, NestLoop, Register, Store, Value
 
 
 def rebuild_nest(
     nest: Nest,
     access: Callable[[Access], Access],
-    loops: Callable[[Loop], Loop] = lambda loop: loop,
-    space: list[Loop] | None = None,
+    loops: Callable[[NestLoop], NestLoop] = lambda loop: loop,
+    space: list[NestLoop] | None = None,
     replace: dict[Value, Value] | None = None,
 ) -> Nest:
     """The nest with accesses, loops and values changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scanjit.schedule.nests.program import Loop, Machine
+from scanjit.schedule.nests import Machine, NestLoop
 
 Shape = tuple[int, int]
 """Rows and vectors of a register tile; of each product, where several share a left operand."""
@@ -40,7 +40,7 @@ USUAL = (4, 8, 16, 32, 64)
 """How many rows there are, where that is not known."""
 
 
-def shape(products: int, rows: Loop | None, machine: Machine) -> Shape:
+def shape(products: int, rows: NestLoop | None, machine: Machine) -> Shape:
     """The (rows, vectors) of a register tile for so many products over some rows: the fastest, of which as few rows as
     possible lie beyond the last."""
     if not products:

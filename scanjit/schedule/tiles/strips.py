@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ops import Elementwise
-from scanjit.schedule.nests.program import Apply, Fetch, Load, Nest, Tile, Value, operands, walk_values
+from scanjit.schedule.nests import Apply, Fetch, Load, Nest, Tile, Value, operands, walk_values
 from scanjit.types import Dimension
 
 STRIP_BYTES = 32 * 1024

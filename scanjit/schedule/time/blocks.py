@@ -17,12 +17,13 @@ from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.fuse.order import Order
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Block, Region, Single
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Blocks,
     Buffer,
     Load,
     Nest,
+    NestLoop,
     Pack,
     Reduce,
     Ref,
@@ -33,7 +34,6 @@ from scanjit.schedule.nests.program import (
     row_major,
     statement_refs,
 )
-from scanjit.schedule.nests.program import Loop as NestLoop
 from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time import sums

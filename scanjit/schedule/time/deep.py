@@ -10,7 +10,7 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests.program import Blocks, Loop, Nest, Reduce, Statement, counter, walk_values
+from scanjit.schedule.nests import Blocks, Nest, NestLoop, Reduce, Statement, counter, walk_values
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
@@ -29,12 +29,12 @@ NEAR_BYTES = 256 * 1024
 """What a block reads of an operand, about, where that is more terms."""
 
 
-def deep(region: Region, nest: Nest) -> dict[Reduce, Loop] | None:
+def deep(region: Region, nest: Nest) -> dict[Reduce, NestLoop] | None:
     """The products that a nest consists of, each with the loop to be cut; None if there is anything else in it, or if
     there certainly are few terms."""
     if region.parent is not None or nest.time is not None or nest.sequential:
         return None
-    found: dict[Reduce, Loop] = {}
+    found: dict[Reduce, NestLoop] = {}
     for value in walk_values(nest.roots):
         if isinstance(value, Reduce):
             if not sums.is_chain(value) or not sums.is_product(value):
@@ -71,7 +71,9 @@ def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     return packs, changed(shaped, tile=None, lane=shaped.space[-1])
 
 
-def blocked(region: Region, group: Group, nests: Mapping[Group, Nest], found: dict[Reduce, Loop]) -> list[Statement]:
+def blocked(
+    region: Region, group: Group, nests: Mapping[Group, Nest], found: dict[Reduce, NestLoop]
+) -> list[Statement]:
     """The statements of such a nest."""
     first, rows = counter("first"), counter("rows")
     made = Written(region, nests, {*types.atoms(first), *types.atoms(rows)}, ())

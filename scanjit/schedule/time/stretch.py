@@ -8,13 +8,13 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from scanjit.schedule.lower.region import Block, Region
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Beside,
     Buffer,
-    Call,
-    Loop,
+    LapackCall,
     Nest,
+    NestLoop,
     Pack,
     Ref,
     Statement,
@@ -51,18 +51,18 @@ class Stretch:
 
     # ---- nests ------------------------------------------------------------------------------------------------------
 
-    def nest(self, nest: Nest, *times: Loop) -> Nest:
+    def nest(self, nest: Nest, *times: NestLoop) -> Nest:
         """A nest over these rows of time only; `times` are its loops that go over time."""
-        short = {time: Loop(self.count) for time in times}
+        short = {time: NestLoop(self.count) for time in times}
 
-        def loops(loop: Loop) -> Loop:
+        def loops(loop: NestLoop) -> NestLoop:
             return short.get(loop, loop)
 
         space = [loops(loop) for loop in nest.space]
         made = rebuild_nest(nest, lambda access: self._moved(access, short), loops, space)
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
-    def _moved(self, access: Access, short: Mapping[Loop, Loop]) -> Access:
+    def _moved(self, access: Access, short: Mapping[NestLoop, NestLoop]) -> Access:
         steps = [stride for loop, stride in access.strides.items() if loop in short]
         if not steps:
             return access
@@ -123,7 +123,7 @@ class Stretch:
                 result.append(rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
             elif isinstance(statement, Pack):
                 result.append(changed(statement, sources=[moved(ref) for ref in statement.sources]))
-            elif isinstance(statement, Call):
+            elif isinstance(statement, LapackCall):
                 result.append(changed(statement, refs=[moved(ref) for ref in statement.refs]))
             else:
                 assert not isinstance(statement, Beside)  # that stands between loops, not in one

@@ -14,16 +14,16 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests.program import (
+from scanjit.schedule.nests import (
     Access,
     Apply,
     Buffer,
     Fetch,
     Literal,
     Load,
-    Loop,
     Machine,
     Nest,
+    NestLoop,
     Reduce,
     Ref,
     Store,
@@ -61,7 +61,7 @@ class Sums:
     zeros: Nest | None
     nest: Nest
     finish: Nest | None
-    times: list[Loop]
+    times: list[NestLoop]
     depth: Dimension | None
 
     def block(self, stretch: Stretch, reverse: bool) -> Nest:
@@ -77,12 +77,14 @@ class Sums:
         return _backwards(made) if reverse else made
 
 
-def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: Machine) -> dict[Reduce, Loop] | None:
+def timed(
+    nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: Machine
+) -> dict[Reduce, NestLoop] | None:
     """The sums of a nest over the rows of buffers, each with its loop over time; None if there is anything else that
     the nest does with the buffers, or if the sums cannot be made block by block."""
     if nest.time is not None or nest.sequential or not nest.space:
         return None
-    found: dict[Reduce, Loop] = {}
+    found: dict[Reduce, NestLoop] = {}
     for value in walk_values(nest.roots):
         if isinstance(value, Reduce):
             time = next((loop for loop in value.loops if loop.size == length), None)
@@ -93,7 +95,7 @@ def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: 
     return None if tile_of_block(nest, found, machine).horizontal else found
 
 
-def tile_of_block(nest: Nest, found: dict[Reduce, Loop], machine: Machine) -> Tile:
+def tile_of_block(nest: Nest, found: dict[Reduce, NestLoop], machine: Machine) -> Tile:
     """How the part of a block would be computed. Not with lanes along the sums: all lanes had what these begin with."""
     rows = counter("rows")
     stretch = Stretch(0, rows, 0, {}, rows)
@@ -101,7 +103,7 @@ def tile_of_block(nest: Nest, found: dict[Reduce, Loop], machine: Machine) -> Ti
     return choose_tile(lanes_last(made, machine), machine)
 
 
-def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
+def covers(found: dict[Reduce, NestLoop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
     """Whether all that a nest does with buffers is to go through them row by row in these sums."""
     for value, time in found.items():
         for access in _inside(value):
@@ -110,7 +112,7 @@ def covers(found: dict[Reduce, Loop], nest: Nest, buffers: AbstractSet[Buffer]) 
     return buffers.isdisjoint(_others(found, nest))
 
 
-def _others(found: dict[Reduce, Loop], nest: Nest) -> Iterator[Buffer]:
+def _others(found: dict[Reduce, NestLoop], nest: Nest) -> Iterator[Buffer]:
     """What a nest reads and writes that is not in these sums, whatever they share with it."""
     yield from (store.access.buffer for store in (*nest.stores, *nest.finals))
     seen: set[Value] = {*found}
@@ -124,7 +126,7 @@ def _others(found: dict[Reduce, Loop], nest: Nest) -> Iterator[Buffer]:
                 yield value.access.buffer
 
 
-def apart(region: Region, nest: Nest, found: dict[Reduce, Loop]) -> Sums:
+def apart(region: Region, nest: Nest, found: dict[Reduce, NestLoop]) -> Sums:
     """A nest taken apart; `found` as `timed` gives it."""
     alone = {store.value: store.access for store in nest.stores if store.value in found and not store.indices}
     if len(alone) == len(nest.stores) and not any(store.add for store in nest.stores):
@@ -149,13 +151,13 @@ def _zeros(nest: Nest, places: dict[Reduce, Access], length: Dimension) -> Nest 
     if none == 0:
         return None
     first, rest = nest.space[0], nest.space[1:]
-    short = Loop(first.size * none)
+    short = NestLoop(first.size * none)
     zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
     made = Nest(list(nest.space), zeros, "zeros")
     return rebuild_nest(made, lambda a: _over(a, first, short), lambda loop: loop, [short, *rest])
 
 
-def _over(access: Access, old: Loop, new: Loop) -> Access:
+def _over(access: Access, old: NestLoop, new: NestLoop) -> Access:
     return changed(access, strides={new if loop is old else loop: step for loop, step in access.strides.items()})
 
 
@@ -166,7 +168,7 @@ def _place(region: Region, nest: Nest, value: Reduce) -> Access:
     return maps.place(Ref.whole(buffer), maps.identity(tuple(nest.space)))
 
 
-def _adding(nest: Nest, found: dict[Reduce, Loop], places: dict[Reduce, Access]) -> Nest:
+def _adding(nest: Nest, found: dict[Reduce, NestLoop], places: dict[Reduce, Access]) -> Nest:
     """The nest that adds to sums at their places; with time as the outermost loop of each."""
     stores = []
     for value, time in found.items():

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from scanjit import types
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.lower.region import Block, Region
-from scanjit.schedule.nests.program import Buffer, Loop, Nest, leaves_of, row_major
+from scanjit.schedule.nests import Buffer, Nest, NestLoop, leaves_of, row_major
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.blocks import Chain, Search, can_be_cut
@@ -339,7 +339,7 @@ class Draft:
         it is not certain to which."""
         found: list[tuple[Dimension, Dimension]] = []
         for nest in self._nests(group):
-            times: set[Loop | None] = {nest.time}
+            times: set[NestLoop | None] = {nest.time}
             if group not in self.chains:
                 times = {*self.found[group].values()} if group in self.found else {nest.space[0]}
             for access, _ in nest.accesses():

@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests.program import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 

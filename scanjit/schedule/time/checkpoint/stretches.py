@@ -18,7 +18,7 @@ from scanjit.ir import Node
 from scanjit.ops.scan import SCAN
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.lower.region import Block, Region, name_of
-from scanjit.schedule.nests.program import Blocks, Buffer, Nest, Ref, Statement, counter
+from scanjit.schedule.nests import Blocks, Buffer, Nest, Ref, Statement, counter
 from scanjit.schedule.time.blocks import Chain, Written, can_be_cut
 from scanjit.schedule.time.checkpoint.family import Around, Draft, Family, Phase, block_of, candidates, is_linear
 from scanjit.schedule.time.stretch import Stretch

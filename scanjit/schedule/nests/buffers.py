@@ -1,0 +1,70 @@
+"""Memory: buffers, and tensors that lie in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanjit import types
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
+
+    `fixed`: it holds the same in all calls, as long as no shared variable gets another value.
+    """
+
+    dtype: np.dtype
+    shape: tuple[Dimension, ...]
+    kind: str
+    name: str = ""
+    data: np.ndarray | None = None
+    fixed: bool = False
+
+    @property
+    def nbytes(self) -> Dimension:
+        """The size in bytes."""
+        return types.product(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """A strided tensor inside a buffer: where a node's value lies. Offset and strides count elements."""
+
+    buffer: Buffer
+    offset: Dimension
+    shape: tuple[Dimension, ...]
+    strides: tuple[Dimension, ...]
+
+    @classmethod
+    def whole(cls, buffer: Buffer) -> Ref:
+        """All of a buffer, in row-major order."""
+        return cls(buffer, 0, buffer.shape, row_major(buffer.shape))
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is certainly in row-major order without gaps."""
+        wanted = row_major(self.shape)
+        return all(d == 1 or s == w for d, s, w in zip(self.shape, self.strides, wanted, strict=True))
+
+    def row(self, index: Dimension) -> Ref:
+        """The entry at `index` of the first axis."""
+        return Ref(self.buffer, self.offset + index * self.strides[0], self.shape[1:], self.strides[1:])
+
+    def window(self, axis: int, start: Dimension, length: Dimension) -> Ref:
+        """`length` entries of an axis."""
+        shape = (*self.shape[:axis], length, *self.shape[axis + 1 :])
+        return Ref(self.buffer, self.offset + start * self.strides[axis], shape, self.strides)
+
+
+def row_major(shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """The strides of a tensor in row-major order."""
+    strides: list[Dimension] = []
+    step: Dimension = 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step = dim * step
+    return tuple(reversed(strides))
