@@ -1,4 +1,5 @@
-"""One family of errors. Each says what, where (the user's file and line), what came, what was expected, what to do."""
+"""The errors of this package. Each says what is wrong, in which line of the user's, what came, what was expected, and
+what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks over what depends on each other: nodes, values of a nest, sizes.
+"""Walks over graphs of things that depend on each other: nodes, values of a nest, sizes.
 
 They keep a stack of their own: Python's is too short for a chain of ten thousand ops."""
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
-    """Everything that `roots` depend on, and they themselves, each once and after all that it depends on.
+    """The roots and everything that they depend on. Each item comes once, after the items that it depends on.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def fold(
     make: Callable[[Item, list[Result]], Result],
     done: MutableMapping[Item, Result],
 ) -> Result:
-    """The result of `root`: `make(item, results)` makes that of each item from those of what it depends on.
+    """The result of `root`. `make(item, results)` gets an item and the results of the items that it depends on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Addresses of arrays, fast: a call of a compiled function asks for several."""
+"""The address of an array, found fast: each call of a compiled function needs several."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _pointer = ctypes.c_void_p.from_address
 
 
 def _choose() -> Callable[[np.ndarray], int]:
-    """The field is read only where that is certain to be right: `array.ctypes.data` takes four times as long."""
+    """Reads the object's field on CPython, where its place is known; elsewhere `array.ctypes.data`, which takes four
+    times as long."""
     if sys.implementation.name != "cpython":
         return _by_interface
     samples = [np.empty(shape) for shape in ((), (1,), (3, 5))] + [np.arange(10)[3:]]

@@ -1,4 +1,4 @@
-"""From what a user passes to the arrays that compiled code takes.
+"""Converts what a user passes to the arrays that compiled code takes.
 
 The rule is the same for arguments of functions, values of shared variables and `jit`: Python numbers and lists are
 weak and take the dtype that is wanted; arrays keep theirs, and are converted only where no value can be lost (and from
@@ -48,7 +48,7 @@ class Slot:
         return array if array.flags.num & READY == READY else np.array(array, order="C")
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """The rank, and the sizes that are known, must fit."""
+        """Raise an error if the rank or a known size differs."""
         wanted = self.type.shape
         if len(shape) != len(wanted):
             raise errors.ShapeError(
@@ -66,7 +66,7 @@ class Slot:
                 )
 
     def expected(self) -> str:
-        """The type that is wanted and where the user said so."""
+        """The wanted type, and the line on which the user declared it, as text for an error."""
         return f"{self.type}" + (f", declared at {self.declared}" if self.declared else "")
 
     def _how_to_free(self, axis: int) -> str:
@@ -95,7 +95,7 @@ class Slot:
         raise self._lossy(f"an array of {given}", f"x.astype({str(dtype)!r})")
 
     def _from_object(self, value: Any) -> np.ndarray:
-        """Lists are weak: their numbers take the dtype if they are of its kind and fit."""
+        """Convert a list. Its numbers take the wanted dtype if they are of the same kind and fit into it."""
         if isinstance(value, Node) or hasattr(value, "__scanjit_node__"):
             raise errors.ArgumentError(
                 f"{self.label} was given a symbol, not a value",
@@ -123,7 +123,7 @@ class Slot:
         raise self._lossy(f"a list of {array.dtype}", f"np.array(x, {str(dtype)!r})")
 
     def _exactly(self, array: np.ndarray, value: Any) -> np.ndarray:
-        """Integers in the dtype, if it holds all of them."""
+        """Convert integers to the dtype; raise an error if it cannot hold one of them."""
         converted = array.astype(self.dtype)
         if not np.array_equal(converted, array) or ((converted < 0) != (array < 0)).any():
             text = repr(value)

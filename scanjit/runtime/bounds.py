@@ -1,5 +1,7 @@
-"""What an index out of bounds, or a size that does not fit, was. Compiled code reports only that there was one; the
-reference interpreter, run with the same values, says the index, the axis, its size and the step."""
+"""Explains an index out of bounds, or a size that does not fit.
+
+Compiled code reports only that there was one. The reference interpreter then runs with the same values, and says which
+index it was, on which axis, of which size, and in which step."""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ SECONDS = 2.0
 
 
 class _Enough(Exception):
-    """The time is over."""
+    """Raised when the reference interpreter has run for `SECONDS`."""
 
 
 class _Limited(Watch):
-    """Ends a run that takes too long."""
+    """A watch that ends a run after `SECONDS`."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + SECONDS
@@ -36,13 +38,13 @@ class _Limited(Watch):
 def explained(
     error: errors.ScanjitError, outputs: Sequence[Node], values: Mapping[Node, np.ndarray]
 ) -> errors.ScanjitError:
-    """The error of a compiled call, in the words of the reference interpreter.
+    """The error of a compiled call, as the reference interpreter words it.
 
     Parameters
     ----------
-    error : what is returned if the reference does not come to it in time.
-    outputs : what was computed.
-    values : of the inputs and shared variables.
+    error : the compiled call's error. It is returned unchanged if the reference does not find the fault in time.
+    outputs : the nodes that the call computed.
+    values : the arrays of the inputs and shared variables.
     """
     try:
         reference.evaluate(outputs, values, [_Limited()])

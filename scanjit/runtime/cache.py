@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from scanjit.errors import ScanjitError
 
 GENERATOR_VERSION = "1"
-"""Raise it when generated code changes its meaning in a way that no source file covered by `version()` shows."""
+"""To be raised when generated code changes its meaning though no file that `version()` covers has changed."""
 
 DEFAULT_SIZE = 512 * 1024**2
 _MAGIC = b"SCANJIT1"  # the last character is the version of the format
@@ -46,7 +46,7 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def version() -> str:
-    """A digest of all that decides the object code besides the kernel's own source.
+    """A digest of everything but the kernel's own source that decides its object code.
 
     It covers the generator (its version and its source files), Numba, llvmlite, Python and the CPU. Numba is not
     imported for it.
@@ -75,7 +75,7 @@ def _version(environment: tuple[str | None, ...]) -> str:
 
 
 def _generator_digest() -> str:
-    """A digest of the source files that turn a program into object code: an edited generator never reuses old code."""
+    """A digest of the source files that generate code. After an edit of the generator, old code is not used again."""
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for path in sorted(
@@ -86,7 +86,7 @@ def _generator_digest() -> str:
 
 
 def _numba_version() -> str:
-    """Numba's version, found without importing it (half a second) or its metadata (20 ms)."""
+    """Numba's version, read from its folder. To import Numba takes half a second, to read its metadata 20 ms."""
     spec = importlib.util.find_spec("numba")
     for folder in (spec and spec.submodule_search_locations) or ():
         with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ def _numba_version() -> str:
 
 
 def default() -> Cache:
-    """The cache that the environment asks for.
+    """The cache that the environment variables describe.
 
     `SCANJIT_CACHE_DIR` names its directory, by default `scanjit` in this user's directory for caches;
     `SCANJIT_CACHE_SIZE` its limit, in bytes or as in `256MB`, by default 512 MB.
@@ -151,14 +151,14 @@ def _user_directory() -> Path | None:
 
 
 class Entry(NamedTuple):
-    """Object code and what has to be known to load it."""
+    """Object code, and the names that loading it needs."""
 
     metadata: dict[str, Any]
     payload: bytes
 
 
 class Info(NamedTuple):
-    """What a cache holds: `limit` and `size` in bytes; `directory` is None if it lives in memory only."""
+    """The state of a cache. `limit` and `size` are in bytes; `directory` is None if the cache is in memory only."""
 
     directory: Path | None
     entries: int
@@ -186,7 +186,8 @@ class Cache:
         self._unchecked = limit  # bytes written since the size was last checked: the first write of a process checks
 
     def load(self, stem: str) -> Entry | None:
-        """The entry of this stem, marked as just used; None if there is none that is whole and this user's own."""
+        """The entry with this stem, marked as just used. None if there is none, or if it is damaged or another
+        user's."""
         if self.directory is None:
             return None
         path = self.directory / f"{stem}.o"
@@ -198,7 +199,8 @@ class Cache:
         return entry
 
     def store(self, stem: str, entry: Entry) -> None:
-        """Keep an entry, in place of any other of this stem; then forget old ones if they have become too many."""
+        """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
+        exceeded."""
         data = _encode(entry)
         if self._write(f"{stem}.o", data):
             self._unchecked += len(data)
@@ -207,14 +209,14 @@ class Cache:
                 self.prune(keep=stem)
 
     def source(self, stem: str, text: str) -> str | None:
-        """The path of a real file with this text, written if it is not there; None where nothing can be written."""
+        """The path of a file with this text. Writes it if it does not exist; None if it cannot be written."""
         if self.directory is None:
             return None
         path, data = self.directory / f"{stem}.py", text.encode()
         return str(path) if _read_own(path) == data or self._write(path.name, data) else None
 
     def prune(self, limit: int | None = None, keep: str | None = None) -> int:
-        """Delete what was used least recently until three quarters of the limit remain, if it is exceeded.
+        """If the limit is exceeded, delete the least recently used entries until three quarters of it remain.
 
         Parameters
         ----------
@@ -241,7 +243,7 @@ class Cache:
         return deleted
 
     def clear(self) -> int:
-        """Delete all entries, and nothing else that may lie in the directory; returns how many there were."""
+        """Delete all entries, and no other file in the directory. Returns the number of deleted entries."""
         entries = self._entries()
         for _, _, paths in entries.values():
             _delete(paths)
@@ -249,7 +251,7 @@ class Cache:
         return len(entries)
 
     def info(self) -> Info:
-        """What there is, now."""
+        """The state of the cache now."""
         entries = self._entries()
         return Info(
             self.directory, len(entries), sum(size for size, _, _ in entries.values()), self.limit, self._writable()
@@ -262,7 +264,7 @@ class Cache:
         return os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)
 
     def _files(self, prefix: str = "") -> Iterator[tuple[Path, os.stat_result]]:
-        """This directory's files; those that disappear meanwhile are not there."""
+        """The files in the directory, without those that another process deletes meanwhile."""
         if self.directory is None:
             return
         try:
@@ -276,7 +278,7 @@ class Cache:
                     yield path, path.lstat()
 
     def _entries(self) -> dict[str, tuple[int, float, list[Path]]]:
-        """For each stem its size, when it was last used, and its files."""
+        """For each stem: its size, the time of its last use, and its files."""
         entries: dict[str, tuple[int, float, list[Path]]] = {}
         for path, status in self._files():
             if match := _ENTRY.fullmatch(path.name):
@@ -317,7 +319,7 @@ def _encode(entry: Entry) -> bytes:
 
 
 def _decode(data: bytes) -> Entry | None:
-    """What `_encode` was given; None for anything else."""
+    """The entry that `_encode` wrote; None if the bytes are something else."""
     digest, body = data[8:40], data[40:]
     if data[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
         return None
@@ -326,7 +328,7 @@ def _decode(data: bytes) -> Entry | None:
 
 
 def _read_own(path: Path) -> bytes | None:
-    """The bytes of a file that nobody but this user can have written; None if there is no such file."""
+    """The bytes of a file, if only this user can have written it; else None."""
     try:
         # The descriptor is what is checked and read: nobody can swap the file in between.
         # (Without O_NONBLOCK, to open a FIFO would wait for somebody who writes to it.)

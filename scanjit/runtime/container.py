@@ -1,4 +1,4 @@
-"""Files that hold a JSON text and arrays: a zip archive, as NumPy's .npz, that no bit of can change unnoticed.
+"""Files that hold a JSON text and arrays. They are zip archives, as NumPy's .npz files are, with a checksum.
 
 The archive holds `scanjit-function.json` and then `arrays/0.npy`, `arrays/1.npy`..., all uncompressed: other programs
 can read it (`numpy.load` too). Its comment, which is the end of the file, is the SHA-256 of all that comes before.
@@ -32,7 +32,7 @@ _NEVER = (1980, 1, 1, 0, 0, 0)  # equal contents are equal files
 
 
 def write(path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarray]) -> None:
-    """Write a file: whole, or not at all, then what was there before stays."""
+    """Write a file. If that fails, an older file of this name stays as it was."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_TEXT, _NEVER), json.dumps(content, allow_nan=False, separators=(",", ":")))
@@ -49,7 +49,7 @@ def _name(i: int) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
-    """What was written.
+    """The JSON text and the arrays of a file.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _unpacked(archive: zipfile.ZipFile, size: int) -> tuple[Any, list[np.ndarray
 
 
 def _array(data: bytes) -> np.ndarray:
-    """The array of a .npy file: not by NumPy's reader, which allocates what a header asks for."""
+    """The array of a .npy file. NumPy's own reader is not used: it allocates as much memory as a header claims."""
     file = io.BytesIO(data)
     if np.lib.format.read_magic(file) != (1, 0):
         raise errors.FormatError("an array of a saved function is of another format than it should be")

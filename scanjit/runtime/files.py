@@ -1,4 +1,4 @@
-"""Files that are written whole, or not at all."""
+"""Writes a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 def replace(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
-    """Write a file beside the one that it then replaces; after an error that one is as it was."""
+    """Write a temporary file, then rename it over the old one. After an error the old file is unchanged."""
     path = Path(path)
     temporary = path.with_name(f".{path.name[:100]}-{secrets.token_hex(8)}")
     try:
-        with open(temporary, "xb") as file:  # which makes its mode what the umask says: to ask for that would change it
+        with open(temporary, "xb") as file:  # `open` applies the umask; reading the umask would change it for a moment
             for part in parts:
                 file.write(part)
             file.flush()

@@ -15,7 +15,7 @@ from scanjit.runtime.watch import At, Watch, described
 
 
 class Finite(Watch):
-    """Raises a `NonFiniteError` at the first op that makes a NaN or an infinity of operands without.
+    """Raises a `NonFiniteError` at the first op whose result has a NaN or an infinity though its operands have none.
 
     An infinity may be a constant of the graph, as in a mask: then what is computed of it may be infinite too, but not
     NaN. With `nan_only`, infinities are not looked for.
@@ -61,7 +61,7 @@ class Finite(Watch):
         return _first(np.isnan(value) if self.nan_only else ~np.isfinite(value))
 
     def _made(self, value: np.ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
-        """The first element that is of a kind, NaN or infinite, that no operand has."""
+        """The position of the first NaN (or infinity), if no operand has a NaN (or an infinity)."""
         given = [x for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
         if not any(np.isnan(x).any() for x in given) and (found := _first(np.isnan(value))) is not None:
             return found
@@ -85,7 +85,7 @@ def _element(value: np.ndarray, at: tuple[int, ...]) -> str:
 
 
 def _inputs(node: Node, operands: Sequence[Any], value: np.ndarray, bad: tuple[int, ...]) -> str:
-    """The values that it was made of: for an elementwise op those at its place, else the range of each operand."""
+    """The operands, as text: of an elementwise op their values at the same position, else the range of each."""
     if not operands:
         return ""
     if isinstance(node.op, Elementwise):

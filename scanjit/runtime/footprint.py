@@ -1,4 +1,4 @@
-"""The memory that a compiled function takes for its calls, known from the sizes alone."""
+"""How much memory a call of a compiled function takes. The sizes alone decide it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Memory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """All that a call takes at once."""
+        """The sum of both: the most that a call uses at one time."""
         return self.workspace + self.results
 
 
 def footprint(parts: Sequence[Part], sizes: Mapping[str, int], name: str) -> Memory:
-    """The memory of a call with these sizes, by their names."""
+    """The memory of a call with these sizes, which are given by name."""
     atoms = list(dict.fromkeys(atom for part in parts for atom in part.atoms))
     missing = [str(atom) for atom in atoms if atom.name not in sizes]
     if missing:

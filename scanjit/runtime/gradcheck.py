@@ -1,4 +1,4 @@
-"""`check_grad`: derivatives against differences of values."""
+"""`check_grad` compares derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _Check:
         return total
 
     def _differences(self, cost: Node) -> tuple[list[np.ndarray], float]:
-        """The derivatives for all elements by differences, and the size of the value itself."""
+        """The derivative by each element, from finite differences; and the magnitude of the value."""
         run = self.mode(self.symbols, [cost])
         value = abs(float(run(*self.arrays)[0]))
         found = []

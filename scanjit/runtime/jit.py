@@ -1,4 +1,4 @@
-"""`jit`: functions of arrays whose inputs are declared by calling them.
+"""`jit`: functions of arrays. Calling one declares its inputs.
 
 A function is traced once for each *kind* of arguments: their nesting, dtypes, ranks, and which of their sizes are 1
 (those broadcast, as in NumPy). All other sizes are symbols: a new batch size or length runs the same code. Only a size
@@ -87,7 +87,8 @@ class Jitted(Wrapper):
     Parameters
     ----------
     fn, mode, static_argnums : as for `jit`.
-    made : what makes it of a function and of what else; by default of these three.
+    made : the maker with its arguments, from which the object is made again when it is unpickled; by default `jit`'s
+        three.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class _Call:
         self.arrays = [leaf for leaf in self.leaves if leaf is not None]
 
     def key(self) -> Any:
-        """What decides which compiled function serves the call."""
+        """The key under which the compiled function for such a call is kept."""
         kinds = self.kinds()
         if not self.static and self.given and all([type(arg) is np.ndarray for arg in self.given.values()]):
             if len(self.given) == self.count:
@@ -182,11 +183,11 @@ class _Call:
         return tuple(self.given), tuple(self.trees), absent, static, kinds
 
     def key_with_sizes(self, kind: Any, axes: Axes | None) -> Any:
-        """The key of a function that was traced for some sizes: it has them too."""
+        """The key of a function that was traced for some known sizes: the key with these sizes."""
         return (kind, axes, tuple([np.shape(self.arrays[i])[axis] for i, axis in axes])) if axes else kind
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of the arrays; what has no dtype of its own takes that of the others."""
+        """The kinds of the arrays. A Python float takes the dtype of the float arrays beside it."""
         arrays = [_as_array(leaf) for leaf in self.arrays]
         self._check(arrays)
         weak = [_is_weak(leaf) and array.dtype.kind == "f" for leaf, array in zip(self.arrays, arrays, strict=True)]
@@ -213,7 +214,7 @@ class _Call:
         return getattr(self.jitted.fn, "__name__", "function")
 
     def labels(self) -> list[str]:
-        """Each array as the user knows it: `x`, `params['w']`."""
+        """The name of each array in the user's words: `x`, `params['w']`."""
         try:
             parameters = list(inspect.signature(self.jitted.fn).parameters.values())
         except (TypeError, ValueError):
@@ -241,7 +242,7 @@ class _Call:
             axes = (*axes, *(places[atom] for atom in here.asked))
 
     def _symbols(self, axes: Axes) -> list[Node]:
-        """A symbol for each array; sizes of 1 and of these axes are known."""
+        """A symbol for each array. Sizes of 1, and the sizes of these axes, are numbers."""
         found = []
         for i, ((dtype, ones), label) in enumerate(zip(self.kinds(), self.labels(), strict=True)):
             lengths = np.shape(self.arrays[i])
@@ -250,7 +251,7 @@ class _Call:
         return found
 
     def _traced(self, inputs: Sequence[Node]) -> Any:
-        """What the function returns for symbols."""
+        """The symbols that the function returns when it is called with symbols."""
         symbols = iter(inputs)
         leaves = iter([None if leaf is None else next(symbols) for leaf in self.leaves])
         traced = {

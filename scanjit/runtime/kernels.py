@@ -25,7 +25,7 @@ from scanjit.runtime.undisturbed import Abandoned, undisturbed
 
 
 class Unit(NamedTuple):
-    """What a kernel is compiled from.
+    """The input of the compiler: the source of a kernel, and its names.
 
     `symbol` is the name that the object code exports; `externals` maps the name of each kernel that is called to its
     symbol and its number of arguments; `path` is where the source can be found, `stem` what its files begin with.
@@ -209,7 +209,7 @@ def _in_memory(stem: str, source: str) -> str:
 
 
 def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tuple[Unit, cache.Entry, float]]:
-    """Units with their object code, and how long that took."""
+    """Compile units. Yields each with its object code and the seconds that compiling took."""
     global _compilations
     if not units:
         return []
@@ -252,7 +252,7 @@ def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tupl
 
 @contextlib.contextmanager
 def _quick_handover() -> Iterator[None]:
-    """Have threads wait less for Python's lock: LLVM's thread asks for it after each of its calls."""
+    """Shorten Python's switch interval meanwhile: LLVM's thread asks for Python's lock after each of its calls."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, 1e-4))
     try:
@@ -262,7 +262,8 @@ def _quick_handover() -> Iterator[None]:
 
 
 class _Loader:
-    """Object code into memory, for the rest of the process: somebody may hold an address of it."""
+    """Loads object code into memory. It stays there until the process ends, since somebody may hold an address in
+    it."""
 
     def __init__(self) -> None:
         self._engine: Any = None
@@ -301,7 +302,7 @@ class _Loader:
 
 
 def _find_more_symbols() -> None:
-    """Make known what a process has not loaded by itself: the C library's mathematics, and Numba's helpers."""
+    """Tell LLVM the addresses of the C library's mathematics and of Numba's helpers, which it cannot find by itself."""
     from llvmlite import binding as llvm
 
     if sys.platform.startswith("linux"):

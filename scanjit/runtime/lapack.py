@@ -1,4 +1,4 @@
-"""Where LAPACK is: compiled code calls the one that NumPy came with.
+"""Finds LAPACK. Compiled code calls the LAPACK that NumPy was installed with.
 
 NumPy's wheels carry an OpenBLAS, whose names begin with `scipy_` and end with `64_`; distributions and Accelerate have
 others. Whether integers have 32 or 64 bits makes no difference to generated code (`scanjit.simd.lapack`). Addresses are
@@ -29,7 +29,7 @@ _THREADS = tuple(
 
 
 def provide(symbols: Sequence[str]) -> None:
-    """Make known to LLVM where the routines with these symbols are; others are left alone.
+    """Tell LLVM the addresses of the LAPACK routines among these symbols.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def address(name: str) -> int:
 
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
-    """NumPy's own module for linear algebra (symbols of what it needs are found through it, but on Windows), and what
-    its wheel carries."""
+    """The libraries to look in: NumPy's module for linear algebra, through which the system finds the symbols of the
+    libraries that it needs (not on Windows); and the libraries in NumPy's wheel."""
     module = np.linalg._umath_linalg.__file__
     beside = Path(np.__file__).resolve().parent.parent / "numpy.libs"
     found = []
@@ -82,7 +82,7 @@ def _of_scipy() -> tuple[Any, ...]:
 
 
 def _in_scipy(name: str) -> int | None:
-    """The address that SciPy offers."""
+    """The address of a routine from SciPy's Cython modules."""
     for module in _of_scipy():
         capsule = module.__pyx_capi__.get(name)
         if capsule is not None:
@@ -98,8 +98,10 @@ def _in_scipy(name: str) -> int | None:
 
 @functools.cache
 def controls() -> tuple[Any, Any] | None:
-    """OpenBLAS's functions that get and set its number of threads: while a program runs that calls it, it is to use
-    one. Its results depend on their number, and its threads and ours would fight."""
+    """OpenBLAS's functions that get and set its number of threads.
+
+    While one of our programs calls it, it uses one thread: its results depend on the number of its threads, and its
+    threads would take processors from ours."""
     for library in itertools.chain(_libraries(), (ctypes.CDLL(module.__file__) for module in _of_scipy())):
         for get, set_ in _THREADS:
             with contextlib.suppress(AttributeError):

@@ -1,5 +1,7 @@
-"""What this machine can do at most: multiply-adds side by side, one after the other, and reading memory, by kernels
-that do nothing else. `f.profile()` asks for paces; the benchmarks take turns with the kernels."""
+"""Measures what this machine can do at most.
+
+Three kernels do nothing else: independent multiply-adds, multiply-adds of which each waits for the one before, and
+reads of memory. `f.profile()` uses the rates; the benchmarks run the kernels in turns with what they measure."""
 
 from __future__ import annotations
 
@@ -23,17 +25,17 @@ CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
-"""What is asked for a pace, where the fastest of several calls counts, takes so many times less."""
+"""A rate is the fastest of several calls, each of which does so many times less work than one measured call."""
 SLOT = 4096
 """Bytes of memory for each thread."""
 LINE = 64
-"""Bytes of a line of the caches: no vector lies in two."""
+"""Bytes of a cache line. Memory is aligned to it, so that no vector lies in two lines."""
 LEAST_SECONDS = 1e-3
-"""The calls of which the fastest counts take at least this long."""
+"""Each of the calls of which the fastest counts takes at least so many seconds."""
 
 
 class Measured(NamedTuple):
-    """A call, and how much of what is limited it does."""
+    """A call, and its amount of work: operations or bytes."""
 
     call: Callable[[], None]
     amount: float
@@ -59,7 +61,7 @@ def _bandwidth(nbytes: int) -> float:
 
 
 def _pace(measured: Measured) -> float:
-    """The amount a second, by the fastest of several calls."""
+    """Work per second, in the fastest of several calls."""
     measured.call()
     best, spent = float("inf"), 0.0
     while spent < LEAST_SECONDS:
@@ -74,19 +76,19 @@ def _pace(measured: Measured) -> float:
 
 
 def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> Measured:
-    """Multiply-adds as fast as the cores can, and how many floating-point operations these are."""
+    """A call of independent multiply-adds, and its number of floating-point operations."""
     lanes = cpu.lanes(dtype)
     amount = 2.0 * lanes * SIDE_BY_SIDE * rounds * threads
     return Measured(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
 
 
 def latency(dtype: str) -> Measured:
-    """Multiply-adds of which each needs the one before, and how many; on one thread, more would not help."""
+    """A call of multiply-adds of which each needs the one before, and their number. It uses one thread."""
     return Measured(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
 
 
 def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Measured:
-    """Reading an array of `footprint` bytes again and again, about `nbytes` a call, and how many bytes are read."""
+    """A call that reads an array of `footprint` bytes again and again, about `nbytes` in all; and the exact number."""
     lanes = cpu.lanes(dtype)
     step = SIDE_BY_SIDE * lanes * np.dtype(dtype).itemsize
     each = max(footprint // threads // step, 1) * step
@@ -109,7 +111,7 @@ def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Meas
 
 
 def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Callable[[], None]:
-    """`count` accumulators that stay in registers: a = a*x + x."""
+    """A kernel with `count` accumulators in registers, each of which repeats a = a*x + x."""
     kind, used = _kind(dtype, lanes), range(count)
     name = f"limit_fma_{kind}_{count}"
     lines = [
@@ -127,7 +129,7 @@ def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Calla
 
 
 def _head(name: str) -> list[str]:
-    """The lines with which a kernel begins, a program of its own."""
+    """The first lines of such a kernel."""
     words = ("memory", "size", "rounds")
     loads = [f"    {word} = load_i64(table + {8 * i})" for i, word in enumerate(words)]
     return ["", "", f"def {name}(table, number, threads, line):", *loads]
@@ -138,8 +140,8 @@ def _kind(dtype: str, lanes: int) -> str:
 
 
 def _memory(dtype: str, nbytes: int, value: float) -> np.ndarray:
-    """Memory that begins with a line of the caches. It is written: pages that nobody wrote are all one page of zeros,
-    which is read from the nearest cache, however many they are."""
+    """Memory aligned to a cache line, filled once. The system maps all pages that nobody has written to one page of
+    zeros, which would always be read from the nearest cache."""
     whole = np.empty(nbytes + LINE, np.uint8)
     start = -address(whole) % LINE
     memory = whole[start : start + nbytes].view(dtype)
@@ -148,7 +150,7 @@ def _memory(dtype: str, nbytes: int, value: float) -> np.ndarray:
 
 
 def _on_all(source: str, name: str, memory: np.ndarray, size: int, rounds: int, threads: int) -> Callable[[], None]:
-    """The kernel on all threads: each on its part of the memory."""
+    """Run the kernel on all threads, each on its own part of the memory."""
     program, run = kernel(source, name).address, team.running()
     table = array("q", [address(memory), size, rounds])
 

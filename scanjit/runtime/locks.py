@@ -1,4 +1,4 @@
-"""Locks that no exception leaves held, at whatever moment it comes.
+"""Locks that are always released, even if an exception comes at an unlucky moment.
 
 A signal handler (Ctrl-C, a timeout) or `PyThreadState_SetAsyncExc` may raise an exception in Python code after any call
 and in any turn of a loop, also in `__enter__` and in `finally`. What one call of a C function does is never cut in two.
@@ -21,8 +21,8 @@ _kind: Any = type(threading.RLock())  # written in C
 _is_owned, _release = _kind._is_owned, _kind.release
 
 drain: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
-"""Go through an iterable. Over a `map` of C functions it is one step: no signal handler runs in between, no other
-thread, and no fork."""
+"""Consume an iterable. Over a `map` of C functions this is one step of the interpreter: no signal handler, no other
+thread and no fork can come in between."""
 
 
 def holding(locks: Sequence[threading.RLock], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Calls of compiled programs, in one step: what starts a program, lends it threads, and ends it when Python wants to.
+"""Calls compiled programs: starts a program, lends it threads, and ends it early if Python asks for that.
 
 A signal handler may raise an exception between any two calls in Python code. So all that a call has to do whatever
 happens (wake threads, wait for them, give them back) is a function of machine code, written here for LLVM.
@@ -20,9 +20,9 @@ from typing import Any
 from scanjit.config import MOST_THREADS
 
 TICK = 0.05
-"""Seconds between two looks at what Python wants."""
+"""Seconds between two ticks of the clock thread."""
 IDLE_TICKS = 20
-"""The clock goes to sleep when there was no call for so many ticks."""
+"""After so many ticks without a call, the clock thread sleeps."""
 
 # What a thread has to do with Python: a *line*, whose address is the last argument of a program, and of its nests. It
 # begins with the address of a number, what the number should be, and the function to call when it is another one; that
@@ -396,15 +396,16 @@ _PYTHON = (
 ).split()
 
 Run = Callable[[int, int, int], None]
-"""A program's address, that of its table, and for how many threads; raises what Python raises meanwhile."""
+"""Takes a program's address, its table's address and the number of threads. Raises what a signal handler raises
+meanwhile."""
 
 
 def _step_in_python() -> None:
-    """What the thread of a call does when the clock has ticked. Signal handlers run as it begins."""
+    """Called by the thread of a call when the clock has ticked. Python runs signal handlers as it begins."""
 
 
 class Native:
-    """The functions of this machine code, and the words of the team that this process has."""
+    """The functions of this machine code, and the memory that the threads of this process share (the team)."""
 
     def __init__(self) -> None:
         from llvmlite import binding as llvm
@@ -429,21 +430,22 @@ class Native:
         self.new_team()
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
-        """A function that is called with Python's lock held, and whose exceptions arrive."""
+        """A ctypes function that is called with Python's lock held and passes exceptions on."""
         return ctypes.PYFUNCTYPE(result, *arguments)(self._engine.get_function_address(name))
 
     def new_team(self) -> None:
-        """No workers, no clock: a new process. The old team's memory stays: a call that forked may use it."""
+        """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked
+        may still use it."""
         self.team = self._new_team()
 
     def word(self, place: int) -> int:
-        """A number in the memory of the team."""
+        """One number in the memory of the team."""
         return ctypes.c_int64.from_address(self.team + 8 * place).value
 
 
 @functools.cache
 def native() -> Native:
-    """What this process calls programs with."""
+    """The machine code of this process, compiled when it is first needed."""
     return Native()
 
 

@@ -34,33 +34,33 @@ class Dumped(NamedTuple):
 
 
 class ValueOf(NamedTuple):
-    """In place of the atom that is the value of a node: the node's position."""
+    """Stands for a size that is the value of a node: the node's position."""
 
     position: int
 
 
 class CallOf(NamedTuple):
-    """In place of an atom that is a function of dimensions."""
+    """Stands for a size that is a function of other dimensions."""
 
     kind: str
     args: tuple[Any, ...]
 
 
 class DimOf(NamedTuple):
-    """In place of a dimension: its terms, with encoded atoms."""
+    """Stands for a dimension: its terms, whose atoms are encoded."""
 
     terms: tuple[tuple[tuple[Any, ...], int], ...]
 
 
 class GraphOf(NamedTuple):
-    """In place of a graph: positions of its inputs and outputs."""
+    """Stands for a graph inside a node: the positions of its inputs and outputs."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
 class TypeOf(NamedTuple):
-    """In place of a type."""
+    """Stands for a type."""
 
     dtype: str
     shape: tuple[Any, ...]
@@ -149,7 +149,7 @@ CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
     "max": types.maximum,
     "root": lambda a, b: types.square_root(a),
 }
-"""How the dimension of an atom that is a function is made of those of its arguments."""
+"""By name: the function that makes a dimension from the dimensions of its arguments."""
 
 
 _MOST_TERMS = 256

@@ -1,9 +1,9 @@
-"""Dumped graphs (see `pickling`) from and to what JSON can say.
+"""Converts dumped graphs (see `pickling`) to values that JSON can hold, and back.
 
 Numbers, texts, booleans and None are themselves. Everything else is a list that begins with a word for what it is.
 Arrays are kept beside the JSON and are numbered in it; so are shared variables and sizes.
 
-Reading takes nothing for granted: it gives what it should, or raises.
+Reading trusts nothing: it returns a value of the right kind or raises an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Writer:
-    """What is written of values, and the arrays among them.
+    """Writes values, and collects the arrays among them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Writer:
 
 
 class Reader:
-    """The opposite of `Writer`. What cannot have been written by one raises a `FormatError` (or whatever comes of it:
+    """Reads what `Writer` wrote. Anything else raises a `FormatError` (or another exception:
     the caller makes one of that)."""
 
     def __init__(self, arrays: Sequence[np.ndarray], variables: Sequence[Any], sizes: Sequence[Atom]) -> None:
@@ -205,11 +205,11 @@ def listed(data: JSON) -> list[JSON]:
 
 
 LONGEST_TEXT = 4096
-"""Characters: texts become part of others, of many errors for example."""
+"""The most characters of a text. Texts become parts of other texts, error messages for example."""
 
 
 def saved_text(value: str) -> str:
-    """A text that `text` will take."""
+    """A text, cut so that `text` accepts it."""
     if len(value) > LONGEST_TEXT:
         raise errors.NotSupportedError(
             "a text that is so long cannot be saved", got=f"{len(value)} characters: {value[:40]}..."
@@ -227,14 +227,14 @@ def text(data: JSON, what: str) -> str:
 
 
 def integer(data: JSON) -> int:
-    """An integer of 64 bits."""
+    """An integer that fits into 64 bits."""
     if type(data) is not int or not _INT64.min <= data <= _INT64.max:
         raise errors.FormatError("there is no integer of 64 bits where one should be", got=type(data).__name__)
     return data
 
 
 def index(data: JSON, count: int) -> int:
-    """One of the first numbers."""
+    """An integer from 0 to `count` - 1."""
     if type(data) is not int or not 0 <= data < count:
         raise errors.FormatError("there is a reference to what comes later, or does not exist")
     return data

@@ -1,7 +1,8 @@
 """What `print_` and `assert_` do when a function runs.
 
-The reference interpreter is watched. Compiled code cannot print: what is to be looked at becomes results of the
-program (stacked over the steps of loops), and is looked at after the call, in the order in which it was computed.
+The reference interpreter calls them as it goes. Compiled code cannot print. There, each value that a probe looks at
+becomes a result of the program (stacked over the steps of a loop). After the call the probes look at these results, in
+the order in which they were computed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from scanjit.ops.shape import zeros_like
 from scanjit.runtime.watch import At, Moment, Watch, described
 
 _LONGEST = 200
-"""A formula is cut after so many characters."""
+"""The most characters of a formula."""
 
 
 class Printing(Watch):
-    """Prints in one run. A loop that a gradient runs again prints once."""
+    """The prints of one run. A loop that a gradient runs again prints only once."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[Any, ...]] = set()
@@ -35,7 +36,7 @@ class Printing(Watch):
             self.show(node, value, at)
 
     def show(self, node: Node, value: np.ndarray, at: At) -> None:
-        """Print a value, unless the same step has been printed."""
+        """Print a value, unless this step of this loop has been printed already."""
         key = (node, *((m.number, *map(id, m.owner.operands)) for m in at))
         if key not in self._seen:
             self._seen.add(key)
@@ -44,13 +45,13 @@ class Printing(Watch):
 
 
 def formula(node: Node, at: At) -> str:
-    """The formula of a node where a run is; cut if it is long."""
+    """The formula of a node, and the step in which a run is. A long formula is cut."""
     text = show.formula_inside(node, [moment.owner for moment in at])
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def failed(node: Node, at: At) -> errors.AssertError:
-    """The error of an assertion that does not hold."""
+    """The error that reports a failed assertion."""
     place, params = described(at), node.params
     return errors.AssertError(
         (params["message"] or "an assertion does not hold") + (f", in {place}" if place else ""),
@@ -65,7 +66,7 @@ def failed(node: Node, at: At) -> errors.AssertError:
 
 @dataclass(eq=False)
 class _Look:
-    """A probe, and which of the values shows it: what is printed, or whether a condition has failed."""
+    """A probe, and the index of its value: the array to print, or whether the condition has failed."""
 
     node: Node
     value: int
@@ -107,14 +108,14 @@ class Probes:
     items: list[Any] = field(default_factory=list)
 
     def report(self, values: Sequence[np.ndarray]) -> None:
-        """Print and check, in the order in which it was computed."""
+        """Print values and check assertions, in the order in which they were computed."""
         if self.quiet and not any(values[i].any() for i in self._looked_at):
             return
         self._report(self.items, values, (), (), Printing())
 
     @property
     def quiet(self) -> bool:
-        """Whether there are assertions only."""
+        """Whether no probe prints."""
         return not any(look.node.op is PRINT for look in _looks(self.items))
 
     @property
@@ -151,7 +152,7 @@ def _looks(items: Sequence[Any]) -> Iterator[_Look]:
 
 
 def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
-    """The outputs without probes, and what is to be looked at."""
+    """The outputs without probes, and the probes with the values that they look at."""
     if not has_probes(outputs):
         return list(outputs), Probes()
     level = _Level()
@@ -159,7 +160,7 @@ def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
 
 
 class _Level:
-    """Takes the probes out of one graph: a function's, a step's, or a branch's. Indices are those of `values`."""
+    """Removes the probes from one graph: of a function, a step or a branch. Indices count in `values`."""
 
     def __init__(self, first: int = 0) -> None:
         self.first = first

@@ -1,4 +1,4 @@
-"""How many threads a call may use: what the user says, else what the machine and those around this process allow.
+"""Decides how many threads a call may use.
 
 `config.threads` (or `SCANJIT_NUM_THREADS`) decides where it is set. Else it is the least of
 - the processors that this process may run on (its affinity),
@@ -20,34 +20,35 @@ from pathlib import Path, PurePosixPath
 from scanjit.config import MOST_THREADS, config
 
 QUOTA_SECONDS = 1.0
-"""For so long a quota counts as known: it lies in files, which take longer to read than a short call."""
+"""How long a quota is remembered. It is in files, and reading them takes longer than a short call."""
 
 _environment = getattr(os.environ, "_data", os.environ)  # to ask os.environ for what is not there takes 1 µs
 _key = os.environ.encodekey("OMP_NUM_THREADS") if _environment is not os.environ else "OMP_NUM_THREADS"
 _limit: int | None = None
 _quota: tuple[float, int] = (-math.inf, MOST_THREADS)
-"""When it was found, and what."""
+"""The time at which the quota was read, and the quota."""
 
 
 def count() -> int:
-    """How many threads large programs use; never more than there is scratch memory for."""
+    """The number of threads that large programs use: at most `MOST_THREADS`, for which there is scratch memory."""
     return config.threads or allowed()
 
 
 def allowed() -> int:
-    """How many threads there may be where the user does not say."""
+    """The number of threads where the user has set none."""
     found = available()
     return found if _limit is None else min(_limit, found)
 
 
 def limit(threads: int) -> None:
-    """Use no more threads than this, where the user does not say otherwise; as many as there may be lifts the limit."""
+    """Use at most so many threads, unless the user sets a number. A limit of `available()` or more removes the
+    limit."""
     global _limit
     _limit = None if threads >= available() else max(threads, 1)
 
 
 def available() -> int:
-    """How many threads there may be if nobody limits them."""
+    """The number of threads without `limit`."""
     global _quota
     try:
         found = len(os.sched_getaffinity(0))
@@ -63,7 +64,8 @@ def available() -> int:
 
 
 def _first_number(text: str) -> int | None:
-    """The first of the numbers of `OMP_NUM_THREADS` (one a level of nesting); None if it is no number above 0."""
+    """The first number in `OMP_NUM_THREADS`, which may list one for each level of nesting. None if it is not above
+    0."""
     first = text.split(",")[0].strip()
     return int(first[:9]) or None if first.isascii() and first.isdigit() else None
 
@@ -72,11 +74,11 @@ def _first_number(text: str) -> int | None:
 
 
 def quota(root: Path = Path("/")) -> int | None:
-    """How many processors the control groups of this process give it the time of, rounded up; None if they do not say.
+    """How many processors' time the control groups allow this process, rounded up; None without a quota.
 
     Parameters
     ----------
-    root : where `proc` and `sys` are.
+    root : the folder that has `proc` and `sys` (another one in tests).
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -95,7 +97,7 @@ def quota(root: Path = Path("/")) -> int | None:
 
 
 def _upwards(place: Path, path: str) -> Iterator[Path]:
-    """The folder of a group and those of the groups around it. (In a container, the outermost may be all there is.)"""
+    """The folders of a group and of the groups around it. A container may show the outermost one only."""
     group = PurePosixPath(path.lstrip("/"))
     if ".." in group.parts:
         group = PurePosixPath()
@@ -119,5 +121,5 @@ def _words(path: Path) -> list[str]:
 
 
 def _rate(time_: str, period: str) -> float | None:
-    """Processors: microseconds of their time a period."""
+    """The quota in processors: microseconds of processor time, divided by the microseconds of a period."""
     return int(time_) / int(period) if time_.isdecimal() and period.isdecimal() and int(period) else None

@@ -113,12 +113,12 @@ class Profile:
 
 
 def _drawn(text: str) -> str:
-    """A text as matplotlib shows it: what stands between dollars would be a formula."""
+    """A text with its dollar signs escaped: matplotlib takes text between dollar signs for a formula."""
     return writable(text).replace("$", r"\$")
 
 
 class TimedPart(Part):
-    """A stage whose main function takes the time of each statement. What it finds is added up in `lines`."""
+    """A stage whose main function measures the time of each statement. `lines` holds the sums over all calls."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -137,7 +137,7 @@ class TimedPart(Part):
         return layout
 
     def _expected(self, layout: Layout, sizes: dict[Atom, int]) -> Iterator[tuple[Cost, int]]:
-        """What each statement costs, and how many threads run it; 0: all."""
+        """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
         for statement in self.program.body:
             teams = layout.choices[statement].teams if isinstance(statement, Beside) else None
             if isinstance(statement, Beside) and teams is not None:
@@ -163,7 +163,7 @@ class TimedPart(Part):
         )
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
-        """Add what a call took; or nothing, if an exception comes."""
+        """Add the times of a call. If an exception comes meanwhile, nothing is added."""
         tick, lines = _seconds_a_tick(), [copy.copy(line) for line in self.lines]
         for line, (ticks, runs), (cost, team) in zip(lines, counters.tolist(), expected, strict=True):
             count = min(team or threads, threads)
@@ -179,12 +179,12 @@ class TimedPart(Part):
 
 
 def timed(leaves: list[Any], outputs: list[Any], name: str) -> Executable:
-    """The computation of `outputs`, timed."""
+    """The computation of `outputs`, with a clock around each statement."""
     return Executable(leaves, outputs, name, "numba", TimedPart)
 
 
 def profile_of(executable: Executable | None, name: str, calls: int) -> Profile:
-    """What was found so far; an error if no call was profiled."""
+    """The profile of the calls so far; an error if no call was profiled."""
     if executable is None or not calls:
         raise errors.ArgumentError(
             f"no call of {name} was profiled",
@@ -214,7 +214,7 @@ _tick: float | None = None
 
 
 def _seconds_a_tick() -> float:
-    """How long a tick of the clock of generated code is: measured once."""
+    """The length of one tick of the clock that generated code reads. Measured once."""
     global _tick
     if _tick is None:
         read = kernel("\n".join(_CLOCK), "limit_clock").call

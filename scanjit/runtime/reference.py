@@ -64,7 +64,7 @@ class Program:
 
 
 def _as_array(node: Node, value: Any) -> np.ndarray:
-    """A given value as an array of the node's dtype; Python's own numbers and lists take it on."""
+    """A given value as an array of the node's dtype. Python's numbers and lists are converted to it."""
     array = np.asarray(value, node.dtype if isinstance(value, bool | int | float | list | tuple) else None)
     if array.dtype != node.dtype:
         raise errors.DtypeError(
@@ -81,7 +81,7 @@ def _shared_value(node: Node) -> Any:
 
 
 class _Step:
-    """A node to compute: where its operands and its value are, and what is known of it before a run."""
+    """A node to compute: the places of its operands and of its value, and everything known about it before a run."""
 
     __slots__ = ("atom", "bodies", "early", "late", "node", "operands", "slot", "symbolic", "types", "varies")
 
@@ -100,13 +100,13 @@ class _Step:
 
 
 def _own_atoms(node: Node) -> set[Atom]:
-    """The atoms in the type and the parameters of an op with a body, without those in the body: they belong to that."""
+    """The sizes in the type and the parameters of an op with a body, without the sizes that occur only in the body."""
     found = {atom for type_ in node.type for dim in type_.shape for atom in types.atoms(dim)}
     return found | set(types.atoms(node.params.get("length", 0)))
 
 
 def _verified_conditions(node: Node) -> list[sizes.Check]:
-    """The conditions of a node, whose type must be the one that its operands give."""
+    """The conditions of a node. Its type must be the one that its op infers from its operands."""
     type_, checks = sizes.inferred(node)
     before, now = (t if isinstance(t, tuple) else (t,) for t in (node.type, type_))
     if [(t.dtype, t.ndim) for t in before] != [(t.dtype, t.ndim) for t in now]:
@@ -153,7 +153,7 @@ class _Plan:
 
 
 class _Ready:
-    """A step for known sizes: its parameters and the shapes of its results as numbers; None if values decide them."""
+    """A step for known sizes: its parameters and the shapes of its results, as numbers. None if values decide them."""
 
     __slots__ = ("known", "step")
 
@@ -166,7 +166,7 @@ _plans: weakref.WeakKeyDictionary[Graph, dict[Any, tuple[_Plan, ...]]] = weakref
 
 
 def _plans_of(node: Node) -> tuple[_Plan, ...]:
-    """The plans of what runs inside a node: of a step, or of two branches; none for most ops."""
+    """The plans of the graphs inside a node: the step of a loop, or two branches. Most ops have none."""
     graph = node.params.get("body")
     if not isinstance(graph, Graph):
         return ()
@@ -237,7 +237,7 @@ def _apply(node: Node, operands: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 def _applied(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At) -> Any:
-    """The value of a node; an error of its op says where in the run it was."""
+    """The value of a node. If its op raises an error, the error says in which step of the run that was."""
     try:
         return _apply(node, operands, params)
     except errors.AssertError:
@@ -260,7 +260,7 @@ def _check_leaf(node: Node, value: np.ndarray, atoms: Mapping[Atom, int]) -> Non
 
 
 def _agrees(atoms: Mapping[Atom, int]) -> Callable[[types.Dimension, int], bool]:
-    """Whether a dimension is a number, as far as the sizes that it is made of are known."""
+    """Whether a dimension has this value. True also where its sizes are not known yet."""
 
     def agrees(dim: types.Dimension, size: int) -> bool:
         if isinstance(dim, int):
@@ -271,7 +271,8 @@ def _agrees(atoms: Mapping[Atom, int]) -> Callable[[types.Dimension, int], bool]
 
 
 def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """The result as an array (a tuple of arrays for an op with several), which must have the inferred type."""
+    """The result as an array, or as a tuple of arrays if the op has several. Raises if it is not of the inferred
+    type."""
     several = isinstance(step.node.type, tuple)
     arrays = tuple(np.asarray(value) for value in (result if several else (result,)))
     for array, type_, shape in zip(arrays, step.types, shapes, strict=True):
@@ -286,7 +287,7 @@ def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any
 
 
 def _outside(atoms: Mapping[Atom, int]) -> dict[Atom, int]:
-    """The sizes that mean the same inside a body."""
+    """The sizes that a body shares with the graph around it."""
     return {atom: size for atom, size in atoms.items() if atom.kind == "size"}
 
 

@@ -24,7 +24,7 @@ from scanjit.types import Atom, Dim, Type
 
 FORMAT = "scanjit function"
 VERSION = 1
-"""Of the format of files: raised when an older reader would misunderstand a newer file."""
+"""The version of the file format. It is raised when an older reader would misunderstand a newer file."""
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
 
 
 def contents(function: CompiledFunction) -> tuple[dict[str, JSON], list[np.ndarray]]:
-    """All that a file holds: what JSON can say, and arrays."""
+    """The content of a file: a value for JSON, and the arrays."""
     graph, variables = function.graph, function.shared
     updates = [_update_graph(variable) for variable in variables]
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
@@ -268,7 +268,7 @@ def _fits(node: Node, variable: SharedVariable) -> bool:
 
 
 def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
-    """What `function` sees to, when a user calls it."""
+    """Raise an error for a graph that `function` would refuse, too."""
     if len(set(graph.inputs)) < len(graph.inputs) or any(node.op is not INPUT for node in graph.inputs):
         raise errors.FormatError("the inputs of a saved function are not inputs, or given twice")
     if any(isinstance(node.type, tuple) for node in graph.roots):
@@ -324,7 +324,7 @@ def _read_tree(data: JSON) -> Tree:
 
 
 def _named_tuple(name: JSON, fields: tuple[Any, ...]) -> type:
-    """A class of named tuples. What is reserved in Python gets another name."""
+    """A class of named tuples. A field whose name Python reserves gets another name."""
     if not all(isinstance(word, str) and word.isidentifier() for word in (name, *fields)):
         raise errors.FormatError("a saved function returns fields without a name")
     return namedtuple(name, fields, rename=True)

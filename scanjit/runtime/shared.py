@@ -135,7 +135,7 @@ class SharedVariable(_Symbol):
         return array
 
     def _own(self, value: Any, borrow: bool = False) -> np.ndarray:
-        """A value as an array that nobody else writes to."""
+        """The value as an array of our own, which nobody else writes to."""
         array = self._checked(value)
         new = type(value) in (bool, int, float, list, tuple) or (isinstance(value, np.ndarray) and array is not value)
         return array if borrow or (new and array.base is None) else array.copy()
@@ -297,7 +297,7 @@ def snapshot(variables: Iterable[SharedVariable]) -> list[np.ndarray]:
 
 
 def commit(variables: Sequence[SharedVariable], arrays: Sequence[np.ndarray]) -> None:
-    """Set values (arrays that nobody else writes to), all at one moment. The caller holds the variables' locks."""
+    """Set several values at one moment. The arrays must be ours alone; the caller holds the variables' locks."""
     before = snapshot(variables)  # freed later: what a user hung on an old array may run Python code when it goes
     drain(map(_write, variables, arrays))
     del before

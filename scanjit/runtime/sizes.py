@@ -1,4 +1,4 @@
-"""Sizes at run time: what the symbols in shapes are for given arrays, and the conditions that these must meet."""
+"""Sizes at run time: the number that each symbol stands for in a call, and the conditions on these numbers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _solved(places: Sequence[_Place]) -> dict[Atom, int]:
 
 
 def _solve(place: _Place, found: dict[Atom, int]) -> bool:
-    """Check a composite dimension, or learn the one size in it that is unknown; False where neither is possible yet."""
+    """Check a dimension such as `2*N + M`, or solve it for the one size that is unknown. False if two are unknown."""
     unknown = {atom for atom in types.atoms(place.dim) if atom not in found}
     if not unknown:
         wanted = types.evaluate(place.dim, found)
@@ -113,7 +113,7 @@ def _misfit(place: _Place, wanted: str) -> errors.ShapeError:
 
 @dataclass(frozen=True)
 class Check:
-    """A relation between dimensions that inference relied on and that only a run can decide.
+    """A condition on dimensions that type inference relied on. Only a call can decide it.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Check:
     shapes: types.Shapes | None = None
 
     def verify(self, env: Mapping[Atom, int]) -> bool:
-        """Raise where the relation does not hold; False where `env` lacks a size that it is about."""
+        """Raise an error if the condition does not hold. False if `env` lacks one of its sizes."""
         try:
             left, right = types.evaluate(self.left, env), types.evaluate(self.right, env)
         except KeyError:
@@ -152,12 +152,12 @@ class Check:
         raise self.error(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
 
     def atoms(self) -> set[Atom]:
-        """The sizes that it is about."""
+        """The sizes in the condition."""
         return {*types.atoms(self.left), *types.atoms(self.right)}
 
 
 def _shown(dim: Dimension, env: Mapping[Atom, int]) -> object:
-    """A dimension as an error shows it: its size where that is known."""
+    """A dimension as an error shows it: its number if that is known, else its formula."""
     try:
         return types.evaluate(dim, env)
     except KeyError:
@@ -202,7 +202,8 @@ def _of_graph(body: Graph) -> list[Check]:
 
 
 def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Check:
-    """A condition of a body, over the sizes outside of the scan; else marked as belonging to that body."""
+    """A condition of a body, written in sizes outside of the scan. If that is impossible, it is marked with the
+    body."""
     if check.body is not None:
         return check
     inside = [atom for atom in check.atoms() if atom.kind == "value" and atom not in outside]

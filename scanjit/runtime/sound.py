@@ -1,4 +1,4 @@
-"""What inference takes for granted of a node, because the functions that build graphs see to it.
+"""Checks the nodes of a graph that was read from a file.
 
 Generated code relies on types. So a graph that comes from outside, which may be anything, is compiled only if every
 node of it was made by its op (which infers the type) and passed `check`.
@@ -26,7 +26,7 @@ _MOST_AXES = 64  # NumPy's limit
 
 
 def check(node: Node) -> None:
-    """Raise a `FormatError` if a node, whose type its op inferred, is none that generated code may be made of."""
+    """Raise a `FormatError` if no public function could have built this node. Its type was inferred by its op."""
     _check_names(node)
     for name, value in node.params.items():
         allowed = _ALLOWED.get(name)
@@ -46,7 +46,7 @@ def check(node: Node) -> None:
 
 
 def _check_names(node: Node) -> None:
-    """The parameters must be those of the op. (Others would reach the reference or the code generator.)"""
+    """Raise an error if a parameter is missing or is none of the op's."""
     wanted = _names(node.op)
     if wanted is not None and node.params.keys() != wanted:
         raise errors.FormatError(
@@ -100,7 +100,7 @@ def _check_scan(node: Node) -> None:
 
 
 def _check_sizes(node: Node) -> None:
-    """The sizes that a graph inside takes from outside, by the numbers of its inputs."""
+    """Check the sizes that an inner graph takes from outside. Each is named by the number of an input."""
     operands = node.operands[node.arity - len(node.params["body"].inputs) :]
     for i, dim in node.params["sizes"]:
         if i >= len(operands) or ir.as_dim(operands[i]) != dim:
@@ -202,4 +202,4 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "what": lambda value: isinstance(value, str),
     "where": _LABELS,
 }
-"""What a parameter of a name may be, whichever op has it."""
+"""By the name of a parameter: whether it may have a value. The rule is the same for all ops."""

@@ -1,4 +1,4 @@
-"""Cut a graph where a size depends on a computed value: what comes before has to run before sizes behind are known."""
+"""Cuts a graph where a size depends on a computed value. The part before the cut runs first, and gives the size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from scanjit.types import Atom
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Nodes computed from others, all sizes known. `values` are scalars whose values are sizes from then on."""
+    """A part of a graph. All of its sizes are known before it runs. `values` are scalar results that later parts use as
+    sizes."""
 
     leaves: list[Node]
     outputs: list[Node]
@@ -20,7 +21,7 @@ class Stage:
 
 
 def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
-    """The graph in stages; one, if no size depends on a computed value."""
+    """The stages of a graph. There is one if no size depends on a computed value."""
     result: list[Stage] = []
     known: dict[Node, None] = dict.fromkeys(leaves)
     sized = {node.dim_atom for node in leaves if node.dim_atom is not None}
@@ -61,7 +62,8 @@ def _value_atoms(node: Node) -> Iterator[Atom]:
 
 
 def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
-    """What is computed in the graph of a scan from constants and sizes outside alone, and is a size there."""
+    """The sizes in the graph of a scan that are computed from constants and outer sizes alone: the same in all
+    steps."""
     if isinstance(node.params.get("body"), ir.Graph):
         sizes = dict.fromkeys(atom.args[0] for atom in ir._atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if ir.is_closed(size))

@@ -1,8 +1,8 @@
 """`threadpoolctl.threadpool_limits` for the threads of this package.
 
-threadpoolctl lists the libraries that a process has loaded, and asks a class for each one that it knows by the name of
-its file. So that it comes to ask ours, our class knows one of NumPy's: it is there whenever this package is. Who limits
-threads has imported threadpoolctl. Then we tell it of the class, in that moment; we do not import it ourselves.
+threadpoolctl lists the libraries that a process has loaded. For each, it looks for a class that handles the name of the
+file. Our class handles one of NumPy's libraries, because that is loaded whenever this package is. We do not import
+threadpoolctl ourselves: when a program imports it, we register the class at that moment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def watch() -> None:
 
 
 class _Finder:
-    """Finds nothing itself; what others find is given a loader that tells us. Gone once it was loaded."""
+    """An import hook that finds nothing itself. It wraps the loader that others find for threadpoolctl, once."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != _NAME:
@@ -48,7 +48,7 @@ class _Finder:
 
 
 class _Loader:
-    """A loader after which the module knows of us. The module keeps its own."""
+    """A loader that registers our class after the module's own loader has run."""
 
     def __init__(self, inner: Any, finder: Any) -> None:
         self.inner, self.finder = inner, finder
@@ -68,7 +68,7 @@ class _Loader:
 
 
 def _register(module: Any) -> None:
-    """Tell threadpoolctl of our threads. (Versions before 3.2 have no way to.)"""
+    """Register our class with threadpoolctl. Versions before 3.2 cannot."""
     if not hasattr(module, "register") or not hasattr(module, "LibController"):
         return
 

@@ -24,28 +24,28 @@ def running(with_lapack: bool = False) -> Run:
 
 
 class _Worker(NamedTuple):
-    """A thread that runs programs together with their callers; `job` is the table that it works on, or None."""
+    """A worker thread. `job` is the table of the program that it runs, or None."""
 
     name: str
     job: int | None
 
 
 class _Busy:
-    """Whether a program uses the workers."""
+    """Tells whether a program uses the workers."""
 
     def locked(self) -> bool:
-        """Whether one does."""
+        """Whether a program uses the workers now."""
         return native().word(_BUSY) != 0
 
 
 class _Team:
-    """The threads of this process, as tests look at them."""
+    """The worker threads of this process, for tests."""
 
     busy = _Busy()
 
     @property
     def workers(self) -> list[_Worker]:
-        """Those that there are by now."""
+        """The workers that have been started."""
         words = [_SLOTS + _SLOT * i for i in range(native().word(_WORKERS))]
         return [_Worker(f"scanjit-{i}", native().word(w + _TABLE) or None) for i, w in enumerate(words, start=1)]
 

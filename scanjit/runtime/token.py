@@ -1,4 +1,4 @@
-"""Tokens: what Dask knows equal computations by, in whatever process they were made."""
+"""Tokens for Dask. Two functions that compute the same have the same token, in any process."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 R = TypeVar("R")
 
 _WAIT = 0.1
-"""Seconds between two looks at signals, where waiting for a lock does not end by one (on Windows)."""
+"""Seconds between two checks for signals. On Windows a signal does not end the wait for a lock."""
 
 
 class Abandoned(Exception):
-    """Nobody waits any more for what is done."""
+    """Raised inside the work when its caller does not wait for it any more."""
 
 
 def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:

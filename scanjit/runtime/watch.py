@@ -1,4 +1,4 @@
-"""Those who watch the reference interpreter: they see each value as it is computed, and each step of a loop."""
+"""Observers of the reference interpreter. They see each value when it is computed, and each step of a loop."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ class Moment(NamedTuple):
 
 
 At = tuple[Moment, ...]
-"""Where a run is: a moment for each op around, the outermost first."""
+"""Where a run is: one moment for each loop or branch around, the outermost first."""
 
 
 class Watch:
-    """Sees a run; does nothing by itself."""
+    """The base of observers. Its own methods do nothing."""
 
     def given(self, node: Node, value: np.ndarray) -> None:
-        """A run begins with this value of an input or a shared variable."""
+        """Called at the beginning, with the value of each input and shared variable."""
 
     def computed(self, node: Node, operands: Sequence[Any], value: Any, at: At) -> None:
-        """A node has been computed (for an op with several results, a tuple); after all nodes inside of it."""
+        """Called when a node has been computed, after all nodes in its inner graphs. An op with several results gives a
+        tuple."""
 
     def stepped(self, step: Step) -> None:
-        """A step of a loop is done."""
+        """Called after each step of a loop."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +94,7 @@ class OnStep(Watch):
 
 
 def step_of(node: Node, before: Sequence[np.ndarray], after: Sequence[Any], at: At) -> Step:
-    """The step of a scan: the inputs and the outputs of its body, at its own moment (the last of `at`)."""
+    """The step of a scan as a `Step`. `at` says where the run is; its last moment is that of this scan."""
     layout, moment = Layout.of(node), at[-1]
     carries, rows, constants = layout.split(before)
     new, outputs, stop = layout.split_results(after)
@@ -117,7 +118,7 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def described(at: At) -> str:
-    """Where a run is, in words: the innermost step first; "" outside of all loops."""
+    """Where a run is, as text: the innermost step first. "" outside of all loops."""
     return ", in ".join(f"step {m.number} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
 
 
