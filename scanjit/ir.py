@@ -13,7 +13,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -23,6 +23,19 @@ from scanjit.walks import bottom_up
 
 OPS: dict[str, Op] = {}
 """The op table: every primitive by its name."""
+
+
+class Traits(TypedDict, total=False):
+    """What passes ask about an op. Each is an attribute of `Op`, with the default that is safe for any op."""
+
+    moves_data: bool
+    never_fails: bool
+    is_linear: bool
+    has_constant_slope: bool
+    reads_memory: Literal["none", "first", "all"]
+    goes_anywhere: bool
+    zero_with: tuple[int, ...]
+    aligned: Callable[..., dict[int, int]]
 
 
 class Op:
@@ -46,9 +59,35 @@ class Op:
         the tests are generated.
     dtypes : the dtypes that tests sample.
     doc : one line, for the generated documentation.
+    **traits : what passes ask about the op, instead of comparing its name. A subclass gives the traits of its ops.
+
+    Attributes
+    ----------
+    moves_data : no arithmetic makes its elements: they are elements of its operands (`reshape`), counted (`iota`) or
+        known (a constant).
+    never_fails : no values of its operands make it raise an error. False also where nobody has thought about it.
+    is_linear : `f(a + b) = f(a) + f(b)`, where all operands are added at once.
+    has_constant_slope : its derivatives are the same whatever the values of its operands are, as those of `where` are.
+        What is linear has them too.
+    reads_memory : which operands it reads as arrays in memory, rather than as values next to it: "none", "first" (as
+        `gather`) or "all" (as `contract`).
+    goes_anywhere : one loop nest can compute it into any place, for instance into its part of a concatenation.
+    zero_with : the positions of the operands of which a zero makes the result zero; `(0, 1)` for `mul`, `(0,)` for
+        `div`.
+    aligned : `aligned(position, operand, result, **params)`, with the types of one operand and of the result, says
+        which axes of the operand go along with which of the result: `{0: 1}` says that entry `i` of axis 1 of the
+        result is made of nothing but entry `i` of axis 0 of the operand. None for ops that have no such rule.
     """
 
     kind: ClassVar[str] = "op"
+    moves_data: bool = False
+    never_fails: bool = False
+    is_linear: bool = False
+    has_constant_slope: bool = False
+    reads_memory: Literal["none", "first", "all"] = "none"
+    goes_anywhere: bool = False
+    zero_with: tuple[int, ...] = ()
+    aligned: Callable[..., dict[int, int]] | None = None
 
     def __init__(
         self,
@@ -62,11 +101,13 @@ class Op:
         samples: Callable[..., Iterable[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None,
         dtypes: Sequence[str] = ("float64", "float32"),
         doc: str = "",
+        **traits: Unpack[Traits],
     ) -> None:
         if name in OPS:
             raise ValueError(f"two ops are named {name}")
         self.name, self.infer, self.reference = name, infer, reference
         self.vjp, self.jvp, self.batch, self.samples, self.dtypes, self.doc = vjp, jvp, batch, samples, dtypes, doc
+        vars(self).update(traits)
         OPS[name] = self
 
     def __call__(self, *args: Node, **params: Any) -> Node:
@@ -364,6 +405,8 @@ CONSTANT = Op(
     infer=lambda *, data: Type(data.array.dtype, data.array.shape),
     reference=lambda *, data: data.array,
     doc="an array that is known",
+    moves_data=True,
+    never_fails=True,
 )
 PART = Op(
     "part",
@@ -428,6 +471,8 @@ SIZE = Op(
     infer=lambda *, dim: Type(np.dtype("int64")),
     reference=lambda *, dim: np.int64(dim),
     doc="the value of a dimension",
+    moves_data=True,
+    never_fails=True,
 )
 
 

@@ -16,10 +16,13 @@ from scanjit.ops import (
     windows,
 )
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.reduce import Reduction
+from scanjit.ops.linalg import Contraction
+from scanjit.ops.reduce import ArgReduction, Reduction
 from scanjit.ops.shape import View
 
 __all__ = [
+    "ArgReduction",
+    "Contraction",
     "Elementwise",
     "Reduction",
     "View",

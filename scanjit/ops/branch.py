@@ -45,6 +45,7 @@ class Branch(Op):
     """The class of `IFELSE`."""
 
     kind: ClassVar[str] = "branch"
+    reads_memory = "all"
 
     def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
         """What `vjp` gives, but only for the operands that are needed: a branch whose halves are the pullbacks of both

@@ -35,9 +35,12 @@ class Elementwise(Op):
     cost : roughly how many instructions an element costs; what costs more than a load is worth saving for the gradient.
     domain : where tests sample each operand: pairs (low, high), one an operand.
     mixed : whether the first operand is a condition.
+    stays_finite : the positions of the operands that may be any finite numbers without making the result infinite or
+        NaN, if the other operands stay what they are. None: found by computing a few values.
     """
 
     kind: ClassVar[str] = "elementwise"
+    never_fails = goes_anywhere = True
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Elementwise(Op):
         cost: int = 1,
         domain: Sequence[tuple[float, float]] = ((-3.0, 3.0),),
         mixed: bool = False,
+        stays_finite: tuple[int, ...] | None = None,
         **rest: Any,
     ) -> None:
         def infer(*operands: Type, **params: Any) -> Type:
@@ -65,9 +69,9 @@ class Elementwise(Op):
         kinds = {"f": FLOATS, "i": INTS, "b": ("bool",)}
         rest.setdefault("dtypes", [dtype for kind in "fib" if kind in takes for dtype in kinds[kind]])
         rest.setdefault("samples", self._samples)
-        super().__init__(name, infer=infer, batch=self._batch, **rest)
+        super().__init__(name, infer=infer, batch=self._batch, aligned=_aligned_by_broadcasting, **rest)
         self.lower, self.result, self.takes, self.bools, self.mixed = lower, result, takes, bools, mixed
-        self.formula, self.cost, self.domain = formula, cost, domain
+        self.formula, self.cost, self.domain, self.stays_finite = formula, cost, domain, stays_finite
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Node]:
         if self.mixed:
@@ -113,6 +117,11 @@ class Elementwise(Op):
     def text(self, dtypes: Sequence[np.dtype], **params: Any) -> str:
         """The expression in generated code for operands of these dtypes, with `{0}`, `{1}`... for the operands."""
         return self.lower(*dtypes, **params) if callable(self.lower) else self.lower
+
+
+def _aligned_by_broadcasting(position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
+    lead = result.ndim - operand.ndim
+    return {axis: lead + axis for axis, dim in enumerate(operand.shape) if dim != 1}
 
 
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -210,10 +219,15 @@ CAST = Elementwise(
     samples=lambda rng, dtype: [
         ((sample(rng, (3,), dtype, 0, 3),), {"dtype": d}) for d in types.DTYPES if d != np.dtype(dtype)
     ],
+    has_constant_slope=True,
     doc="the same value in another dtype; floats become integers towards zero",
 )
 STOP_GRADIENT = Elementwise(
-    "stop_gradient", lower="{0}", reference=lambda x: x, doc="the same value, a constant to differentiation"
+    "stop_gradient",
+    lower="{0}",
+    reference=lambda x: x,
+    has_constant_slope=True,
+    doc="the same value, a constant to differentiation",
 )
 CLIP_GRADIENT = Elementwise(
     "clip_gradient",
@@ -223,6 +237,7 @@ CLIP_GRADIENT = Elementwise(
     vjp=lambda g, y, x, *, low, high: (CLIP(*CLIP.prepare((g, low, high))),),
     jvp=lambda tangents, y, x, **_: tangents[0],
     samples=lambda rng, dtype: [((sample(rng, (3,), dtype),), {"low": -1.0, "high": 1.0})],
+    has_constant_slope=True,
     doc="the same value; the gradient that passes back through it is clipped",
 )
 WHERE = Elementwise(
@@ -232,6 +247,8 @@ WHERE = Elementwise(
     reference=np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
     domain=(*_TWO, (-3, 3)),
+    stays_finite=(1, 2),
+    has_constant_slope=True,
     doc="the second operand where the first holds, else the third",
 )
 
@@ -244,6 +261,7 @@ ADD = Elementwise(
     vjp=lambda g, y, a, b: (g, g),
     formula="x + y",
     domain=_TWO,
+    is_linear=True,
 )
 SUB = Elementwise(
     "sub",
@@ -254,6 +272,7 @@ SUB = Elementwise(
     vjp=lambda g, y, a, b: (g, -g),
     formula="x - y",
     domain=_TWO,
+    is_linear=True,
 )
 MUL = Elementwise(
     "mul",
@@ -262,6 +281,7 @@ MUL = Elementwise(
     vjp=lambda g, y, a, b: (g * b, g * a),
     formula="x * y",
     domain=_TWO,
+    zero_with=(0, 1),
 )
 
 
@@ -279,6 +299,8 @@ DIV = Elementwise(
     formula="x / y",
     cost=8,
     domain=_NONZERO,
+    zero_with=(0,),
+    stays_finite=(0,),
 )
 FLOORDIV = Elementwise(
     "floordiv",
@@ -364,6 +386,7 @@ NEG = Elementwise(
     bools=False,
     reference=np.negative,
     vjp=lambda g, y, x: (-g,),
+    is_linear=True,
     formula="-x",
 )
 ABS = Elementwise(
@@ -437,7 +460,7 @@ GREATER = _comparison("greater", ">", "{0} & ~{1}", np.greater)
 GREATER_EQUAL = _comparison("greater_equal", ">=", "{0} | ~{1}", np.greater_equal)
 EQUAL = _comparison("equal", "==", "~({0} ^ {1})", np.equal)
 NOT_EQUAL = _comparison("not_equal", "!=", "{0} ^ {1}", np.not_equal)
-AND = Elementwise("and", lower="{0} & {1}", takes="bi", reference=np.bitwise_and, domain=_TWO)
+AND = Elementwise("and", lower="{0} & {1}", takes="bi", reference=np.bitwise_and, domain=_TWO, zero_with=(0, 1))
 OR = Elementwise("or", lower="{0} | {1}", takes="bi", reference=np.bitwise_or, domain=_TWO)
 XOR = Elementwise("xor", lower="{0} ^ {1}", takes="bi", reference=np.bitwise_xor, domain=_TWO)
 INVERT = Elementwise("invert", lower="~{0}", takes="bi", reference=np.invert)

@@ -106,5 +106,6 @@ VIA = Op(
     vjp=lambda g, out, x, y: (None, g),
     jvp=lambda tangents, out, x, y: tangents[1],
     batch=_via_batch,
+    has_constant_slope=True,
     doc="the first operand; the second is another computation of the same value, which is the one to differentiate",
 )

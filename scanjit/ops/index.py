@@ -103,6 +103,8 @@ GATHER: Op = Op(
     batch=_gather_batch,
     samples=_gather_samples,
     dtypes=ANY_DTYPE,
+    reads_memory="first",
+    goes_anywhere=True,
     doc="`x[..., i, j, ...]`: entries at int64 indices (never negative) of consecutive axes from `axis` on",
 )
 

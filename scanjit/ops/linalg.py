@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,7 +80,20 @@ def _batch(
     return contract(args[0], args[1], lead[0] + left, lead[1] + right, (new, *out)), True
 
 
-CONTRACT = Op(
+class Contraction(Op):
+    """A sum of products of two operands, with axes named by the labels `left`, `right` and `out`."""
+
+    kind: ClassVar[str] = "contraction"
+    reads_memory = "all"
+    goes_anywhere = True
+
+
+def _aligned(position: int, operand: Type, result: Type, *, left: Labels, right: Labels, out: Labels) -> dict[int, int]:
+    labels = (left, right)[position]
+    return {axis: out.index(label) for axis, label in enumerate(labels) if label in out}
+
+
+CONTRACT = Contraction(
     "contract",
     infer=_infer,
     reference=_reference,
@@ -89,6 +102,9 @@ CONTRACT = Op(
     batch=_batch,
     samples=_samples,
     dtypes=(*NUMBERS, "bool"),
+    never_fails=True,
+    zero_with=(0, 1),
+    aligned=_aligned,
     doc="sum of products: `out[i, j] = sum_k left[i, k] * right[k, j]`, with axes named by labels",
 )
 
@@ -145,7 +161,7 @@ def _guarded_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tup
         yield (x, sample(rng, b, dtype), mask), {"left": left, "right": right, "out": out, "where": where}
 
 
-CONTRACT_WHERE = Op(
+CONTRACT_WHERE = Contraction(
     "contract_where",
     infer=_guarded_infer,
     reference=_guarded_reference,

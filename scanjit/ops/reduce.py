@@ -30,6 +30,7 @@ class Reduction(Op):
     """
 
     kind: ClassVar[str] = "reduction"
+    never_fails = goes_anywhere = True
 
     def __init__(
         self,
@@ -59,12 +60,16 @@ class Reduction(Op):
             for shape, axes in shapes:
                 yield (sample(rng, shape, dtype),), {"axes": axes}
 
+        def aligned(position: int, operand: Type, result: Type, *, axes: tuple[int, ...]) -> dict[int, int]:
+            return {a: b for b, a in enumerate(a for a in range(operand.ndim) if a not in axes)}
+
         rest.setdefault("dtypes", NUMBERS)
         super().__init__(
             name,
             infer=infer,
             batch=batch,
             samples=samples,
+            aligned=aligned,
             reference=lambda x, *, axes: np.asarray(function(x, axis=axes)),
             **rest,
         )
@@ -94,6 +99,7 @@ SUM: Reduction = Reduction(
     function=lambda x, axis: np.add.reduce(x, axis=axis, dtype=x.dtype),
     vjp=lambda g, y, x, *, axes: (broadcast_to(expand(g, axes), x.type.shape),),
     jvp=lambda tangents, y, x, *, axes: None if tangents[0] is None else SUM(tangents[0], axes=axes),
+    is_linear=True,
     doc="the sum over axes, in the dtype of the operand",
 )
 
@@ -223,6 +229,7 @@ class ArgReduction(Op):
     """
 
     kind: ClassVar[str] = "argreduction"
+    goes_anywhere = True
 
     def __init__(self, name: str, *, beats: str, function: Callable[..., Any], doc: str) -> None:
         def infer(x: Type, *, axis: int) -> Type:

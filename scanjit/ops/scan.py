@@ -133,6 +133,7 @@ class Loop(Op):
     """The class of `SCAN`."""
 
     kind: ClassVar[str] = "scan"
+    reads_memory = "all"
 
     def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
         """What `vjp` gives, but only for the operands that are needed: no carries for the cotangents of others."""

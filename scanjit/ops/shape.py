@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -19,14 +20,25 @@ class View(Op):
     """An op whose result is its operand, read at an affine index.
 
     `access(shape, **params)` says, for each axis of the operand (of that shape), at which index it is read:
-    `offset + sum(stride * index of the view's axis)`.
+    `offset + sum(stride * index of the view's axis)`. `shows_all` says whether every element of the operand is in the
+    view: a slice and windows may leave some out.
     """
 
     kind: ClassVar[str] = "view"
+    moves_data = never_fails = is_linear = True
 
-    def __init__(self, name: str, *, access: Callable[..., list[Access]], **rest: Any) -> None:
-        super().__init__(name, **rest)
-        self.access = access
+    def __init__(self, name: str, *, access: Callable[..., list[Access]], shows_all: bool = True, **rest: Any) -> None:
+        super().__init__(name, aligned=self._aligned, **rest)
+        self.access, self.shows_all = access, shows_all
+
+    def _aligned(self, position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
+        """The axes that are read whole, in their order, by just one axis of the view."""
+        found = {}
+        for axis, (start, terms) in enumerate(self.access(operand.shape, **params)):
+            whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0
+            if whole and operand.shape[axis] == result.shape[terms[0][0]] and operand.shape[axis] != 1:
+                found[axis] = terms[0][0]
+        return found
 
 
 def _linear(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
@@ -254,6 +266,7 @@ SLICE = View(
     access=lambda shape, *, start, length, step: [
         (a, ((axis, s),)) for axis, (a, s) in enumerate(zip(start, step, strict=True))
     ],
+    shows_all=False,
     vjp=lambda g, y, x, *, start, length, step: (SET_SLICE(zeros_like(x), g, start=start, step=step),),
     jvp=_linear,
     batch=_slice_batch,
@@ -339,6 +352,9 @@ SET_SLICE: Op = Op(
         )
     ],
     dtypes=ANY_DTYPE,
+    moves_data=True,
+    never_fails=True,
+    is_linear=True,
     doc="a tensor with the window at `start`, `step` replaced by a value (its shape is the window's)",
 )
 
@@ -349,6 +365,12 @@ SET_SLICE: Op = Op(
 def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
     types.equate(types.product(x.shape), types.product(shape), "the number of elements before and after a reshape")
     return x.with_shape(shape)
+
+
+def _reshape_aligned(position: int, operand: Type, result: Type, *, shape: tuple[Dimension, ...]) -> dict[int, int]:
+    """The first axes, as far as their sizes stay."""
+    pairs = zip(operand.shape, shape, strict=False)
+    return {axis: axis for axis, _ in enumerate(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))}
 
 
 RESHAPE: Op = Op(
@@ -366,6 +388,11 @@ RESHAPE: Op = Op(
         ((0, 3), {"shape": (3, 0, 5)}),
     ),
     dtypes=ANY_DTYPE,
+    moves_data=True,
+    never_fails=True,
+    is_linear=True,
+    reads_memory="first",
+    aligned=_reshape_aligned,
     doc="the same elements, in row-major order, in another shape",
 )
 
@@ -422,6 +449,11 @@ CONCATENATE = Op(
         )
     ],
     dtypes=ANY_DTYPE,
+    moves_data=True,
+    never_fails=True,
+    is_linear=True,
+    goes_anywhere=True,
+    aligned=lambda position, operand, result, *, axis: {a: a for a in range(operand.ndim) if a != axis},
     doc="tensors one after the other along an axis",
 )
 
@@ -440,6 +472,8 @@ IOTA = Op(
     reference=lambda *, length: np.arange(length),
     samples=lambda rng, dtype: [((), {"length": n}) for n in (0, 1, 5)],
     dtypes=("int64",),
+    moves_data=True,
+    never_fails=True,
     doc="0, 1, ... length - 1",
 )
 

@@ -83,6 +83,7 @@ WINDOWS = View(
     infer=_infer,
     reference=_reference,
     access=_access,
+    shows_all=False,
     vjp=_vjp,
     jvp=_linear,
     batch=_batch,
