@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scanjit import ir, types
 from scanjit.errors import InternalError
@@ -30,10 +29,8 @@ from scanjit.schedule.nests import (
     Value,
     walk_values,
 )
+from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Atom, Dimension
-
-if TYPE_CHECKING:
-    from scanjit.schedule.lower.scan import Plan
 
 
 @dataclass(eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
-from typing import TYPE_CHECKING
 
 from scanjit.schedule.lower.region import Block, Region
 from scanjit.schedule.nests import (
@@ -21,12 +20,10 @@ from scanjit.schedule.nests import (
     TimeLoop,
     row_major,
 )
+from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
-
-if TYPE_CHECKING:
-    from scanjit.schedule.lower.scan import Plan
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scanjit import types
+from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
-
-if TYPE_CHECKING:
-    from scanjit.schedule.lower.scan import Plan
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanjit import errors
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
+from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
-
-if TYPE_CHECKING:
-    from scanjit.schedule.lower.scan import Plan
 
 
 class Ends:
