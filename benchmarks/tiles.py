@@ -1,4 +1,4 @@
-"""How fast register tiles of each shape are on this processor: the table of `scanjit/schedule/tiles/shapes.py`.
+"""How fast register tiles of each shape are on this processor: the table of `scanjit/target/measured.py`.
 
     python -m benchmarks tiles
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,12 @@ PRODUCTS = 8
 
 def measure() -> dict[int, dict[tuple[int, int], float]]:
     """By number of products and shape: the part of the limit that is reached, the mean of the depths."""
-    from scanjit.runtime import limits
+    from scanjit.runtime import host, limits
     from scanjit.schedule.tiles import shapes
-    from scanjit.simd import cpu
 
     found: dict[int, dict[tuple[int, int], float]] = {}
     for products in range(1, PRODUCTS + 1):
-        most = shapes.MOST[cpu.registers()] // products
+        most = shapes.MOST[host.target().registers] // products
         candidates = [
             (rows, v) for v in (1, 2, 3, 4) for rows in (1, 2, 3, 4, 5, 6, 8) if most // 2 <= rows * v <= most
         ]
@@ -61,17 +61,15 @@ def _paces(products: int, depth: int, candidates: list[tuple[int, int]]) -> dict
 
 
 def _columns() -> int:
-    from scanjit.simd import cpu
+    from scanjit.runtime import host
 
-    return VECTORS * cpu.lanes("float32")
+    return VECTORS * host.target().lanes(4)
 
 
 def _program(products: int, depth: int, shape: tuple[int, int]) -> Callable[[], Any]:
     """The largest of several products, at every element, in tiles of one shape."""
     import scanjit as sj
-    from scanjit.schedule.nests import Machine
-    from scanjit.schedule.tiles import shapes
-    from scanjit.simd import cpu
+    from scanjit.runtime import host
 
     rng, columns = np.random.default_rng(0), _columns()
     x = sj.tensor(("rows", depth), "float32")
@@ -79,15 +77,8 @@ def _program(products: int, depth: int, shape: tuple[int, int]) -> Callable[[], 
     largest = x @ weights[0]
     for weight in weights[1:]:
         largest = sj.maximum(largest, x @ weight)
-    key = Machine(cpu.vector_bytes(), cpu.registers(), cpu.name()).key
-    before = shapes.MEASURED.get(key)
-    shapes.MEASURED[key] = {products: {shape: 1.0}}
-    try:
+    with host.using(replace(host.target(), tiles={products: {shape: 1.0}})):
         function = sj.function([x], largest)
-    finally:
-        del shapes.MEASURED[key]
-        if before is not None:
-            shapes.MEASURED[key] = before
     value = rng.standard_normal((ROWS, depth)).astype("float32")
     return lambda: function(value)
 
@@ -95,10 +86,10 @@ def _program(products: int, depth: int, shape: tuple[int, int]) -> Callable[[], 
 def main() -> int:
     """Print the table of this processor, the fastest shapes first."""
     import scanjit as sj
-    from scanjit.simd import cpu
+    from scanjit.runtime import host
 
     sj.config.threads = 1
-    print(f'"{cpu.name()} {cpu.vector_bytes()}": {{')
+    print(f'"{host.target().name} {host.target().vector_bytes}": {{')
     for products, speeds in measure().items():
         best = sorted(speeds.items(), key=lambda pair: -pair[1])
         print(f"    {products}: {{{', '.join(f'{shape}: {speed:.2f}' for shape, speed in best)}}},", flush=True)

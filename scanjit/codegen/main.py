@@ -33,6 +33,7 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.threads.beside import ends_early
 from scanjit.schedule.threads.parallel import in_pieces
+from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -70,7 +71,6 @@ class Generated:
 
 def generate(
     program: Program,
-    vector_bytes: int,
     label: str = "main",
     profile: bool = False,
     kept: Collection[Statement] = (),
@@ -80,7 +80,7 @@ def generate(
     table: dict[tuple[str, Buffer | Dimension], str] = {}
     functions: dict[str, Source] = {}
     timed: list[Leaf] = []
-    writer = _MainWriter(vector_bytes, table, functions, {}, timed if profile else None)
+    writer = _MainWriter(program.target, table, functions, {}, timed if profile else None)
     writer.kept = kept
     writer.statements(program.body, 0)
     main = writer.finished(label, [])
@@ -105,13 +105,13 @@ class _MainWriter:
 
     def __init__(
         self,
-        vector_bytes: int,
+        target: Target,
         table: dict[tuple[str, Buffer | Dimension], str],
         functions: dict[str, Source],
         counters: dict[Atom, str],
         timed: list[Leaf] | None,
     ) -> None:
-        self.vector_bytes, self.table, self.functions, self.counters = vector_bytes, table, functions, counters
+        self.target, self.table, self.functions, self.counters = target, table, functions, counters
         self.timed = timed
         self.kept: Collection[Statement] = ()
         self.kept_sizes: dict[Dimension, None] = {}
@@ -165,7 +165,7 @@ class _MainWriter:
 
     def _portion(self, few: Sequence[Statement], depth: int) -> None:
         """Write a function that runs some of many statements: the time to compile one grows faster than its length."""
-        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner = _MainWriter(self.target, self.table, self.functions, self.counters, self.timed)
         inner.team, inner.kept, inner.rows, inner.stepping = self.team, self.kept, self.rows, self.stepping
         inner.kept_sizes, inner.pieces = self.kept_sizes, self.pieces
         own = _counted(few)
@@ -234,7 +234,7 @@ class _MainWriter:
         elif isinstance(statement, LapackCall):
             self._call(call_source(statement), depth)
         else:
-            lanes = max(1, min(self.vector_bytes // statement.target.dtype.itemsize, statement.width))
+            lanes = min(self.target.lanes(statement.target.dtype.itemsize), max(statement.width, 1))
             self._call(pack_source(statement, lanes), depth)
 
     def _nest(self, nest: Nest, depth: int) -> None:
@@ -444,7 +444,7 @@ class _MainWriter:
 
     def _step_function(self, loop: TimeLoop, step: str) -> Callable[[str], str]:
         """Write a function that runs one step; returns how it is called for a step."""
-        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner = _MainWriter(self.target, self.table, self.functions, self.counters, self.timed)
         inner.team = self.team
         own = _counted([loop])  # known from before, if the same steps are written a second time
         known = [name for atom, name in self.counters.items() if atom not in own or name == step]
@@ -482,7 +482,7 @@ class _MainWriter:
 
     def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
-        inner = _MainWriter(self.vector_bytes, self.table, self.functions, self.counters, self.timed)
+        inner = _MainWriter(self.target, self.table, self.functions, self.counters, self.timed)
         inner.team = ("worker", "sync")
         own = _counted([branch])  # known from before, if the steps of a loop are made again for its gradient
         known = [name for atom, name in self.counters.items() if atom not in own]

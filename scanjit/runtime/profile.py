@@ -23,7 +23,6 @@ from scanjit.runtime.program import Executable, Layout, Part
 from scanjit.schedule.nests import Beside, LapackCall, Nest
 from scanjit.schedule.threads.cost import Cost, costs
 from scanjit.show.identifiers import writable
-from scanjit.simd import cpu
 from scanjit.types import Atom
 
 
@@ -129,7 +128,7 @@ class TimedPart(Part):
         self._lock = threading.RLock()
 
     def _generate(self, name: str) -> Generated:
-        return codegen.generate(self.program, cpu.vector_bytes(), name, profile=True, kept=self.prepared)
+        return codegen.generate(self.program, name, profile=True, kept=self.prepared)
 
     def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
         layout = super()._new_layout(sizes, count)

@@ -18,7 +18,7 @@ from scanjit.ir import SHARED, Node, as_dim
 from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
 from scanjit.rewrite.unfit import without_unfit
-from scanjit.runtime import processors, threads
+from scanjit.runtime import host, processors, threads
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.addresses import address
 from scanjit.runtime.bounds import explained
@@ -30,7 +30,6 @@ from scanjit.schedule.threads.beside import arrange
 from scanjit.schedule.threads.beside import name as name_of
 from scanjit.schedule.threads.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
 from scanjit.schedule.threads.rows import find_rows
-from scanjit.simd import cpu
 from scanjit.types import Atom, Dim, Type
 
 TAIL = 8 + SYNC_WORDS
@@ -202,8 +201,7 @@ class Part:
 
     def __init__(self, stage: Stage, name: str, mode: str) -> None:
         self.stage, self.mode = stage, mode
-        machine = schedule.Machine(cpu.vector_bytes(), cpu.registers(), cpu.name())
-        self.program = schedule.schedule(stage.leaves, stage.outputs, machine)
+        self.program = schedule.schedule(stage.leaves, stage.outputs, host.target())
         pairs = list(zip(stage.leaves, self.program.inputs, strict=True))
         self.prepared, self.kept = prepared(self.program)
         self.beside = arrange(self.program, self.prepared)
@@ -222,7 +220,7 @@ class Part:
             self._load()
 
     def _generate(self, name: str) -> codegen.Generated:
-        return codegen.generate(self.program, cpu.vector_bytes(), name, kept=self.prepared)
+        return codegen.generate(self.program, name, kept=self.prepared)
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
         """An error for a buffer that no memory can hold, as far as sizes are known: the addresses in it would not fit

@@ -8,10 +8,12 @@ from scanjit.ir import SHARED, Node
 from scanjit.schedule.lower import assemble, branch, factor, scan
 from scanjit.schedule.lower.places import choose_places
 from scanjit.schedule.lower.region import Context, Region
-from scanjit.schedule.nests import Buffer, Machine, Program, Ref
+from scanjit.schedule.nests import Buffer, Program, Ref
 from scanjit.schedule.statements import statements
 
-__all__ = ["Machine", "Program", "schedule"]
+__all__ = ["Program", "schedule"]
+
+from scanjit.target import Target
 
 HANDLERS = {
     "scan": scan.schedule_scan,
@@ -25,9 +27,9 @@ HANDLERS = {
 """How the ops are scheduled that are more than a value at every point of a space."""
 
 
-def schedule(leaves: Sequence[Node], outputs: Sequence[Node], machine: Machine) -> Program:
+def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
-    context = Context(machine, HANDLERS, choose_places)
+    context = Context(target, HANDLERS, choose_places)
     inputs = [
         Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}", fixed=leaf.op is SHARED)
         for i, leaf in enumerate(leaves)
@@ -36,7 +38,7 @@ def schedule(leaves: Sequence[Node], outputs: Sequence[Node], machine: Machine) 
     refs = region.schedule(outputs, [None] * len(outputs))
     refs = [_given_out(region, node, ref) for node, ref in zip(outputs, refs, strict=True)]
     body = statements(region)
-    return Program(inputs, refs, body, context.codes, context.notes)
+    return Program(inputs, refs, body, context.codes, target, context.notes)
 
 
 def _given_out(region: Region, node: Node, ref: Ref) -> Ref:

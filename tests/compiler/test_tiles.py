@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.nests import Machine, NestLoop, counter
+from scanjit.schedule.nests import NestLoop, counter
 from scanjit.schedule.tiles import choose, shapes
 from scanjit.schedule.time import blocks, sums
+from scanjit.target import target_for
+from scanjit.target.measured import MEASURED
 from tests.fuzz.check import Config
 
 
@@ -122,25 +124,26 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", shapes.MEASURED)
+@pytest.mark.parametrize("key", MEASURED)
 def test_measured_shapes_fit_the_registers(key: str) -> None:
-    machine = Machine(int(key.split()[1]), 32 if key.endswith(" 64") else 16, key.split()[0])
-    assert machine.key == key
-    for products, speeds in shapes.MEASURED[key].items():
-        assert all(rows * vectors * products <= shapes.MOST[machine.registers] for rows, vectors in speeds)
+    name, nbytes = key.split()
+    target = target_for("x86_64-linux-gnu", name, vector_bytes=int(nbytes))
+    for products, speeds in target.tiles.items():
+        assert all(rows * vectors * products <= shapes.MOST[target.registers] for rows, vectors in speeds)
         for size in (0, 1, 3, 20):
-            rows, vectors = shapes.shape(products, NestLoop(size), machine)
+            rows, vectors = shapes.shape(products, NestLoop(size), target)
             assert 1 <= rows <= max(size, 1)
             assert vectors >= 1
 
 
-def test_shapes_are_those_of_the_machine() -> None:
+def test_shapes_are_those_of_the_target() -> None:
     rows = NestLoop(counter("rows"))
-    assert shapes.shape(1, rows, Machine(64, 32, "znver4")) == (4, 4)
-    assert shapes.shape(1, rows, Machine(32, 16, "another")) == (4, 3)
-    assert shapes.shape(3, NestLoop(5), Machine(64, 32)) == (5, 1)
-    assert shapes.shape(100, rows, Machine(64, 32)) == (1, 1)
-    assert shapes.shape(2, None, Machine(64, 32)) == (1, 2)
+    wide = target_for("x86_64-linux-gnu", vector_bytes=64)
+    assert shapes.shape(1, rows, target_for("x86_64-linux-gnu", "znver4", vector_bytes=64)) == (4, 4)
+    assert shapes.shape(1, rows, target_for("x86_64-linux-gnu", "another", vector_bytes=32)) == (4, 3)
+    assert shapes.shape(3, NestLoop(5), wide) == (5, 1)
+    assert shapes.shape(100, rows, wide) == (1, 1)
+    assert shapes.shape(2, None, wide) == (1, 2)
 
 
 # ---- columns that threads cannot share evenly ------------------------------------------------------------------------

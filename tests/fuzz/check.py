@@ -22,17 +22,18 @@ from scanjit.codegen import reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
-from scanjit.runtime import emulation, processors, reference
+from scanjit.runtime import emulation, host, processors, reference
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
 from scanjit.schedule.nests import OwnRows
 from scanjit.schedule.threads import parallel, rows
 from scanjit.schedule.tiles import choose, strips
 from scanjit.schedule.time import blocks, deep
-from scanjit.simd import cpu, emulate
+from scanjit.simd import emulate
 from scanjit.simd.emulate import Memory
 from scanjit.simd.emulated_races import Races
 from tests.fuzz.programs import Program
+from tests.targets import with_vectors
 
 WIDTHS = (64, 32, 16, 4)
 BASE = {"float32": (2e-4, 2e-5), "float64": (1e-9, 1e-10)}
@@ -63,12 +64,11 @@ class Config:
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Build functions this way."""
-        with pytest.MonkeyPatch.context() as patch:
+        target = host.target() if self.width is None else with_vectors(self.width)
+        with pytest.MonkeyPatch.context() as patch, host.using(target):
             patch.setattr(pipeline, "VERIFY", True)
             if not self.rewrite:
                 patch.setattr(backend, "rewrite", lambda outputs: SimpleNamespace(outputs=list(outputs), notes=[]))
-            if self.width is not None:
-                patch.setattr(cpu, "vector_bytes", lambda: self.width)
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
                 patch.setattr(blocks, "BLOCK_BYTES", 100)

@@ -13,29 +13,34 @@ import scanjit as sj
 from scanjit import codegen, schedule
 from scanjit.rewrite import run as rewrite
 from scanjit.schedule.threads.rows import find_rows
+from scanjit.target import target_for
+from scanjit.target.value import AVX512
 from tests.golden.programs import PROGRAMS
 
 HERE = pathlib.Path(__file__).parent
-MACHINES = {"avx512": schedule.Machine(64, 32), "sse": schedule.Machine(16, 16)}
+TARGETS = {
+    "avx512": target_for("x86_64-linux-gnu", features=AVX512),
+    "sse": target_for("x86_64-linux-gnu"),
+}
 KEPT = [(name, "avx512") for name in PROGRAMS] + [("lstm", "sse")]
 
 
-def generated(name: str, machine: str) -> str:
+def generated(name: str, target: str) -> str:
     """The code of a program for a machine that need not be this one."""
     leaves, outputs = PROGRAMS[name]()
     rewritten = rewrite(outputs)
-    program = schedule.schedule(leaves, rewritten.outputs, MACHINES[machine])
+    program = schedule.schedule(leaves, rewritten.outputs, TARGETS[target])
     find_rows(program)
-    code = codegen.generate(program, MACHINES[machine].vector_bytes, name)
+    code = codegen.generate(program, name)
     notes = [str(note).split(" (")[0].split(" at /")[0] for note in rewritten.notes]
     head = "\n".join(f"# {note}" for note in notes)
     return head + "\n\n" + "\n\n".join(source.text for source in reversed(code.functions))
 
 
-@pytest.mark.parametrize("name, machine", KEPT)
-def test_generated_code_is_as_reviewed(name, machine):
-    path = HERE / f"{name}_{machine}.txt"
-    text = generated(name, machine)
+@pytest.mark.parametrize("name, target", KEPT)
+def test_generated_code_is_as_reviewed(name, target):
+    path = HERE / f"{name}_{target}.txt"
+    text = generated(name, target)
     if os.environ.get("SCANJIT_UPDATE_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text(), f"{path.name} is out of date: see the docstring of this module"

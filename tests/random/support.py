@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import scanjit as sj
-from scanjit.simd import cpu
 
 SEED = 20260
 
@@ -33,15 +30,3 @@ def identical(got: Any, expected: Any) -> None:
     else:
         assert got.dtype == expected.dtype
         np.testing.assert_array_equal(got, expected)
-
-
-@contextmanager
-def registers(monkeypatch: pytest.MonkeyPatch, size: int) -> Iterator[None]:
-    """While inside, vector registers have so many bytes."""
-    with monkeypatch.context() as patch:
-        patch.setenv(cpu.VECTOR_BYTES_VARIABLE, str(size))
-        cpu.vector_bytes.cache_clear()
-        try:
-            yield
-        finally:
-            cpu.vector_bytes.cache_clear()

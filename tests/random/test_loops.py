@@ -11,8 +11,10 @@ import pytest
 import scanjit as sj
 from scanjit.ops import random as ops
 from scanjit.random import Stream
+from scanjit.runtime import host
 from scanjit.runtime.gradcheck import check_grad
-from tests.random.support import SEED, drawn, identical, registers
+from tests.random.support import SEED, drawn, identical
+from tests.targets import with_vectors
 
 MODES = ("reference", "emulate")
 ZERO = np.int64(0)
@@ -61,8 +63,8 @@ def test_compiled() -> None:
 
 
 @pytest.mark.parametrize("size", [16, 32, 64])
-def test_widths_of_vectors(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with registers(monkeypatch, size):
+def test_widths_of_vectors(size: int) -> None:
+    with host.using(with_vectors(size)):
         identical(drawn(noisy, "emulate")[1], NOISE)
 
 

@@ -11,7 +11,9 @@ import pytest
 import scanjit as sj
 from scanjit.ops import random as ops
 from scanjit.random import Stream
-from tests.random.support import SEED, drawn, identical, registers
+from scanjit.runtime import host
+from tests.random.support import SEED, drawn, identical
+from tests.targets import with_vectors
 
 
 def several(stream: Stream) -> list[Any]:
@@ -40,8 +42,8 @@ def test_modes_agree(mode: str) -> None:
 
 
 @pytest.mark.parametrize("size", [4, 16, 32, 64])
-def test_widths_of_vectors_agree(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with registers(monkeypatch, size):
+def test_widths_of_vectors_agree(size: int) -> None:
+    with host.using(with_vectors(size)):
         identical(drawn(several, "emulate"), drawn(several, "reference"))
 
 

@@ -19,7 +19,6 @@ from scanjit.schedule.nests import (
     Buffer,
     Fetch,
     Load,
-    Machine,
     Nest,
     NestLoop,
     Pack,
@@ -30,6 +29,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.nests.plan import Plan
+from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 
@@ -85,11 +85,11 @@ class Context:
 
     def __init__(
         self,
-        machine: Machine,
+        target: Target,
         handlers: Mapping[str, Callable[[Region, Node], None]],
         choose_places: Callable[[Region, Sequence[Node], Sequence[Ref | None]], None],
     ) -> None:
-        self.machine, self.handlers, self.choose_places = machine, handlers, choose_places
+        self.target, self.handlers, self.choose_places = target, handlers, choose_places
         self.notes: list[str] = []
         self.codes: list[Node] = []
         self._numbers: dict[Node, int] = {}

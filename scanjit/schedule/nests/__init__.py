@@ -11,7 +11,6 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 
 from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
 from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
-from scanjit.schedule.nests.machine import Machine
 from scanjit.schedule.nests.nest import Nest, Store, Tile
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statements import (
@@ -56,7 +55,6 @@ __all__ = [
     "Leaf",
     "Literal",
     "Load",
-    "Machine",
     "Nest",
     "NestLoop",
     "OwnRows",

@@ -7,14 +7,17 @@ from typing import Any
 
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.statements import Statement
+from scanjit.target import Target
 
 
 @dataclass(eq=False)
 class Program:
-    """Statements, and the buffers for inputs and outputs. `outputs` say where each result lies in its buffer."""
+    """Statements, and the buffers for inputs and outputs. `outputs` say where each result lies in its buffer.
+    `target` is the machine that it was scheduled for."""
 
     inputs: list[Buffer]
     outputs: list[Ref]
     body: list[Statement]
     codes: list[Any]
+    target: Target
     notes: list[str] = field(default_factory=list)

@@ -19,7 +19,7 @@ def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement
     """The statements of a nest, `shaped`; where lanes are to run along different loops for different sizes, those of
     each form in a block that runs once, or not at all."""
     merged = merge_loops(nest)
-    forms = lanes.forms(merged, region.context.machine) if region.parent is None else []
+    forms = lanes.forms(merged, region.context.target) if region.parent is None else []
     if not forms:
         return shaped(nest)
     text = " or ".join(str(form.lane.size) for form in forms)
@@ -40,8 +40,8 @@ def tile_nest(region: Region, nest: Nest) -> list[Statement]:
     """The nest, ready for code; with the packs of its operands before it (out of the region's loop if possible)."""
     if not nest.stores and not nest.finals:
         return []
-    nest = lanes.lanes_last(merge_loops(nest), region.context.machine)
-    tile = choose_tile(nest, region.context.machine, region.parent is None)
+    nest = lanes.lanes_last(merge_loops(nest), region.context.target)
+    tile = choose_tile(nest, region.context.target, region.parent is None)
     split, unit = choose_split(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile

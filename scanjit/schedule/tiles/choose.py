@@ -9,7 +9,6 @@ from scanjit.schedule.nests import (
     Apply,
     JoinedLoop,
     Load,
-    Machine,
     Nest,
     NestLoop,
     Position,
@@ -21,6 +20,7 @@ from scanjit.schedule.nests import (
 from scanjit.schedule.tiles import shapes, strips
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 GROUP_BYTES = 256 * 1024
@@ -29,11 +29,11 @@ MANY_ROWS = 64
 """Of so many rows, those beyond the last that a register tile computes do not count."""
 
 
-def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
+def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     """How the nest is vectorised: see `Tile`; whether rows may be of several loops, `joins` says."""
     values, reductions = walk_values(nest.roots), reductions_of(nest)
     widest = max((v.dtype.itemsize for v in values), default=8)
-    lanes = max(1, machine.vector_bytes // widest)
+    lanes = target.lanes(widest)
     if nest.sequential:
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
     if reductions and _horizontal(nest, reductions):
@@ -44,14 +44,14 @@ def choose_tile(nest: Nest, machine: Machine, joins: bool = False) -> Tile:
     if reductions and nest.time is None and _thin(nest, reductions, lanes):
         lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
         rows = _row_loop(nest, reductions)
-        block, columns = _thin_blocks(nest, len(reductions), rows, machine)
+        block, columns = _thin_blocks(nest, len(reductions), rows, target)
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
         choice = strips.choose(nest, lanes)
         return Tile(lanes, choice.vectors, strips=choice.lengths)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
-    block, vectors = shapes.shape(len(reductions), rows, machine)
+    block, vectors = shapes.shape(len(reductions), rows, target)
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
@@ -171,10 +171,10 @@ def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
     return None
 
 
-def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, machine: Machine) -> tuple[int, int]:
+def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, target: Target) -> tuple[int, int]:
     """(rows, columns) of the register tile where lanes run along reductions. Accumulators take most registers: each
     vector of one operand then meets many of the other."""
-    size, many = nest.space[-1].size, machine.registers >= 32
+    size, many = nest.space[-1].size, target.registers >= 32
     assert isinstance(size, int)
     least, most = (3, 5) if many else (2, 3)
     columns = min(range(min(most, size), min(least, size) - 1, -1), key=lambda n: -(-size // n) * n) if size else 1

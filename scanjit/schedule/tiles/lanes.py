@@ -12,9 +12,10 @@ from dataclasses import replace as changed
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests import Load, Machine, Nest, NestLoop, Reduce, walk_values
+from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, walk_values
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 ROWS, VECTORS = 4, 4
@@ -40,27 +41,27 @@ class Form(NamedTuple):
     when: Dimension
 
 
-def lanes_last(nest: Nest, machine: Machine) -> Nest:
+def lanes_last(nest: Nest, target: Target) -> Nest:
     """The nest with the loop that lanes are to run along as its last."""
-    lane = nest.lane or _best(nest, _candidates(nest), machine)
+    lane = nest.lane or _best(nest, _candidates(nest), target)
     if lane is None or lane is nest.space[-1]:
         return nest
     return changed(nest, space=[*(loop for loop in nest.space if loop is not lane), lane])
 
 
-def forms(nest: Nest, machine: Machine) -> list[Form]:
+def forms(nest: Nest, target: Target) -> list[Form]:
     """The loops that lanes may run along: several, where the best depends on a size that is not known."""
     candidates = _candidates(nest)
     if len(candidates) < 2:
         return []
-    last, lanes = nest.space[-1], _lanes(nest, machine)
-    rest = _best(nest, [loop for loop in candidates if loop is not last], machine)
+    last, lanes = nest.space[-1], _lanes(nest, target)
+    rest = _best(nest, [loop for loop in candidates if loop is not last], target)
     if rest is None or isinstance(last.size, int):
         return []
-    full, other = _cost(nest, last, machine, 1.0), _cost(nest, rest, machine)
+    full, other = _cost(nest, last, target, 1.0), _cost(nest, rest, target)
     if not full < other < full * lanes:
         return []
-    least, width = math.ceil(full / other * PARTS), lanes * _vectors(nest, machine)
+    least, width = math.ceil(full / other * PARTS), lanes * _vectors(nest, target)
     whole = (last.size + (width - 1)) // width * width
     filled = types.minimum(types.maximum(last.size * PARTS - whole * least + 1, 0), 1)
     return [Form(last, filled), Form(rest, 1 - filled)]
@@ -81,8 +82,8 @@ def _candidates(nest: Nest) -> list[NestLoop]:
     return [last, *others]
 
 
-def _best(nest: Nest, loops: list[NestLoop], machine: Machine) -> NestLoop | None:
-    return loops[0] if len(loops) == 1 else min(loops, key=lambda loop: _cost(nest, loop, machine), default=None)
+def _best(nest: Nest, loops: list[NestLoop], target: Target) -> NestLoop | None:
+    return loops[0] if len(loops) == 1 else min(loops, key=lambda loop: _cost(nest, loop, target), default=None)
 
 
 def _all_fixed(reductions: list[Reduce], lane: NestLoop) -> bool:
@@ -90,14 +91,14 @@ def _all_fixed(reductions: list[Reduce], lane: NestLoop) -> bool:
     return all(found[1].access.buffer.fixed for r in reductions if (found := packable(r, lane)) is not None)
 
 
-def _lanes(nest: Nest, machine: Machine) -> int:
-    return max(1, machine.vector_bytes // max(value.dtype.itemsize for value in walk_values(nest.roots)))
+def _lanes(nest: Nest, target: Target) -> int:
+    return target.lanes(max(value.dtype.itemsize for value in walk_values(nest.roots)))
 
 
-def _cost(nest: Nest, lane: NestLoop, machine: Machine, filled: float | None = None) -> float:
+def _cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None = None) -> float:
     """About how many cycles an element of the result takes with lanes along a loop, of which this part is used."""
-    reductions, lanes = reductions_of(nest), _lanes(nest, machine)
-    filled = _filled(lane.size, lanes, _vectors(nest, machine)) if filled is None else filled
+    reductions, lanes = reductions_of(nest), _lanes(nest, target)
+    filled = _filled(lane.size, lanes, _vectors(nest, target)) if filled is None else filled
     inside = {load for reduction in reductions for load in factors(reduction) or ()}
     around = [v.access for v in walk_values(nest.roots) if isinstance(v, Load) and v not in inside]
     around += [store.access for store in nest.stores]
@@ -139,5 +140,5 @@ def _filled(size: Dimension, lanes: int, vectors: int) -> float:
     return sum(n / (-(-n // width) * width) for n in sizes) / len(sizes)
 
 
-def _vectors(nest: Nest, machine: Machine) -> int:
-    return shape(len(reductions_of(nest)), nest.space[0], machine)[1]
+def _vectors(nest: Nest, target: Target) -> int:
+    return shape(len(reductions_of(nest)), nest.space[0], target)[1]

@@ -179,7 +179,7 @@ class Search:
             if self.steps_with_time(group, read):
                 members.append(group)
             elif group in self.nests:
-                over_time = sums.timed(self.nests[group], self.plan.length, read, self.region.context.machine)
+                over_time = sums.timed(self.nests[group], self.plan.length, read, self.region.context.target)
                 found |= {group: over_time} if over_time is not None else {}
         while True:
             readers = {*members, *found}

@@ -53,17 +53,17 @@ def deep(region: Region, nest: Nest) -> dict[Reduce, NestLoop] | None:
     same = all(loop.size == one for loop in found.values())
     if not same:
         return None
-    chosen = sums.tile_of_block(nest, found, region.context.machine)
+    chosen = sums.tile_of_block(nest, found, region.context.target)
     return found if chosen.rows is not None and not chosen.horizontal else None
 
 
 def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     """A nest whose right operands are packed whole, not block by block, where that is done once for many calls."""
-    machine = region.context.machine
+    target = region.context.target
     if region.parent is not None or deep(region, nest) is None:
         return [], nest
-    shaped = lanes_last(merge_loops(nest), machine)
-    shaped.tile = choose_tile(shaped, machine, True)
+    shaped = lanes_last(merge_loops(nest), target)
+    shaped.tile = choose_tile(shaped, target, True)
     right = [load for value in reductions_of(shaped) for load in factors(value) or ()]
     if not any(shaped.space[-1] in load.access.strides and load.access.buffer.fixed for load in right):
         return [], nest

@@ -21,7 +21,6 @@ from scanjit.schedule.nests import (
     Fetch,
     Literal,
     Load,
-    Machine,
     Nest,
     NestLoop,
     Reduce,
@@ -39,6 +38,7 @@ from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time.stretch import Stretch
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 DEPTH = 192
@@ -77,9 +77,7 @@ class Sums:
         return _backwards(made) if reverse else made
 
 
-def timed(
-    nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], machine: Machine
-) -> dict[Reduce, NestLoop] | None:
+def timed(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], target: Target) -> dict[Reduce, NestLoop] | None:
     """The sums of a nest over the rows of buffers, each with its loop over time; None if there is anything else that
     the nest does with the buffers, or if the sums cannot be made block by block."""
     if nest.time is not None or nest.sequential or not nest.space:
@@ -92,15 +90,15 @@ def timed(
                 found[value] = time
     if not found or not covers(found, nest, buffers):
         return None
-    return None if tile_of_block(nest, found, machine).horizontal else found
+    return None if tile_of_block(nest, found, target).horizontal else found
 
 
-def tile_of_block(nest: Nest, found: dict[Reduce, NestLoop], machine: Machine) -> Tile:
+def tile_of_block(nest: Nest, found: dict[Reduce, NestLoop], target: Target) -> Tile:
     """How the part of a block would be computed. Not with lanes along the sums: all lanes had what these begin with."""
     rows = counter("rows")
     stretch = Stretch(0, rows, 0, {}, rows)
     made = merge_loops(stretch.nest(_adding(nest, found, {}), *found.values()))
-    return choose_tile(lanes_last(made, machine), machine)
+    return choose_tile(lanes_last(made, target), target)
 
 
 def covers(found: dict[Reduce, NestLoop], nest: Nest, buffers: AbstractSet[Buffer]) -> bool:

@@ -1,0 +1,76 @@
+"""The target that code is made for unless another one is handed in: the machine that this process runs on.
+
+Only this file asks the machine. It needs llvmlite only: a process that runs cached kernels never imports Numba.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import llvmlite.binding as llvm
+
+from scanjit import errors
+from scanjit.target import Target, target_for
+
+WIDTHS = ("4", "8", "16", "32", "64")
+"""What `SCANJIT_VECTOR_BYTES` may say."""
+
+_given: ContextVar[Target | None] = ContextVar("target", default=None)
+
+
+def target() -> Target:
+    """The target that `using` gives; else this machine.
+
+    The environment decides what this machine is taken for: `SCANJIT_VECTOR_BYTES` says that its vectors have so many
+    bytes, `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` that it is another processor.
+    """
+    return _given.get() or _host(*map(os.environ.get, ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")))
+
+
+@contextlib.contextmanager
+def using(given: Target) -> Iterator[Target]:
+    """While inside, functions are compiled for a target that this machine can run.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> with using(replace(target(), vector_bytes=16)) as narrow:
+    ...     print(narrow.lanes(4), target() is narrow)
+    4 True
+    """
+    token = _given.set(given)
+    try:
+        yield given
+    finally:
+        _given.reset(token)
+
+
+@functools.cache
+def _host(width: str | None, name: str | None, features: str | None) -> Target:
+    if width and width not in WIDTHS:
+        raise errors.ArgumentError(
+            "the environment variable SCANJIT_VECTOR_BYTES is no width of vectors",
+            got=repr(width),
+            expected=f"one of {', '.join(WIDTHS)}, or nothing",
+            where="",
+        )
+    triple = llvm.get_process_triple()
+    return target_for(
+        triple, name or llvm.get_host_cpu_name(), _features(triple, name, features), int(width or 0) or None
+    )
+
+
+def _features(triple: str, name: str | None, listed: str | None) -> list[str]:
+    """The instructions that code may use: those that are listed, if any are; else those of the processor."""
+    if listed is not None:
+        return [item[1:] for item in listed.split(",") if item.startswith("+")]
+    if name == "generic":
+        return ["sse2"] if triple.startswith("x86_64") else ["neon"] if triple.startswith(("aarch64", "arm64")) else []
+    try:
+        return [feature for feature, present in llvm.get_host_cpu_features().items() if present]
+    except RuntimeError:  # LLVM cannot tell on this system
+        return []

@@ -1,0 +1,39 @@
+"""How fast register tiles of each shape are on some processors, as `python -m benchmarks tiles` measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Shape = tuple[int, int]
+"""Rows and vectors of a register tile; of each product, where several share a left operand."""
+Speeds = Mapping[int, Mapping[Shape, float]]
+"""By the number of products: the part of the limit (multiply-adds alone) that tiles of a shape reach."""
+
+MEASURED: dict[str, Speeds] = {
+    "znver4 64": {
+        1: {(4, 4): 0.97, (8, 2): 0.97, (6, 4): 0.97, (5, 4): 0.97, (5, 3): 0.97, (3, 4): 0.97},
+        2: {(4, 2): 0.99, (5, 2): 0.98, (6, 2): 0.98, (3, 3): 0.99, (8, 1): 0.98, (2, 4): 0.95},
+        3: {(4, 1): 0.99, (5, 1): 0.99, (6, 1): 0.99, (3, 2): 0.99, (8, 1): 0.98, (2, 2): 0.97},
+        4: {(4, 1): 1.00, (5, 1): 0.99, (3, 1): 0.98, (6, 1): 0.98, (2, 2): 0.96},
+        5: {(4, 1): 0.99, (3, 1): 1.00, (2, 2): 0.97},
+        6: {(4, 1): 0.99, (3, 1): 1.00, (2, 2): 0.97},
+        7: {(2, 1): 0.92, (3, 1): 0.92, (1, 2): 0.92},
+        8: {(2, 1): 0.93, (3, 1): 0.94, (1, 2): 0.94},
+    },
+    "znver4 32": {  # with the instructions of AVX2 alone
+        1: {(4, 3): 0.97, (6, 2): 0.96, (5, 2): 0.93, (3, 3): 0.93, (4, 2): 0.91, (2, 4): 0.91},
+        2: {(6, 1): 0.98, (5, 1): 0.94, (4, 1): 0.92, (2, 2): 0.91, (3, 1): 0.76},
+        3: {(4, 1): 1.00, (3, 1): 0.94, (2, 1): 0.77},
+        4: {(2, 1): 0.92, (1, 2): 0.67},
+        5: {(2, 1): 0.95, (1, 2): 0.67},
+        6: {(1, 1): 0.64},
+    },
+}
+"""By processor and bytes a vector: "znver4 64". Shapes that are slow, or fill registers no better, are left out."""
+LIKE = {32: "znver4 64", 16: "znver4 32"}
+"""Whose speeds are taken for a processor that nobody measured: those of one with as many registers."""
+
+
+def speeds(name: str, vector_bytes: int, registers: int) -> Speeds:
+    """The speeds of a processor; of one with as many registers, where nobody has measured it."""
+    return MEASURED.get(f"{name} {vector_bytes}", MEASURED[LIKE[registers]])

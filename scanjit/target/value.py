@@ -1,0 +1,112 @@
+"""A target: the machine that code is made for. It may be another one than this process runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scanjit.target.measured import Speeds, speeds
+
+AVX512 = frozenset({"avx512f", "avx512vl", "avx512dq", "avx512bw"})
+"""The parts of AVX-512 without which vectors of 64 bytes would not pay."""
+POSIX = ("linux", "darwin", "macos", "bsd")
+"""What the triples of systems contain whose C library has `sched_yield`."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code depends on of the machine that it is made for. `target_for` fills in what follows from the rest.
+
+    Attributes
+    ----------
+    triple : LLVM's name for processor family, system and file format, such as "aarch64-linux-gnu".
+    name : LLVM's name for the processor, such as "znver4"; "" for any of its family.
+    features : LLVM's names for the instructions that code may use, such as "avx2".
+    vector_bytes : the bytes of a vector register; 4 where there are none.
+    registers : how many vector registers there are.
+    tiles : how fast register tiles of each shape are.
+    cache_bytes : the bytes of the second-level cache, which a core has for itself.
+
+    Examples
+    --------
+    >>> target = target_for("x86_64-pc-windows-msvc", features=["avx2", "fma"])
+    >>> target.vector_bytes, target.registers, target.has_fma
+    (32, 16, True)
+    """
+
+    triple: str
+    name: str
+    features: frozenset[str]
+    vector_bytes: int
+    registers: int
+    tiles: Speeds = field(compare=False, repr=False)
+    cache_bytes: int = 2**20
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether the processor is one of the family x86-64."""
+        return _architecture(self.triple) in ("x86_64", "amd64")
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is an instruction. Without it, LLVM would call a function of the C library."""
+        if _is_arm64(self.triple):
+            return True
+        if _architecture(self.triple).startswith("riscv"):
+            return "d" in self.features
+        return self.is_x86 and "fma" in self.features
+
+    @property
+    def has_avx512(self) -> bool:
+        """Whether instructions of AVX-512 take vectors of 16, 32 and 64 bytes."""
+        return self.is_x86 and {"avx512f", "avx512vl"} <= self.features
+
+    @property
+    def yields(self) -> bool:
+        """Whether the system has `sched_yield`, with which a thread that waits lets others run."""
+        return any(system in self.triple for system in POSIX)
+
+    @property
+    def near_bytes(self) -> int:
+        """How much of the second-level cache a loop plans to fill with one kind of data: other data lie there too."""
+        return self.cache_bytes // 4
+
+    def lanes(self, itemsize: int) -> int:
+        """How many elements of so many bytes a vector register holds; 1 where there are no vectors."""
+        return max(1, self.vector_bytes // itemsize)
+
+
+def target_for(triple: str, name: str = "", features: Iterable[str] = (), vector_bytes: int | None = None) -> Target:
+    """A target, from what LLVM calls it.
+
+    Parameters
+    ----------
+    triple, name, features : as in `Target`.
+    vector_bytes : the bytes of a vector register, if code is to use narrower ones than the processor has.
+
+    Examples
+    --------
+    >>> target_for("aarch64-linux-gnu").lanes(4)
+    4
+    >>> target_for("x86_64-linux-gnu", features=["avx2"], vector_bytes=16).lanes(4)
+    4
+    """
+    have = frozenset(features)
+    width = _vector_bytes(triple, have) if vector_bytes is None else vector_bytes
+    registers = 32 if width == 64 or _is_arm64(triple) else 16
+    return Target(triple, name, have, width, registers, speeds(name, width, registers))
+
+
+def _architecture(triple: str) -> str:
+    return triple.split("-")[0]
+
+
+def _is_arm64(triple: str) -> bool:
+    return _architecture(triple) in ("aarch64", "arm64")
+
+
+def _vector_bytes(triple: str, features: frozenset[str]) -> int:
+    """The bytes of a vector register."""
+    if _architecture(triple) in ("x86_64", "amd64"):
+        return 64 if features >= AVX512 else 32 if "avx2" in features else 16
+    return 16 if _is_arm64(triple) or features & {"simd128", "v"} else 4
