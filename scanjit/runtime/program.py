@@ -300,7 +300,7 @@ class Part:
         return found
 
     def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
-        choices = {beside: choice(beside, sizes, max(count, 1)) for beside in self.beside}
+        choices = {beside: choice(beside, sizes, max(count, 1), self.program.target) for beside in self.beside}
         kept_rows = keeping(self.program, sizes, choices, max(count, 1))
         large = worth(self.program, sizes, choices, kept_rows)
         sizes = sizes | {k: v for beside, made in choices.items() for k, v in chosen(beside, made).items()}

@@ -25,7 +25,7 @@ class Target:
     vector_bytes : the bytes of a vector register; 4 where there are none.
     registers : how many vector registers there are.
     tiles : how fast register tiles of each shape are.
-    cache_bytes : the bytes of the second-level cache, which a core has for itself.
+    level1_bytes, level2_bytes : the bytes of the first and second cache for data, which a core has for itself.
 
     Examples
     --------
@@ -40,7 +40,8 @@ class Target:
     vector_bytes: int
     registers: int
     tiles: Speeds = field(compare=False, repr=False)
-    cache_bytes: int = 2**20
+    level1_bytes: int = 32 * 1024
+    level2_bytes: int = 2**20
 
     @property
     def is_x86(self) -> bool:
@@ -68,8 +69,9 @@ class Target:
 
     @property
     def near_bytes(self) -> int:
-        """How much of the second-level cache a loop plans to fill with one kind of data: other data lie there too."""
-        return self.cache_bytes // 4
+        """How much of one kind of data stays near while a loop reads it again: a quarter of the second-level cache, as
+        weights, arguments and results lie there too."""
+        return self.level2_bytes // 4
 
     def lanes(self, itemsize: int) -> int:
         """How many elements of so many bytes a vector register holds; 1 where there are no vectors."""

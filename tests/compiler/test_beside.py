@@ -194,7 +194,7 @@ def test_branches_share_no_memory():
 
 
 def cost(work, runs=100, pieces=64):
-    return parallel.Part([Cost(None, runs, work, 0.0, pieces)], {})  # type: ignore[arg-type]
+    return parallel.Part([Cost(None, runs, work, 0.0, pieces)], {}, 2**20)  # type: ignore[arg-type]
 
 
 def test_longest_first():

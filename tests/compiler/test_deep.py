@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 from scanjit.schedule.time import deep
 from tests.fuzz.check import Config
 
@@ -33,8 +35,8 @@ def test_blocks_of_terms(dtype: str, threads: int, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(deep, "LEAST", 10**6)
         whole = sj.function(inputs, outputs, mode="emulate")
         monkeypatch.setattr(deep, "LEAST", 4)
-        monkeypatch.setattr(deep, "NEAR_BYTES", 1)
-        blocked = sj.function(inputs, outputs, mode="emulate")
+        with host.using(replace(host.target(), level2_bytes=4)):
+            blocked = sj.function(inputs, outputs, mode="emulate")
         assert "are made in blocks of" in blocked.explain()
         for rows, batch in itertools.product(SIZES, (0, 1, 3)):
             given = values(rows, batch, dtype)

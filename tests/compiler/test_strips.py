@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 from scanjit.schedule.threads import parallel
-from scanjit.schedule.tiles import strips
 from tests.fuzz.check import Config
+from tests.targets import with_vectors
 
 Graph = tuple[list[sj.Node], list[sj.Node]]
 
@@ -197,12 +199,10 @@ def test_one_vector_keeps_its_carries_in_registers(columns: int) -> None:
         assert all("inside" in line for line in decisions(two_carries("T", columns)))
 
 
-def test_lengths_fit_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lengths_fit_what_is_near() -> None:
     """Strips are whole rows where these are short, and whole vectors of a row where it is long."""
-    monkeypatch.setattr(
-        strips, "STRIP_BYTES", 1600
-    )  # a point of a row of x and h, before and after, and w has 16 bytes
-    with Config(width=16).active():
+    near = replace(with_vectors(16), level1_bytes=1600)  # a point of a row of x and h, before and after, and w has 16
+    with host.using(near):
         for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
             text = sj.function(*channels("T", columns), mode="emulate").explain()
             assert f"around strips of {expected} points" in text

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 from scanjit.schedule.nests import NestLoop, counter
-from scanjit.schedule.tiles import choose, shapes
-from scanjit.schedule.time import blocks, sums
+from scanjit.schedule.tiles import shapes
+from scanjit.schedule.time import sums
 from scanjit.target import target_for
 from scanjit.target.measured import MEASURED
 from tests.fuzz.check import Config
+from tests.targets import with_vectors
 
 
 def run(config: Config, i: int, j: int, t: int, length: object) -> None:
@@ -103,15 +106,14 @@ def test_tiles_that_cannot_be_shared_evenly() -> None:
 @pytest.mark.parametrize("group_bytes", [1, 1200, 10**6])
 def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over time go on from block to block: the same bits whatever the order of the tiles; zeros without time."""
-    monkeypatch.setattr(choose, "GROUP_BYTES", group_bytes)
     monkeypatch.setattr(sums, "DEPTH", 4)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
     x, w, r = sj.tensor(("T", "B", 3), "float32"), sj.tensor((3, 27), "float32"), sj.tensor((27, 27), "float32")
     states = sj.scan(lambda x_t, h: sj.tanh(x_t @ w + h @ r), x, [sj.zeros((x.shape[1], 27), "float32")])
     gradients = sj.grad((states * states).sum(), [w, r])
     rng = np.random.default_rng(group_bytes)
     weights = [rng.standard_normal(shape).astype("float32") / 5 for shape in ((3, 27), (27, 27))]
-    with Config(width=16, threads=threads).active():
+    near = replace(with_vectors(16), level2_bytes=4 * group_bytes)
+    with Config(threads=threads).active(), host.using(near):
         f = sj.function([x, w, r], gradients, mode="emulate")
         assert "last0 = min(first0 + " in f.source
         reference = sj.function([x, w, r], gradients, mode="reference")

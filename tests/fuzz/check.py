@@ -27,8 +27,7 @@ from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
 from scanjit.schedule.nests import OwnRows
 from scanjit.schedule.threads import parallel, rows
-from scanjit.schedule.tiles import choose, strips
-from scanjit.schedule.time import blocks, deep
+from scanjit.schedule.time import deep
 from scanjit.simd import emulate
 from scanjit.simd.emulate import Memory
 from scanjit.simd.emulated_races import Races
@@ -65,17 +64,15 @@ class Config:
     def active(self) -> Iterator[None]:
         """Build functions this way."""
         target = host.target() if self.width is None else with_vectors(self.width)
+        if self.small:
+            target = replace(target, level1_bytes=100, level2_bytes=400)
         with pytest.MonkeyPatch.context() as patch, host.using(target):
             patch.setattr(pipeline, "VERIFY", True)
             if not self.rewrite:
                 patch.setattr(backend, "rewrite", lambda outputs: SimpleNamespace(outputs=list(outputs), notes=[]))
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
-                patch.setattr(blocks, "BLOCK_BYTES", 100)
-                patch.setattr(choose, "GROUP_BYTES", 100)
-                patch.setattr(strips, "STRIP_BYTES", 100)
                 patch.setattr(deep, "LEAST", 2)
-                patch.setattr(deep, "NEAR_BYTES", 1)
                 patch.setattr(reduce, "CHUNK", 2)
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:

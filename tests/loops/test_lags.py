@@ -1,6 +1,7 @@
 """Taps that reach far back, and taps that are known only when a function runs: values, derivatives, options, cost."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import scanjit as sj
 from scanjit import ir
 from scanjit.loops.carries import LONGEST_LINE
 from scanjit.ops.scan import SCAN, scan_node
+from scanjit.runtime import host
 from scanjit.runtime.gradcheck import check_grad
-from scanjit.schedule.time import blocks
 from tests.export.support import exported
 
 RNG = np.random.default_rng(5)
@@ -440,13 +441,13 @@ def test_memory_of_elementwise_steps_is_that_of_a_block() -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,)])
 @pytest.mark.parametrize("step", [product, linear, lambda row, h1, h12: row - 0.2 * h12])
-def test_blocks_of_time(step: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+def test_blocks_of_time(step: Any, shape: tuple[int, ...]) -> None:
     x, n = sj.tensor(("T", *shape), name="x"), sj.lscalar("n")
     first = RNG.normal(size=(12, *shape))
     y = sj.scan(step, x, dict(initial=first, taps=[-1, -12]))
     z = sj.scan(lambda row, h: sj.tanh(row + 0.5 * h), x, dict(initial=first, taps=[-n]))
-    functions = pair([x, n], sj.grad((y**2).sum() + (z**2).sum(), x))
+    with host.using(replace(host.target(), level2_bytes=256)):
+        functions = pair([x, n], sj.grad((y**2).sum() + (z**2).sum(), x))
     assert re.search("memory for one block of .*carry", functions[1].explain())
     for steps in (1, 2, 11, 12, 13, 48, 49, 60, 131):
         for lag in (1, 5, 12):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from scanjit import types
 from scanjit.schedule.nests import Beside, Nest, NestLoop, Program, Statement, Tile, TimeLoop, inner
 from scanjit.schedule.threads.cost import Cost, costs, operations
+from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 SMALLEST_NEST = 16384
@@ -27,10 +28,9 @@ FEW_PIECES = 24
 """Of so few pieces one more or less counts."""
 MEETING = 3e4
 """What a meeting of threads costs, in operations."""
-CORE_BYTES = 2**20
-"""What fits the cache of one core, about. Reading a byte of more than that takes as long as `FAR_BYTE` operations, else
-as long as `NEAR_BYTE`: a step of a batch of one reads weights rather than computing with them."""
 NEAR_BYTE, FAR_BYTE = 1.0, 1.25
+"""Reading a byte takes as long as so many operations, where what is read fits the second-level cache, and where it does
+not: a step of a batch of one reads weights rather than computing with them."""
 
 
 def choose_split(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
@@ -96,19 +96,20 @@ class Choice(NamedTuple):
     together: float
 
 
-def choice(beside: Beside, sizes: Mapping[Atom, int], threads: int) -> Choice:
+def choice(beside: Beside, sizes: Mapping[Atom, int], threads: int, target: Target) -> Choice:
     """What so many threads do with loops side by side."""
-    parts = [Part(costs([branch], sizes), sizes) for branch in beside.branches]
+    parts = [Part(costs([branch], sizes), sizes, target.level2_bytes) for branch in beside.branches]
     teams, apart = _teams(parts, threads)
     together = sum(_time(part, threads) for part in parts)
     return Choice(teams if apart < together else None, apart, together)
 
 
 class Part(NamedTuple):
-    """The costs of some statements, and the sizes that they are for."""
+    """The costs of some statements, the sizes that they are for, and the bytes of a core's second-level cache."""
 
     costs: list[Cost]
     sizes: Mapping[Atom, int]
+    near_bytes: int
 
 
 def _teams(parts: Sequence[Part], threads: int) -> tuple[list[Team], float]:
@@ -147,7 +148,7 @@ def _times(loop: TimeLoop | None, part: Part, threads: int) -> tuple[float, floa
     together = 0.0
     for cost in found:
         share = -(-cost.pieces // threads) / cost.pieces
-        together += cost.runs * (_work(cost.operations * share, cost.nbytes * share) + meeting)
+        together += cost.runs * (_work(cost.operations * share, cost.nbytes * share, part.near_bytes) + meeting)
     if loop is None or loop.rows is None or threads == 1:
         return together, float("inf")
     size, unit = types.evaluate(loop.rows.size, part.sizes), loop.rows.unit
@@ -156,13 +157,13 @@ def _times(loop: TimeLoop | None, part: Part, threads: int) -> tuple[float, floa
     apart = meeting
     for cost in found:
         nbytes = cost.fixed + (cost.nbytes - cost.fixed) * share
-        apart += cost.runs * _work(cost.operations * share, nbytes)
+        apart += cost.runs * _work(cost.operations * share, nbytes, part.near_bytes)
     return together, apart
 
 
-def _work(operations: float, nbytes: float) -> float:
-    """About how long a thread takes."""
-    return max(operations, nbytes * (NEAR_BYTE if nbytes <= CORE_BYTES else FAR_BYTE))
+def _work(operations: float, nbytes: float, near_bytes: int) -> float:
+    """About how long a thread takes that reads `nbytes`, of which `near_bytes` fit its cache."""
+    return max(operations, nbytes * (NEAR_BYTE if nbytes <= near_bytes else FAR_BYTE))
 
 
 def keeping(
@@ -173,7 +174,7 @@ def keeping(
     for beside, made in choices.items():
         for branch, team in zip(beside.branches, made.teams or (), strict=False):
             many |= dict.fromkeys(_loops(branch), team.many)
-    part = Part(costs(program.body, sizes), sizes)
+    part = Part(costs(program.body, sizes), sizes, program.target.level2_bytes)
     found: dict[TimeLoop, bool] = {}
     for loop in dict.fromkeys(cost.loop for cost in part.costs):
         if loop is not None:

@@ -23,8 +23,6 @@ from scanjit.schedule.tiles.products import factors, is_packed, packable, reduct
 from scanjit.target import Target
 from scanjit.types import Dimension
 
-GROUP_BYTES = 256 * 1024
-"""How much of right operands the tiles of a group read: a part of the second-level cache."""
 MANY_ROWS = 64
 """Of so many rows, those beyond the last that a register tile computes do not count."""
 
@@ -48,7 +46,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
-        choice = strips.choose(nest, lanes)
+        choice = strips.choose(nest, lanes, target.level1_bytes)
         return Tile(lanes, choice.vectors, strips=choice.lengths)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, target)
@@ -56,15 +54,16 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
     singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
-    group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors)
+    group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 
 
-def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int) -> Dimension:
+def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
     """How many tiles of columns are computed for some rows before the next rows.
 
-    As many as read right operands that stay near: results are then written, and sums that go on read, in long pieces of
-    rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each time.
+    As many as read `near_bytes` of right operands: results are then written, and sums that go on read, in long pieces
+    of rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each
+    time.
     """
     lane, values, over = (
         nest.space[-1],
@@ -77,7 +76,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int)
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
-    return types.maximum(GROUP_BYTES // types.maximum(nbytes, 1), 1)
+    return types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
 
 
 def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:

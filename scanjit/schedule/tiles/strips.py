@@ -17,8 +17,6 @@ from scanjit.ops import Elementwise
 from scanjit.schedule.nests import Apply, Fetch, Load, Nest, Tile, Value, operands, walk_values
 from scanjit.types import Dimension
 
-STRIP_BYTES = 32 * 1024
-"""How much a step of a strip reads and writes, about: what the first-level cache holds."""
 WAIT = 4.0
 """How long an operation waits for the result of another, in operations: two vector operations start in each cycle, and
 one takes four cycles. Much of what an expensive one consists of can be done side by side, so that counts for half."""
@@ -35,28 +33,40 @@ MOST_WORK = 160.0
 
 
 class Choice(NamedTuple):
-    """Lengths of strips, for each loop of a space (none: time is inside all of these), how many vectors go through time
-    together with their carries in registers, and what a vector's step takes this way and in strips, in operations."""
+    """Where time goes. `lengths` has the length of a strip for each loop of the space; it is empty where time is inside
+    all of these. `vectors` go through time together."""
 
     lengths: tuple[Dimension, ...]
+    vectors: int
+
+
+class Costs(NamedTuple):
+    """What a step of a vector takes, in operations: with time `inside` all loops, where `vectors` go through time
+    together with their carries in registers; and in `strips`."""
+
     vectors: int
     inside: float
     strips: float
 
 
-def choose(nest: Nest, lanes: int) -> Choice:
-    """Where time goes in a nest that holds all steps of a scan."""
+def choose(nest: Nest, lanes: int, near_bytes: int) -> Choice:
+    """Where time goes in a nest that holds all steps of a scan. A step of a strip reads and writes `near_bytes`."""
+    costs = _costs(nest, lanes)
+    return Choice(_lengths(nest, lanes, near_bytes), 1) if costs.strips < costs.inside else Choice((), costs.vectors)
+
+
+def _costs(nest: Nest, lanes: int) -> Costs:
     vectors, (work, chain) = _vectors(nest, lanes), _work(nest)
     together, moves = _side_by_side(nest, lanes, work), 2.0 * len(nest.registers)
     far = FAR * sum(nest.time in access.strides for access, _ in nest.accesses()) if vectors > together else 0.0
     inside = max(work, WAIT * chain / together) + far
     strips = max(work + moves, WAIT * (chain + moves) / min(vectors, MANY))
-    return Choice(_lengths(nest, lanes), 1, inside, strips) if strips < inside else Choice((), together, inside, strips)
+    return Costs(together, inside, strips)
 
 
 def described(nest: Nest, tile: Tile) -> str:
     """Where time is, and why, for `explain`."""
-    found = choose(nest, tile.lanes)
+    found = _costs(nest, tile.lanes)
     if not nest.space:
         return "inside"
     costs = f"a vector's step takes {found.inside:.0f} operations with time inside, {found.strips:.0f} in strips"
@@ -97,13 +107,13 @@ def _cost(value: Value) -> float:
     return 1.0 if isinstance(value, Load | Fetch) else 0.0
 
 
-def _lengths(nest: Nest, lanes: int) -> tuple[Dimension, ...]:
+def _lengths(nest: Nest, lanes: int, near_bytes: int) -> tuple[Dimension, ...]:
     """How many iterations of each loop of the space a strip has: as many points as stay near, of whole rows if these
     are short."""
     lane = nest.space[-1]
     places = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
     nbytes = sum(buffer.dtype.itemsize for buffer, _ in places)
-    points = max(STRIP_BYTES // max(nbytes, 1) // lanes, 1) * lanes
+    points = max(near_bytes // max(nbytes, 1) // lanes, 1) * lanes
     found: list[Dimension] = []
     for loop in reversed(nest.space):
         rest = points // types.maximum(types.product(found), 1)

@@ -40,9 +40,6 @@ from scanjit.schedule.time import sums
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
 
-BLOCK_BYTES = 256 * 1024
-"""How much a block keeps in memory, about: what fits the second-level cache beside weights."""
-
 LEAST_TURNS = 4
 """A block has so many times as many steps as the lag of a carry whose last values are copied from block to block."""
 
@@ -286,7 +283,7 @@ def blocked(region: Region, chain: Chain, nests: dict[Group, Nest]) -> list[Stat
     for group, found in chain.sums.items():
         made.sum(group, found, stretch, plan.reverse)
     width = sum((types.product(b.shape[1:]) * b.dtype.itemsize for b in short), start=0)
-    size = types.maximum(BLOCK_BYTES // types.maximum(width, 1), 1)
+    size = types.maximum(region.context.target.near_bytes // types.maximum(width, 1), 1)
     for depth in made.depths:
         size = types.maximum(size, (sums.DEPTH - 1) // types.maximum(depth, 1) + 1)
     for carry in rings.values():

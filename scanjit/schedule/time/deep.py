@@ -25,8 +25,6 @@ LEAST = 256
 """A block has at least so many terms: results are read and written once for them."""
 LEAST_PACKED = 2048
 """The same, where the right operands lie in panels: of these, one after the other is read for many rows."""
-NEAR_BYTES = 256 * 1024
-"""What a block reads of an operand, about, where that is more terms."""
 
 
 def deep(region: Region, nest: Nest) -> dict[Reduce, NestLoop] | None:
@@ -79,18 +77,19 @@ def blocked(
     made = Written(region, nests, {*types.atoms(first), *types.atoms(rows)}, ())
     made.sum(group, found, Stretch(first, rows, first, {}, rows), False)
     total = next(iter(found.values())).size
-    size = types.minimum(types.maximum(_terms(nests[group]) // types.maximum(made.depths[0], 1), 1), total)
+    terms = _terms(nests[group], region.context.target.near_bytes)
+    size = types.minimum(types.maximum(terms // types.maximum(made.depths[0], 1), 1), total)
     made.hold({atom: size for atom in types.atoms(rows)})
     text = f"nest {nests[group].label}: sums over {total} are made in blocks of {size}, each read while it is near"
     region.context.notes.append(text)
     return [*made.first, Blocks(total, types.maximum(size, 1), first, rows, made.body), *made.last]
 
 
-def _terms(nest: Nest) -> Dimension:
-    """How many terms a block has."""
+def _terms(nest: Nest, near_bytes: int) -> Dimension:
+    """How many terms a block has: as many as read about `near_bytes` of an operand."""
     widest = types.maximum(nest.space[-1].size, types.product(loop.size for loop in nest.space[:-1]))
     itemsize = nest.stores[0].value.dtype.itemsize
-    return types.maximum(NEAR_BYTES // types.maximum(widest * itemsize, 1), _least(nest))
+    return types.maximum(near_bytes // types.maximum(widest * itemsize, 1), _least(nest))
 
 
 def _least(nest: Nest) -> int:
