@@ -19,7 +19,7 @@ def call_source(call: LapackCall) -> Source:
     writer = _CallWriter(call)
     body = writer.body()
     names = [*writer.addresses.values(), *writer.numbers.values(), "line"]
-    return finished(call.label, body, names, tuple(writer.addresses), tuple(writer.numbers))
+    return finished(call.title, body, names, tuple(writer.addresses), tuple(writer.numbers))
 
 
 class _CallWriter:
@@ -29,7 +29,7 @@ class _CallWriter:
         self.call = call
         self.addresses: dict[tuple[Buffer, Dimension], str] = {}
         self.numbers: dict[Dimension, str] = {}
-        self.dtype = call.refs[0].buffer.dtype
+        self.dtype = call.places[0].buffer.dtype
         self.kind = suffix(self.dtype, 1)
         self.size = self.dtype.itemsize
         self.lapack = "f32" if self.size == 4 else "f64"
@@ -44,15 +44,15 @@ class _CallWriter:
 
     def body(self) -> list[str]:
         """The loops over the batch; inside, `m0`, `m1`... are the addresses of the operands' matrices."""
-        batched = [ref for ref in self.call.refs if len(ref.shape) > 1]
+        batched = [ref for ref in self.call.places if len(ref.shape) > 1]
         lines, depth = [], 1
-        bases = [self.address(ref) for ref in self.call.refs]
+        bases = [self.address(ref) for ref in self.call.places]
         for axis, size in enumerate(batched[0].shape[:-2]):
             lines.append("    " * depth + f"for i{axis} in range({self.number(size)}):")
             depth += 1
         if depth > 1:
             lines += ["    " * depth + "if interrupted(line):", "    " * depth + "    return"]
-        for k, (ref, base) in enumerate(zip(self.call.refs, bases, strict=True)):
+        for k, (ref, base) in enumerate(zip(self.call.places, bases, strict=True)):
             steps = ref.strides[:-2] if len(ref.shape) > 1 else ()
             moved = [f" + i{axis}*{self.number(step * self.size)}" for axis, step in enumerate(steps)]
             lines.append("    " * depth + f"m{k} = {base}{''.join(moved)}")
@@ -71,7 +71,7 @@ class _CallWriter:
 
     def cholesky(self) -> list[str]:
         """The factor in the lower triangle, zeros above; NaN in the lower triangle if there is none."""
-        (whole,) = self.call.refs
+        (whole,) = self.call.places
         n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
         return [
             f"info = potrf_{self.lapack}(1, {n}, m0, {self.leading(whole)})",
@@ -86,7 +86,7 @@ class _CallWriter:
 
     def lu(self) -> list[str]:
         """The factors, and the rows below them: the order of columns, its inverse, and the signs of exchanges."""
-        whole, _ = self.call.refs
+        whole, _ = self.call.places
         n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
         return [
             f"info = getrf_{self.lapack}({n}, m0, {self.leading(whole)}, m1)",
@@ -117,7 +117,7 @@ class _CallWriter:
 
     def triangular_solve(self) -> list[str]:
         """Solve in place; NaN if there is a zero on the diagonal."""
-        t, x = self.call.refs
+        t, x = self.call.places
         lower, trans, unit = (int(self.call.flags[name]) for name in ("lower", "trans", "unit"))
         n, columns = (self.number(dim) for dim in x.shape[-2:])
         row = self.number(x.strides[-2] * self.size)

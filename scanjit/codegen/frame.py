@@ -14,16 +14,12 @@ from scanjit.config import MOST_THREADS
 from scanjit.schedule.nests import (
     Access,
     Buffer,
-    Fetch,
-    Load,
     Nest,
     NestLoop,
-    Position,
     Reduce,
     Register,
     Tile,
     Value,
-    operands,
 )
 from scanjit.schedule.threads.beside import MOST_BRANCHES
 from scanjit.types import Dimension
@@ -190,16 +186,11 @@ class Frame:
     def depends(self, value: Value) -> frozenset[NestLoop]:
         """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
         only."""
-        return fold(value, operands, self._depends, self._dependence)
+        return fold(value, lambda part: part.operands, self._depends, self._dependence)
 
     def _depends(self, value: Value, parts: list[frozenset[NestLoop]]) -> frozenset[NestLoop]:
-        found: set[NestLoop] = set().union(*parts)
-        if isinstance(value, Load | Fetch):
-            found |= set(value.access.strides)
-            found |= set(value.over) if isinstance(value, Fetch) else set()
-        elif isinstance(value, Position):
-            found |= set(value.strides)
-        elif isinstance(value, Reduce):
+        found: set[NestLoop] = set(value.own_loops).union(*parts)
+        if isinstance(value, Reduce):
             found = (found - set(value.loops)) | set(self.nest.space)
         elif isinstance(value, Register) and self.nest.time is not None:
             found |= {self.nest.time, *self.nest.space}

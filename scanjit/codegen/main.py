@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scanjit import types
 from scanjit.codegen.call import call_source
@@ -22,16 +22,17 @@ from scanjit.schedule.nests import (
     Beside,
     Blocks,
     Buffer,
+    If,
     LapackCall,
     Leaf,
     Nest,
     OwnRows,
+    Pack,
     Program,
     Statement,
     Tile,
     TimeLoop,
 )
-from scanjit.schedule.threads.beside import ends_early
 from scanjit.schedule.threads.parallel import in_pieces
 from scanjit.target import Target
 from scanjit.types import Atom, Dimension
@@ -157,7 +158,7 @@ class _MainWriter:
         if not body:
             self.add(depth, "pass")
         for few in _portions(body):
-            deep = depth > DEEPEST and isinstance(few[0], TimeLoop | Blocks) and not ends_early(few[0])
+            deep = depth > DEEPEST and few[0].repeats and not few[0].ends_early
             if len(few) > 1 or deep:
                 self._portion(few, depth)
             else:
@@ -176,12 +177,8 @@ class _MainWriter:
         self.add(depth, f"{function}({', '.join(['table', 'thread', 'threads', 'line', *self.team, *outer])})")
 
     def _statement(self, statement: Statement, depth: int) -> None:
-        if isinstance(statement, TimeLoop):
-            self._loop(statement, depth)
-        elif isinstance(statement, Blocks):
-            self._blocks(statement, depth)
-        elif isinstance(statement, Beside):
-            self._beside(statement, depth)
+        if not isinstance(statement, Leaf):
+            _WRITERS[type(statement)](self, statement, depth)
         elif statement in self.kept:
             self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
             self._leaf(statement, depth + 1)
@@ -189,12 +186,12 @@ class _MainWriter:
         else:
             self._leaf(statement, depth)
 
-    def _leaf(self, statement: Leaf, depth: int) -> None:
-        """Run a statement that is no loop."""
+    def _leaf(self, leaf: Leaf, depth: int) -> None:
+        """Run a leaf."""
         if self.timed is None:
-            self._single(statement, depth)
+            _WRITERS[type(leaf)](self, leaf, depth)
         else:
-            self._timed(statement, self.timed, depth)
+            self._timed(leaf, self.timed, depth)
         self._called(depth)
 
     def _sizes_of_last(self) -> Iterator[Dimension]:
@@ -217,25 +214,23 @@ class _MainWriter:
         self.add(depth, "if interrupted(line):")
         self.add(depth + 1, "return")
 
-    def _timed(self, statement: Leaf, timed: list[Leaf], depth: int) -> None:
-        """Run a statement; the first thread adds up how long it took, waiting included, and how often it ran."""
+    def _timed(self, leaf: Leaf, timed: list[Leaf], depth: int) -> None:
+        """Run a leaf; the first thread adds up how long it took, waiting included, and how often it ran."""
         place = 16 * len(timed)
-        timed.append(statement)
+        timed.append(leaf)
         self.add(depth, "tick = clock()")
-        self._single(statement, depth)
+        _WRITERS[type(leaf)](self, leaf, depth)
         self.add(depth, "if thread == 0:")
         ticks, runs = (self._address(PROFILE, i) for i in (place // 8, place // 8 + 1))
         self.add(depth + 1, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.add(depth + 1, f"store_i64({runs}, load_i64({runs}) + 1)")
 
-    def _single(self, statement: Leaf, depth: int) -> None:
-        if isinstance(statement, Nest):
-            self._nest(statement, depth)
-        elif isinstance(statement, LapackCall):
-            self._call(call_source(statement), depth)
-        else:
-            lanes = min(self.target.lanes(statement.target.dtype.itemsize), max(statement.width, 1))
-            self._call(pack_source(statement, lanes), depth)
+    def _lapack(self, call: LapackCall, depth: int) -> None:
+        self._call(call_source(call), depth)
+
+    def _pack(self, pack: Pack, depth: int) -> None:
+        lanes = min(self.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
+        self._call(pack_source(pack, lanes), depth)
 
     def _nest(self, nest: Nest, depth: int) -> None:
         """Call a nest. One whose register tile has several rows has a form for one row beside it, in a step and where
@@ -393,15 +388,19 @@ class _MainWriter:
         self.statements(blocks.body, depth + 1)
         self._look(depth + 1)
 
+    def _if(self, choice: If, depth: int) -> None:
+        """The branch that is chosen."""
+        runs = self._fresh("runs")
+        self.add(depth, f"{runs} = load_i64({self._address(choice.condition.buffer, choice.condition.offset)})")
+        self._meet(depth)  # nobody may write it anew before all have looked
+        self.add(depth, f"if {runs} != 0:")
+        self.statements(choice.then, depth + 1)
+        self.add(depth, "else:")
+        self.statements(choice.otherwise, depth + 1)
+
     def _loop(self, loop: TimeLoop, depth: int) -> None:
         """A loop over time."""
         step = self._counter(loop.step, "step")
-        if loop.when is not None:
-            runs = step.replace("step", "runs")
-            self.add(depth, f"{runs} = load_i64({self._address(loop.when.buffer, loop.when.offset)})")
-            self._meet(depth)  # nobody may write it anew before all have looked
-            self.add(depth, f"if {runs} != 0:")
-            depth += 1
         if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
             self.add(depth, f"store_i64({self._address(loop.count.buffer, 0)}, 0)")
             self.add(depth, f"{self._counter(loop.ran, 'ran')} = 0")
@@ -555,7 +554,7 @@ class _MainWriter:
 def _portions(body: Sequence[Statement]) -> list[Sequence[Statement]]:
     """Statements as they are; where many of them that are no loops come one after the other, `PORTION` at a time."""
     found: list[Sequence[Statement]] = []
-    for plain, run in itertools.groupby(body, lambda statement: not isinstance(statement, TimeLoop | Blocks | Beside)):
+    for plain, run in itertools.groupby(body, lambda statement: isinstance(statement, Leaf)):
         some = list(run)
         size = PORTION if plain and len(some) > 2 * PORTION else 1
         found += [some[i : i + size] for i in range(0, len(some), size)]
@@ -568,18 +567,23 @@ def _times(name: str, factor: str) -> str:
 
 def _counted(body: Sequence[Statement]) -> set[Atom]:
     """The atoms of what loops count."""
-    found: set[Atom] = set()
-    for statement in body:
-        if isinstance(statement, TimeLoop | Blocks):
-            if isinstance(statement, TimeLoop):
-                dims = [statement.step, statement.row, statement.ran]
-            else:
-                dims = [statement.first, statement.rows]
-            found |= {atom for dim in dims for atom in types.atoms(dim)} | _counted(statement.body)
-    return found
+    every = (other for statement in body for other in statement.every())
+    return {atom for statement in every for dim in statement.counters for atom in types.atoms(dim)}
 
 
 def _word(name: str) -> str:
     """A buffer's name as the beginning of a variable's, different from those of the generator's own variables."""
     word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
     return f"{word or 'buffer'}_" if word in OWN_WORDS else word
+
+
+_WRITERS: Mapping[type[Statement], Callable[[_MainWriter, Any, int], None]] = {
+    Beside: _MainWriter._beside,
+    Blocks: _MainWriter._blocks,
+    If: _MainWriter._if,
+    LapackCall: _MainWriter._lapack,
+    Nest: _MainWriter._nest,
+    Pack: _MainWriter._pack,
+    TimeLoop: _MainWriter._loop,
+}
+"""What writes each kind of statement."""

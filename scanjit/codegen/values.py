@@ -19,7 +19,6 @@ from scanjit.schedule.nests import (
     Register,
     Store,
     Value,
-    operands,
 )
 from scanjit.types import Dimension
 from scanjit.walks import bottom_up
@@ -50,7 +49,7 @@ class ValueWriter(Frame):
         if isinstance(value, Apply):
             plain = self._plain(value)
             return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
-        return operands(value)
+        return value.operands
 
     def _known(self, value: Value, point: Point) -> str | None:
         """The variable that holds a value, if it is written."""

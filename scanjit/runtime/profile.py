@@ -20,8 +20,8 @@ from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Executable, Layout, Part
-from scanjit.schedule.nests import Beside, LapackCall, Nest
 from scanjit.schedule.threads.cost import Cost, costs
+from scanjit.schedule.threads.parallel import team_of_each
 from scanjit.show.identifiers import writable
 from scanjit.types import Atom
 
@@ -121,7 +121,7 @@ class TimedPart(Part):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.lines = [Line(_label(statement)) for statement in self.code.timed]
+        self.lines = [Line(statement.title) for statement in self.code.timed]
         self.seconds, self.threads = 0.0, 1
         self._place = self.code.table.index(PROFILE) if PROFILE in self.code.table else None
         self._costs: dict[int, tuple[Layout, list[tuple[Cost, int]]]] = {}
@@ -138,12 +138,8 @@ class TimedPart(Part):
     def _expected(self, layout: Layout, sizes: dict[Atom, int]) -> Iterator[tuple[Cost, int]]:
         """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
         for statement in self.program.body:
-            teams = layout.choices[statement].teams if isinstance(statement, Beside) else None
-            if isinstance(statement, Beside) and teams is not None:
-                for branch, team in zip(statement.branches, teams, strict=True):
-                    yield from ((cost, team.many) for cost in costs([branch], sizes))
-            else:
-                yield from ((cost, 0) for cost in costs([statement], sizes))
+            for part, team in team_of_each(statement, layout.choices):
+                yield from ((cost, team.many if team else 0) for cost in costs([part], sizes))
 
     def _start(self, table: int, layout: Layout) -> None:
         counters = np.zeros((len(self.lines), 2), np.int64)
@@ -169,7 +165,7 @@ class TimedPart(Part):
             line.runs, line.seconds = line.runs + runs, line.seconds + ticks * tick
             line.operations += runs * cost.operations
             line.nbytes += runs * cost.nbytes
-            compute = cost.operations / (limits.operations(_dtype(cost)) * count)
+            compute = cost.operations / (limits.operations(cost.statement.dtype) * count)
             memory = cost.nbytes / (limits.bandwidth(cost.nbytes / count) * count)
             line.limit += runs * max(compute, memory)
             line.bound = "bytes" if memory > compute else "operations"
@@ -193,20 +189,6 @@ def profile_of(executable: Executable | None, name: str, calls: int) -> Profile:
     lines = [line for part in parts for line in part.lines if line.runs]
     seconds, most = sum(part.seconds for part in parts), max((part.threads for part in parts), default=1)
     return Profile(name, calls, seconds, most, lines)
-
-
-def _label(statement: Any) -> str:
-    return str(statement.label) if not isinstance(statement, Nest) or statement.label else "nest"
-
-
-def _dtype(cost: Cost) -> str:
-    """The type that a statement computes in."""
-    if isinstance(cost.statement, Nest):
-        kinds = {str(value.dtype) for value in cost.statement.roots}
-        return "float64" if "float64" in kinds else "float32"
-    if isinstance(cost.statement, LapackCall):
-        return str(cost.statement.result.buffer.dtype)
-    return str(cost.statement.target.dtype)
 
 
 _tick: float | None = None

@@ -27,7 +27,6 @@ from scanjit.schedule.memory.lifetimes import ALIGNMENT, Lifetime, assign, lifet
 from scanjit.schedule.memory.prepared import prepared
 from scanjit.schedule.nests import Beside, Buffer, LapackCall, Ref, TimeLoop, leaves_of
 from scanjit.schedule.threads.beside import arrange
-from scanjit.schedule.threads.beside import name as name_of
 from scanjit.schedule.threads.parallel import Choice, choice, chosen, keeping, numbers, piece, worth
 from scanjit.schedule.threads.rows import find_rows
 from scanjit.types import Atom, Dim, Type
@@ -111,7 +110,7 @@ class Executable:
         notes = [str(note) for note in self.notes]
         for part in self.parts:
             notes += [*part.program.notes, *part.beside_notes(), *part.rows_notes(), part.memory()]
-            kept = ", ".join(statement.label for statement in part.prepared)
+            kept = ", ".join(statement.title for statement in part.prepared)
             notes += [f"{kept}: once for each value of the shared variables, not in every call"] if kept else []
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
 
@@ -152,7 +151,7 @@ class Layout(NamedTuple):
 
 
 def _beside_note(beside: Beside, layout: Layout | None) -> str:
-    names = Counter(map(name_of, beside.branches)).items()
+    names = Counter(branch.title for branch in beside.branches).items()
     text = f"side by side: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
     if layout is None:
         return f"{text}; whether each gets threads of its own depends on sizes"
@@ -262,7 +261,7 @@ class Part:
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
         self._main = self.kernels[-1].address
-        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.body))
+        lapack = any(isinstance(leaf, LapackCall) for leaf in leaves_of(self.program.body))
         self._run = threads.running(lapack)
 
     def sources(self) -> list[str]:

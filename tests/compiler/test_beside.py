@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.config import config
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory.lifetimes import assign
-from scanjit.schedule.nests import Beside, inner, statement_refs
+from scanjit.schedule.nests import Beside
 from scanjit.schedule.threads import parallel
 from scanjit.schedule.threads.cost import Cost
 from scanjit.schedule.threads.parallel import Team
@@ -171,8 +171,8 @@ def test_indices_out_of_bounds_are_reported_by_every_branch(always_apart):
 
 
 def touched(statement):
-    own = {buffer for buffer, _, _ in statement_refs(statement) if buffer.kind == "temporary"}
-    return own.union(*map(touched, inner(statement)))
+    own = {buffer for buffer, _, _ in statement.refs() if buffer.kind == "temporary"}
+    return own.union(*map(touched, statement.inner))
 
 
 def test_branches_share_no_memory():

@@ -12,7 +12,7 @@ import scanjit as sj
 from scanjit import types
 from scanjit.runtime import program as backend
 from scanjit.schedule.memory.lifetimes import ALIGNMENT, assign
-from scanjit.schedule.nests import Beside, Blocks, LapackCall, Nest, Pack, Statement, TimeLoop, inner, statement_refs
+from scanjit.schedule.nests import leaves_of
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -44,18 +44,6 @@ def test_what_lives_together_lies_apart(first: int) -> None:
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
 
-def moments(body: list[Statement]) -> list[Statement]:
-    """All statements that are not loops, in order."""
-    result: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, TimeLoop | Blocks | Beside):
-            result += moments(inner(statement))
-        else:
-            assert isinstance(statement, Nest | Pack | LapackCall)
-            result.append(statement)
-    return result
-
-
 def test_every_use_is_within_the_lifetime() -> None:
     """Each temporary that a statement touches is known to the plan, and lives over more than one moment if it is used
     by more than one statement."""
@@ -63,8 +51,8 @@ def test_every_use_is_within_the_lifetime() -> None:
         for part in compiled_parts(seed)[1]:
             lives = {id(life.buffer): life for life in part.lives}
             uses: dict[int, int] = {}
-            for statement in moments(part.program.body):
-                for buffer in {id(b): b for b, _, _ in statement_refs(statement)}.values():
+            for statement in leaves_of(part.program.body):
+                for buffer in {id(b): b for b, _, _ in statement.refs()}.values():
                     if buffer.kind == "temporary":
                         assert id(buffer) in lives, f"seed {seed}: {buffer}"
                         uses[id(buffer)] = uses.get(id(buffer), 0) + 1

@@ -18,7 +18,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
-from scanjit.schedule.nests import Nest, Program, TimeLoop, inner, leaves_of, statement_refs
+from scanjit.schedule.nests import Nest, Program, TimeLoop, leaves_of
 from tests.lasagne_like.recurrent_support import close, slope
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -76,7 +76,7 @@ def loops(f: Any) -> dict[str, list[Any]]:
             if isinstance(statement, TimeLoop):
                 name = re.findall(r"scan (\S+) at", statement.label)[0]
                 found[name] = list(leaves_of(statement.body))
-            look(inner(statement))
+            look(statement.inner)
 
     look(program_of(f).body)
     return found
@@ -87,7 +87,7 @@ def touched(statements: Any, name: str, lead: str, writes: bool) -> list[str]:
     return [
         str(at)
         for statement in statements
-        for buffer, at, written in statement_refs(statement)
+        for buffer, at, written in statement.refs()
         if buffer.name == name and str(buffer.shape[0]) == lead and written is writes
     ]
 
@@ -286,5 +286,5 @@ def test_the_gradient_of_weights_is_made_after_the_loop(example: SimpleNamespace
     f = Net(example).training()
     assert "done over all of time after the loop: contract" in f.explain()
     for statement in loops(f)["LSTM.grad"]:
-        for buffer, _, written in statement_refs(statement):
+        for buffer, _, written in statement.refs():
             assert not (written and buffer.shape[:1] == (UNITS,)), "no step adds to a matrix"

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scanjit.schedule.fuse.order import Order
-from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Task
-from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, Store, Value, walk_values
+from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, Store, Value, substitute, walk_values
 
 LOOK_BACK = 200
 """A task joins one of the last so many nests: the time to find it does not grow with the program."""
@@ -162,7 +161,7 @@ def nest_of(group: Group) -> Nest:
     }
     stores = [store for task in tasks for store in task.stores]
     roots = [store.value for store in stores]
-    get = maps.substitute(roots, replace, lambda access: access, lambda loop: loop)
+    get = substitute(roots, replace)
     label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
     space = list(tasks[0].space)
     if any(store.indices for store in stores):

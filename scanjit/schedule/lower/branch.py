@@ -1,15 +1,15 @@
-"""Schedule an ifelse: two loops of one step, of which the condition lets one run."""
+"""Schedule an ifelse: one statement with two branches, of which the condition lets one run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scanjit import ir, types
+from scanjit import ir
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
-from scanjit.schedule.lower.region import Block, Region
+from scanjit.schedule.lower.region import Block, Region, Task
 from scanjit.schedule.lower.scan import no_ragged_step, open_body
-from scanjit.schedule.nests import Buffer, Ref, Statement, TimeLoop, counter
+from scanjit.schedule.nests import Buffer, If, Ref, Statement
 from scanjit.schedule.statements import statements
 
 
@@ -19,7 +19,7 @@ def schedule_branch(region: Region, node: Node) -> None:
     body = open_body(node)
     no_ragged_step(body)
     first = len(region.items)
-    flags = [_flag(region, value) for value in (condition, ir.apply("invert", condition))]
+    flag = region.copy(cast(condition, "int64"))  # the main function reads int64 only
     results = [Buffer(kind.dtype, kind.shape, "temporary", "branch") for kind in node.type]
     region.buffers.update(results)
     targets = [Ref.whole(buffer) for buffer in results]
@@ -27,18 +27,16 @@ def schedule_branch(region: Region, node: Node) -> None:
     known = {inner: region.place_of(outer) for inner, outer in zip(body.inputs, operands, strict=True)}
     needs += region.items[first:] + [item for operand in operands for item in region.items_of(operand)]
     for item in needs:
-        if hasattr(item, "escapes"):
+        if isinstance(item, Task):
             item.escapes = True
-    half = len(results)
-    made: list[Statement] = []
-    for flag, outputs in zip(flags, (body.outputs[:half], body.outputs[half:]), strict=True):
-        loop = _branch(region, flag, outputs, targets, known)
-        loop.label = f"ifelse at {node.where}"
-        made.append(loop)
-    made = [*region.held, *made]
+    half, label = len(results), f"ifelse at {node.where}"
+    then, otherwise = (
+        _branch(region, outputs, targets, known) for outputs in (body.outputs[:half], body.outputs[half:])
+    )
+    made = [*region.held, If(flag, then, otherwise, label)]
     region.held = []
-    region.context.notes.append(f"ifelse at {node.where}: only the branch that is chosen runs")
-    block = Block(made, dict.fromkeys(needs, False), None, None, f"ifelse at {node.where}")
+    region.context.notes.append(f"{label}: only the branch that is chosen runs")
+    block = Block(made, dict.fromkeys(needs, False), None, None, label)
     region.items.append(block)
     for i, target in enumerate(targets):
         part = ir.PART(node, index=i)
@@ -46,19 +44,10 @@ def schedule_branch(region: Region, node: Node) -> None:
         region.makers[part] = [block]
 
 
-def _flag(region: Region, condition: Node) -> Ref:
-    """A bool scalar as an int64 in memory, which is what the main function reads."""
-    return region.copy(cast(condition, "int64"))
-
-
-def _branch(
-    region: Region, flag: Ref, outputs: Sequence[Node], targets: Sequence[Ref], known: dict[Node, Ref]
-) -> TimeLoop:
-    """A loop of one step, or none, that computes a branch into the places of the results."""
-    step, row = counter("step"), counter("row")
-    atoms = [atom for dim in (step, row) if (atom := types.as_atom(dim)) is not None]
+def _branch(region: Region, outputs: Sequence[Node], targets: Sequence[Ref], known: dict[Node, Ref]) -> list[Statement]:
+    """The statements that compute a branch into the places of the results."""
     # A size that is a value outside is, in the branch, the node that it was outside.
     places = {n: ref for n, ref in region.places.items() if n.dim_atom is not None and n not in region.makers}
-    inner = Region(region.context, {**places, **known}, region, atoms)
+    inner = Region(region.context, {**places, **known}, region)
     inner.schedule(outputs, targets)
-    return TimeLoop(1, step, row, statements(inner), 1, when=flag)
+    return statements(inner)

@@ -6,18 +6,14 @@ elementwise ops hand it on, and a node that lies in memory becomes a load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from scanjit import ir
-from scanjit.errors import InternalError
 from scanjit.ir import OPS, Node
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.schedule.nests import (
     Access,
     Apply,
-    Buffer,
     Fetch,
     Index,
     Literal,
@@ -28,7 +24,6 @@ from scanjit.schedule.nests import (
     Ref,
     Register,
     Value,
-    operands,
 )
 from scanjit.types import Dimension
 from scanjit.walks import fold
@@ -36,8 +31,6 @@ from scanjit.walks import fold
 Axis = tuple[Dimension, tuple[tuple[NestLoop, Dimension], ...]]
 IndexMap = tuple[Axis, ...]
 FIXED: Axis = (0, ())
-POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
-"""Stands for the buffer of a position: what is affine in counters is treated as an access."""
 
 
 def identity(loops: Sequence[NestLoop]) -> IndexMap:
@@ -264,61 +257,3 @@ def view_ref(node: Node, locate: Callable[[Node], Ref | None]) -> Ref | None:
         for axis, factor in terms:
             strides[axis] = strides[axis] + factor * step
     return Ref(base.buffer, offset, node.type.shape, tuple(strides))
-
-
-def substitute(
-    roots: Sequence[Value],
-    replace: Mapping[Value, Value],
-    access: Callable[[Access], Access],
-    loops: Callable[[NestLoop], NestLoop],
-) -> Callable[[Value], Value]:
-    """Values with some replaced, every access changed and every loop renamed; returns the map from old to new."""
-    done: dict[Value, Value] = {}
-
-    def get(value: Value) -> Value:
-        return done[final(value)]
-
-    def final(value: Value) -> Value:
-        while value in replace:
-            value = replace[value]
-        return value
-
-    def made(value: Value, results: list[Value]) -> Value:
-        return _rebuilt(value, get, access, loops)
-
-    for root in roots:
-        fold(final(root), lambda value: [final(arg) for arg in operands(value)], made, done)
-    return get
-
-
-def _rebuilt(
-    value: Value,
-    get: Callable[[Value], Value],
-    access: Callable[[Access], Access],
-    loops: Callable[[NestLoop], NestLoop],
-) -> Value:
-    if isinstance(value, Load):
-        return Load(value.dtype, access(value.access), value.when)
-    if isinstance(value, Apply):
-        return Apply(value.dtype, value.op, tuple(map(get, value.args)), value.params)
-    if isinstance(value, Fetch):
-        indices = tuple(Index(get(i.value), i.stride, i.size) for i in value.indices)
-        over = tuple(dict.fromkeys(map(loops, value.over)))
-        return Fetch(value.dtype, access(value.access), indices, value.code, over)
-    if isinstance(value, Position):
-        moved = access(Access(POSITIONS, value.offset, value.strides))
-        return Position(value.dtype, moved.offset, moved.strides)
-    if isinstance(value, Reduce):
-        merged = tuple(loop for loop in dict.fromkeys(map(loops, value.loops)) if loop.size != 1)
-        init = None if value.init is None else get(value.init)
-        if merged:
-            guard = None if value.guard is None else get(value.guard)
-            return Reduce(value.dtype, value.op, merged, get(value.body), init, guard)
-        if init is not None:
-            return Apply(value.dtype, OPS["add"], (init, get(value.body)), {})
-        return get(value.body) if isinstance(value.op, Reduction) else Literal(value.dtype, 0)
-    if isinstance(value, Register):
-        return Register(value.dtype, get(value.init), value.index)
-    if isinstance(value, Literal):
-        return value
-    raise InternalError(f"unknown value {value!r}")

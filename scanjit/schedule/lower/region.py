@@ -17,8 +17,6 @@ from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import Builder
 from scanjit.schedule.nests import (
     Buffer,
-    Fetch,
-    Load,
     Nest,
     NestLoop,
     Pack,
@@ -50,7 +48,7 @@ class Task:
 @dataclass(eq=False)
 class Block:
     """A scan: a nest with time, or statements of which the last is its loop. Or (without a plan) an ifelse:
-    statements, of which the last two are its branches."""
+    statements, of which the last is an `If`."""
 
     statements: list[Statement]
     needs: dict[Task | Block | Single, bool]
@@ -245,8 +243,10 @@ class Region:
         """Note what a task reads, and which of it at just the point that it computes."""
         origins = self.builder(task.space).origins
         for value in walk_values(values):
-            if isinstance(value, Load | Fetch) and value.access in origins:
-                node, own_point = origins[value.access]
+            for access in value.accesses:
+                if access not in origins:
+                    continue
+                node, own_point = origins[access]
                 for item in self.items_of(node):
                     here = own_point and isinstance(item, Task) and item.node is node and item.space is task.space
                     task.needs[item] = task.needs.get(item, True) and here

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from scanjit import types
 from scanjit.errors import InternalError
-from scanjit.schedule.nests import Beside, Blocks, Buffer, Program, Statement, TimeLoop, statement_refs
+from scanjit.schedule.nests import Beside, Buffer, Program, Statement
 from scanjit.types import Atom
 
 ALIGNMENT = 64
@@ -54,25 +54,19 @@ def lifetimes(program: Program) -> list[Lifetime]:
         nonlocal moment
         for statement in body:
             begin = moment
-            if isinstance(statement, TimeLoop | Blocks):
-                known = set(first)
-                visit(statement.body)
-                through = {b for b in first if b in known and last[b] >= begin}
-                if isinstance(statement, TimeLoop):
-                    through |= _kept(statement)
-                    if statement.rows is not None:  # threads need not be at the same step
-                        through |= {buffer for other in statement.body for buffer, _, _ in statement_refs(other)}
+            known = set(first)
+            for buffer, _, _ in statement.refs():
+                touch(buffer, moment, moment)
+            for branch, inside in enumerate(statement.bodies):
+                apart = [(statement, branch)] if isinstance(statement, Beside) else []
+                places.extend(apart)
+                visit(inside)
+                del places[len(places) - len(apart) :]
+            if statement.repeats:
+                through = {b for b in first if b in known and last[b] >= begin} | statement.lasting
                 for buffer in through:
                     touch(buffer, begin, moment)
                 loops.append((begin, moment))
-            elif isinstance(statement, Beside):
-                for branch, other in enumerate(statement.branches):
-                    places.append((statement, branch))
-                    visit([other])
-                    places.pop()
-            else:
-                for buffer, _, _ in statement_refs(statement):
-                    touch(buffer, moment, moment)
             moment += 1
 
     loops: list[tuple[int, int]] = []
@@ -82,12 +76,6 @@ def lifetimes(program: Program) -> list[Lifetime]:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
     return [Lifetime(buffer, first[buffer], last[buffer], branches[buffer]) for buffer in first]
-
-
-def _kept(loop: TimeLoop) -> set[Buffer]:
-    """What a loop over time hands from step to step, or needs to begin."""
-    flags = {ref.buffer for ref in (loop.stop, loop.count, loop.when) if ref is not None}
-    return flags | set(loop.persistent)
 
 
 def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[int], int]:

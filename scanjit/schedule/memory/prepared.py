@@ -7,36 +7,28 @@ of one buffer, as the parts of a concatenation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from scanjit import types
 from scanjit.schedule.nests import (
     Buffer,
-    Fetch,
-    Nest,
-    Pack,
-    Position,
+    Leaf,
     Program,
-    Reduce,
     Statement,
-    TimeLoop,
-    inner,
-    statement_refs,
-    walk_values,
 )
-from scanjit.types import Atom
+from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
 """Of each buffer: the statements of a program that touch it, in order, and whether they write there."""
 
 
-def prepared(program: Program) -> tuple[list[Nest | Pack], list[Buffer]]:
+def prepared(program: Program) -> tuple[list[Leaf], list[Buffer]]:
     """The statements whose results stay the same as long as these inputs do, and the buffers in which the others find
     them."""
     uses = _uses(program.body)
-    known = {atom for buffer in uses if _is_input(buffer) for dim in buffer.shape for atom in types.atoms(dim)}
+    known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
     found = dict.fromkeys(
-        s for s in program.body if isinstance(s, Nest | Pack) and not _reports(s) and _sizes(s) <= known
+        s for s in program.body if isinstance(s, Leaf) and s.repeatable and known.issuperset(_atoms(s.dims))
     )
     before = len(found) + 1
     while len(found) < before:
@@ -48,7 +40,7 @@ def prepared(program: Program) -> tuple[list[Nest | Pack], list[Buffer]]:
     return list(found), [buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer])]
 
 
-def _stays(statement: Nest | Pack, found: Collection[Statement], uses: Uses) -> bool:
+def _stays(statement: Leaf, found: Collection[Statement], uses: Uses) -> bool:
     """Whether a statement does the same in every call, if those do that were `found` to: it reads what is fixed and
     what they alone write, and so do all that write where it writes."""
     touched = list(_touched(statement))
@@ -60,16 +52,7 @@ def _stays(statement: Nest | Pack, found: Collection[Statement], uses: Uses) -> 
     return reads and inputs and all(_is_made(buffer, found, uses) for buffer in written)
 
 
-def _sizes(statement: Nest | Pack) -> set[Atom]:
-    """The sizes that what a statement does depends on. Those of fixed inputs change only where the inputs do."""
-    dims = [dim for buffer, offset, _ in statement_refs(statement) for dim in (offset, *buffer.shape)]
-    if isinstance(statement, Nest):
-        loops = [*statement.space, *([] if statement.time is None else [statement.time])]
-        for value in walk_values(statement.roots):
-            loops += value.loops if isinstance(value, Reduce) else ()
-            dims += [value.offset, *value.strides.values()] if isinstance(value, Position) else ()
-        dims += [loop.size for loop in loops]
-        dims += [stride for access, _ in statement.accesses() for stride in access.strides.values()]
+def _atoms(dims: Iterable[Dimension]) -> set[Atom]:
     return {atom for dim in dims for atom in types.atoms(dim)}
 
 
@@ -83,14 +66,6 @@ def _is_made(buffer: Buffer, found: Collection[Statement], uses: Uses) -> bool:
     return buffer.kind == "temporary" and all(statement in found for statement, _ in uses[buffer][: last + 1])
 
 
-def _reports(statement: Nest | Pack) -> bool:
-    """Whether it may report an index out of bounds: every call has to do that."""
-    if isinstance(statement, Pack):
-        return False
-    indexed = any(store.indices for store in (*statement.stores, *statement.finals))
-    return indexed or any(isinstance(value, Fetch) for value in walk_values(statement.roots))
-
-
 def _uses(body: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]]]:
     """Who touches which buffer."""
     found: dict[Buffer, list[tuple[Statement, bool]]] = {}
@@ -102,8 +77,4 @@ def _uses(body: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]
 
 def _touched(statement: Statement) -> Iterator[tuple[Buffer, bool]]:
     """Every buffer that a statement touches, and whether it writes there; those inside a loop included."""
-    yield from dict.fromkeys((buffer, writes) for buffer, _, writes in statement_refs(statement))
-    for other in inner(statement):
-        yield from _touched(other)
-    flags = (statement.stop, statement.count) if isinstance(statement, TimeLoop) else ()
-    yield from ((ref.buffer, True) for ref in flags if ref is not None)
+    yield from dict.fromkeys((buffer, writes) for buffer, _, writes in statement.all_refs())

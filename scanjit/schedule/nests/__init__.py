@@ -9,24 +9,16 @@ positions, elementwise ops, reductions over loops of their own. A product of mat
 product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
 """
 
+from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
+from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
-from scanjit.schedule.nests.nest import Nest, Store, Tile
+from scanjit.schedule.nests.nest import Nest, Store
+from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statements import (
-    Beside,
-    Blocks,
-    LapackCall,
-    Leaf,
-    OwnRows,
-    Pack,
-    Statement,
-    TimeLoop,
-    counter,
-    inner,
-    leaves_of,
-    statement_refs,
-)
+from scanjit.schedule.nests.statement import Leaf, Sizes, Statement, counter, leaves_of
+from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop
+from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
     Access,
     Apply,
@@ -38,7 +30,7 @@ from scanjit.schedule.nests.values import (
     Reduce,
     Register,
     Value,
-    operands,
+    substitute,
     walk_values,
 )
 
@@ -49,6 +41,7 @@ __all__ = [
     "Blocks",
     "Buffer",
     "Fetch",
+    "If",
     "Index",
     "JoinedLoop",
     "LapackCall",
@@ -64,16 +57,15 @@ __all__ = [
     "Reduce",
     "Ref",
     "Register",
+    "Sizes",
     "Statement",
     "Store",
     "Tile",
     "TimeLoop",
     "Value",
     "counter",
-    "inner",
     "leaves_of",
-    "operands",
     "row_major",
-    "statement_refs",
+    "substitute",
     "walk_values",
 ]

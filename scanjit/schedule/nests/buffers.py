@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +54,10 @@ class Ref:
     def row(self, index: Dimension) -> Ref:
         """The entry at `index` of the first axis."""
         return Ref(self.buffer, self.offset + index * self.strides[0], self.shape[1:], self.strides[1:])
+
+    def rebased(self, offset: Callable[[Buffer, Dimension], Dimension]) -> Ref:
+        """The same tensor at another offset, which a function of the buffer and the old one gives."""
+        return replace(self, offset=offset(self.buffer, self.offset))
 
     def window(self, axis: int, start: Dimension, length: Dimension) -> Ref:
         """`length` entries of an axis."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
-from scanjit.schedule.nests.values import Access, Fetch, Index, Load, Register, Value, walk_values
+from scanjit import types
+from scanjit.ops import Elementwise
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.loops import NestLoop
+from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.schedule.nests.tile import Tile
+from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Store:
     """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there."""
 
@@ -21,46 +26,8 @@ class Store:
     code: int = 0
 
 
-@dataclass(frozen=True)
-class Tile:
-    """How a nest is vectorised and blocked.
-
-    `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
-    `horizontal`, along the last loop of each reduction. `rows` is a loop (or several, joined) of which `row_block`
-    iterations share the loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are
-    computed one at a time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows
-    of all of these, then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps
-    its part of the loop `own`, of which `each` iterations are one row, through all steps (see `OwnRows`). With `rest`,
-    all threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
-
-    In a nest with time, `strips` says of each loop of the space how many iterations a strip has: all points of a strip
-    go through a step before any goes through the next. Without strips, time is inside all other loops.
-    """
-
-    lanes: int = 1
-    vectors: int = 1
-    rows: NestLoop | None = None
-    row_block: int = 1
-    horizontal: bool = False
-    singles: bool = False
-    group: Dimension = 1
-    split: NestLoop | None = None
-    unit: int = 1
-    own: NestLoop | None = None
-    each: Dimension = 1
-    rest: bool = False
-    strips: tuple[Dimension, ...] = ()
-
-    @property
-    def row_loops(self) -> tuple[NestLoop, ...]:
-        """The loops of the nest that `rows` stands for."""
-        if self.rows is None:
-            return ()
-        return self.rows.parts if isinstance(self.rows, JoinedLoop) else (self.rows,)
-
-
 @dataclass(eq=False)
-class Nest:
+class Nest(Leaf):
     """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
     before), and what is stored at every point.
 
@@ -87,18 +54,136 @@ class Nest:
     lane: NestLoop | None = None
 
     @property
+    def title(self) -> str:
+        """Its label."""
+        return self.label or "nest"
+
+    @property
     def roots(self) -> list[Value]:
         """All values that are stored or carried."""
         stored = [store.value for store in (*self.stores, *self.finals)]
         indexed = [index.value for store in self.stores for index in store.indices]
         return [*stored, *indexed, *self.registers, *self.updates]
 
+    @property
+    def loops(self) -> list[NestLoop]:
+        """Its loops, those of reductions left out: its space, then time."""
+        return self.space if self.time is None else [*self.space, self.time]
+
     def accesses(self) -> Iterator[tuple[Access, bool]]:
         """Every access, and whether it writes."""
         for value in walk_values(self.roots):
-            if isinstance(value, Load | Fetch):
-                yield value.access, False
+            for access in value.accesses:
+                yield access, False
         for access in self.carried:
             yield access, False
         for store in (*self.stores, *self.finals):
             yield store.access, True
+
+    def refs(self) -> Iterator[Reference]:
+        """The places of its accesses at the first point."""
+        for access, written in self.accesses():
+            yield access.buffer, access.offset, written
+
+    def rebuilt(
+        self,
+        access: Callable[[Access], Access] = lambda access: access,
+        loop: Callable[[NestLoop], NestLoop] = lambda loop: loop,
+        space: list[NestLoop] | None = None,
+        values: Mapping[Value, Value] | None = None,
+    ) -> Nest:
+        """The nest with every access and every loop changed, over another space, and with some values replaced."""
+        get = substitute(self.roots, values or {}, access, loop)
+
+        def store(old: Store) -> Store:
+            indices = tuple(replace(index, value=get(index.value)) for index in old.indices)
+            return Store(access(old.access), get(old.value), indices, old.add, old.code)
+
+        return replace(
+            self,
+            space=self.space if space is None else space,
+            stores=[store(old) for old in self.stores],
+            finals=[store(old) for old in self.finals],
+            registers=[new for new in map(get, self.registers) if isinstance(new, Register)],
+            updates=list(map(get, self.updates)),
+            carried=list(map(access, self.carried)),
+        )
+
+    def rebased(self, offset: Rebase) -> Nest:
+        """The same nest with other offsets in buffers."""
+        return self.rebuilt(lambda access: replace(access, offset=offset(access.buffer, access.offset)))
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it has a loop over time and threads share none of its loops."""
+        return self.time is not None and (self.tile is None or self.tile.split is None)
+
+    @property
+    def dtype(self) -> str:
+        """float64 if some value is of that type."""
+        return "float64" if any(value.dtype == "float64" for value in self.roots) else "float32"
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Offsets and strides of its accesses, shapes of their buffers, sizes of its loops, positions."""
+        own = [dim for value in walk_values(self.roots) for dim in value.own_dims]
+        touched = [
+            dim for access, _ in self.accesses()
+            for dim in (access.offset, *access.buffer.shape, *access.strides.values())
+        ]  # fmt: skip
+        return (*touched, *(loop.size for loop in self.loops), *own)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it cannot report an index out of bounds."""
+        indexed = any(store.indices for store in (*self.stores, *self.finals))
+        return not indexed and not any(isinstance(value, Fetch) for value in walk_values(self.roots))
+
+    # ---- cost -------------------------------------------------------------------------------------------------------
+
+    def operations(self, sizes: Sizes) -> float:
+        """Those of its elementwise ops at every point, and those of reductions at every term."""
+        each = 1.0
+        inside: set[Value] = set()
+        values = walk_values(self.roots)
+        for value in values:
+            if isinstance(value, Reduce):
+                terms = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
+                parts = [v for v in walk_values([value.body]) if isinstance(v, Apply) and v not in inside]
+                inside.update(parts)
+                each += terms * (1 + sum(map(_operations, parts)))
+        each += sum(_operations(v) for v in values if isinstance(v, Apply) and v not in inside)
+        return types.evaluate(types.product(loop.size for loop in self.loops), sizes) * each
+
+    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
+        """Of each buffer what its accesses reach, and no more than it has."""
+        areas: dict[tuple[Buffer, Dimension], float] = {}
+        own = self.tile.own if self.tile is not None else None
+        for access, _ in self.accesses():
+            if shared and own is not None and access.strides.get(own, 0) != 0:
+                continue
+            key = access.buffer, access.offset
+            areas[key] = max(areas.get(key, 0.0), _area(access, sizes))
+        totals: dict[Buffer, float] = {}
+        for (buffer, _), area in areas.items():
+            totals[buffer] = totals.get(buffer, 0.0) + area
+        return sum(min(total, types.evaluate(buffer.nbytes, sizes)) for buffer, total in totals.items())
+
+    def pieces(self, sizes: Sizes) -> int:
+        """Pieces of the loop that threads share; where they share the rows of what is left too, those times rows."""
+        tile = self.tile
+        if tile is None or tile.split is None:
+            return 1
+        pieces = -(-types.evaluate(tile.split.size, sizes) // tile.unit)
+        if tile.rest and tile.rows is not None:
+            return pieces * max(1, -(-types.evaluate(tile.rows.size, sizes) // tile.row_block))
+        return max(1, pieces)
+
+
+def _operations(value: Apply) -> int:
+    return value.op.cost if isinstance(value.op, Elementwise) else 1
+
+
+def _area(access: Access, sizes: Sizes) -> float:
+    loops = [loop for loop, stride in access.strides.items() if stride != 0]
+    return access.buffer.dtype.itemsize * float(types.evaluate(types.product(loop.size for loop in loops), sizes))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.statements import Statement
+from scanjit.schedule.nests.statement import Statement
 from scanjit.target import Target
 
 

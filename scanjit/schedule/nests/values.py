@@ -6,17 +6,22 @@ of matrices is a reduction whose body is the product of two loads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from scanjit.ir import Op
+from scanjit.ir import OPS, Op
+from scanjit.ops import Reduction
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.types import Dimension
-from scanjit.walks import bottom_up
+from scanjit.walks import bottom_up, fold
+
+POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
+"""Stands for the buffer of a `Position`, whose offset and strides are changed as those of an access."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +38,45 @@ class Access:
     panel: NestLoop | None = None
 
 
+@dataclass(frozen=True)
+class Changes:
+    """How the parts of a value change when the value is made anew: `value` maps an operand to its new form, `access` an
+    access, `loop` a loop."""
+
+    value: Callable[[Value], Value]
+    access: Callable[[Access], Access]
+    loop: Callable[[NestLoop], NestLoop]
+
+
 @dataclass(frozen=True, eq=False)
-class Value:
+class Value(ABC):
     """An expression, at every point of the loops that it depends on."""
 
     dtype: np.dtype
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The values that it is computed from, at its own point."""
+        return ()
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What it reads from memory itself."""
+        return ()
+
+    @property
+    def own_loops(self) -> Collection[NestLoop]:
+        """The loops whose counters it uses itself; those of its operands do not count."""
+        return ()
+
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """The dimensions that it depends on itself, but for those of its accesses."""
+        return ()
+
+    @abstractmethod
+    def rebuilt(self, changes: Changes) -> Value:
+        """The same value with changed parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +84,10 @@ class Literal(Value):
     """A number known now."""
 
     number: Any
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """Itself: it has no parts."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +97,21 @@ class Position(Value):
     offset: Dimension
     strides: Mapping[NestLoop, Dimension]
 
+    @property
+    def own_loops(self) -> Collection[NestLoop]:
+        """The loops that it counts."""
+        return self.strides.keys()
+
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """Where it begins, and its steps."""
+        return (self.offset, *self.strides.values())
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """The same position, changed as an access is."""
+        moved = changes.access(Access(POSITIONS, self.offset, self.strides))
+        return Position(self.dtype, moved.offset, moved.strides)
+
 
 @dataclass(frozen=True, eq=False)
 class Load(Value):
@@ -61,6 +119,20 @@ class Load(Value):
 
     access: Access
     when: Dimension = 1
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The place that it loads from."""
+        return (self.access,)
+
+    @property
+    def own_loops(self) -> Collection[NestLoop]:
+        """The loops that the place moves with."""
+        return self.access.strides.keys()
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """A load from the changed place."""
+        return Load(self.dtype, changes.access(self.access), self.when)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +154,27 @@ class Fetch(Value):
     code: int
     over: tuple[NestLoop, ...] = ()
 
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The indices."""
+        return tuple(index.value for index in self.indices)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The place of index 0."""
+        return (self.access,)
+
+    @property
+    def own_loops(self) -> Collection[NestLoop]:
+        """The loops that the place moves with, and those of the indices."""
+        return {*self.access.strides, *self.over}
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """A load with changed indices from the changed place."""
+        indices = tuple(replace(index, value=changes.value(index.value)) for index in self.indices)
+        over = tuple(dict.fromkeys(map(changes.loop, self.over)))
+        return Fetch(self.dtype, changes.access(self.access), indices, self.code, over)
+
 
 @dataclass(frozen=True, eq=False)
 class Apply(Value):
@@ -90,6 +183,15 @@ class Apply(Value):
     op: Op
     args: tuple[Value, ...]
     params: Mapping[str, Any]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The arguments of the op."""
+        return self.args
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """The op of changed arguments."""
+        return Apply(self.dtype, self.op, tuple(map(changes.value, self.args)), self.params)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +211,28 @@ class Reduce(Value):
     init: Value | None = None
     guard: Value | None = None
 
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The body, what the sum begins with, and the guard."""
+        return tuple(part for part in (self.body, self.init, self.guard) if part is not None)
+
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """The sizes of its loops."""
+        return tuple(loop.size for loop in self.loops)
+
+    def rebuilt(self, changes: Changes) -> Value:
+        """The reduction over the changed loops, without those of one turn; where none is left, its only term."""
+        loops = tuple(loop for loop in dict.fromkeys(map(changes.loop, self.loops)) if loop.size != 1)
+        body = changes.value(self.body)
+        init = None if self.init is None else changes.value(self.init)
+        if loops:
+            guard = None if self.guard is None else changes.value(self.guard)
+            return Reduce(self.dtype, self.op, loops, body, init, guard)
+        if init is not None:
+            return Apply(self.dtype, OPS["add"], (init, body), {})
+        return body if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
+
 
 @dataclass(frozen=True, eq=False)
 class Register(Value):
@@ -117,20 +241,44 @@ class Register(Value):
     init: Value
     index: int
 
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is before the first step."""
+        return (self.init,)
 
-def operands(value: Value) -> tuple[Value, ...]:
-    """The values that a value is computed from, at its own point."""
-    if isinstance(value, Apply):
-        return value.args
-    if isinstance(value, Fetch):
-        return tuple(index.value for index in value.indices)
-    if isinstance(value, Register):
-        return (value.init,)
-    if isinstance(value, Reduce):
-        return tuple(part for part in (value.body, value.init, value.guard) if part is not None)
-    return ()
+    def rebuilt(self, changes: Changes) -> Register:
+        """A register that begins with the changed value."""
+        return Register(self.dtype, changes.value(self.init), self.index)
 
 
-def walk_values(roots: list[Value]) -> list[Value]:
+def walk_values(roots: Sequence[Value]) -> list[Value]:
     """Every value below `roots`, operands first, bodies of reductions included."""
-    return bottom_up(roots, operands)
+    return bottom_up(roots, lambda value: value.operands)
+
+
+def substitute(
+    roots: Sequence[Value],
+    replace: Mapping[Value, Value],
+    access: Callable[[Access], Access] = lambda access: access,
+    loop: Callable[[NestLoop], NestLoop] = lambda loop: loop,
+) -> Callable[[Value], Value]:
+    """Values with some replaced, every access and every loop changed; returns the map from old to new."""
+    done: dict[Value, Value] = {}
+
+    def get(value: Value) -> Value:
+        return done[final(value)]
+
+    def final(value: Value) -> Value:
+        while value in replace:
+            value = replace[value]
+        return value
+
+    changes = Changes(get, access, loop)
+    for root in roots:
+        fold(
+            final(root),
+            lambda value: [final(operand) for operand in value.operands],
+            lambda value, _: value.rebuilt(changes),
+            done,
+        )
+    return get

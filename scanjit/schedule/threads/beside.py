@@ -11,15 +11,10 @@ from collections.abc import Collection, Sequence
 
 from scanjit.schedule.nests import (
     Beside,
-    Blocks,
     Buffer,
-    Nest,
     Program,
     Statement,
-    TimeLoop,
     counter,
-    inner,
-    statement_refs,
 )
 
 MOST_BRANCHES = 8
@@ -35,29 +30,22 @@ def arrange(program: Program, fixed: Collection[Statement] = ()) -> list[Beside]
     made: list[Beside] = []
     stretch: list[Statement] = []
     for statement in program.body:
-        if ends_early(statement):
+        if statement.ends_early:
             body += [*_arranged(stretch, fixed, made), statement]
             stretch = []
         else:
             stretch.append(statement)
     program.body = [*body, *_arranged(stretch, fixed, made)]
-    if not made and sum(_is_sequential(statement) for statement in program.body) > 1:
+    if not made and sum(statement.in_steps for statement in program.body) > 1:
         program.notes.append("no loops side by side: of any two, one needs the other")
     return made
-
-
-def name(statement: Statement) -> str:
-    """What a loop is called."""
-    if isinstance(statement, Blocks):
-        return next(name(other) for other in statement.body if _is_sequential(other))
-    return statement.label if isinstance(statement, TimeLoop | Nest) else ""
 
 
 def _arranged(body: list[Statement], fixed: Collection[Statement], made: list[Beside]) -> list[Statement]:
     """Statements with independent loops side by side; these are added to `made`."""
     needs = _needs(body)
     left, result = list(range(len(body))), []
-    loops = [i for i in left if body[i] not in fixed and _is_sequential(body[i])]
+    loops = [i for i in left if body[i] not in fixed and body[i].in_steps]
     while loops:
         group = [loops.pop(0)]
         for i in loops:
@@ -82,7 +70,7 @@ def _needs(body: Sequence[Statement]) -> list[int]:
     users: dict[Buffer, int] = {}
     found: list[int] = []
     for i, statement in enumerate(body):
-        refs = dict.fromkeys((buffer, written) for buffer, written in _refs(statement))
+        refs = dict.fromkeys((buffer, written) for buffer, _, written in statement.all_refs())
         direct = 0
         for buffer, written in refs:
             direct |= users.get(buffer, 0) if written else writers.get(buffer, 0)
@@ -95,22 +83,3 @@ def _needs(body: Sequence[Statement]) -> list[int]:
             every |= others if direct >> j & 1 else 0
         found.append(every)
     return found
-
-
-def _refs(statement: Statement) -> list[tuple[Buffer, bool]]:
-    """Every buffer that a statement touches, and whether it writes there."""
-    own = [(buffer, written) for buffer, _, written in statement_refs(statement)]
-    return own + [ref for other in inner(statement) for ref in _refs(other)]
-
-
-def _is_sequential(statement: Statement) -> bool:
-    """Whether threads that share a statement meet many times in it, or cannot share it at all."""
-    if isinstance(statement, Nest):
-        return statement.time is not None and (statement.tile is None or statement.tile.split is None)
-    steps = isinstance(statement, TimeLoop) and statement.when is None
-    return steps or any(map(_is_sequential, inner(statement)))
-
-
-def ends_early(statement: Statement) -> bool:
-    """Whether there is a loop in a statement of which only a run says how many steps it makes."""
-    return (isinstance(statement, TimeLoop) and statement.count is not None) or any(map(ends_early, inner(statement)))

@@ -7,11 +7,11 @@ which then meet only each other. Nothing is ever added up across threads, so res
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests import Beside, Nest, NestLoop, Program, Statement, Tile, TimeLoop, inner
+from scanjit.schedule.nests import Beside, Nest, NestLoop, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.cost import Cost, costs, operations
 from scanjit.target import Target
 from scanjit.types import Atom, Dimension
@@ -156,7 +156,7 @@ def _times(loop: TimeLoop | None, part: Part, threads: int) -> tuple[float, floa
     share = min(1.0, -(-pieces // threads) * unit / max(size, 1))
     apart = meeting
     for cost in found:
-        nbytes = cost.fixed + (cost.nbytes - cost.fixed) * share
+        nbytes = cost.shared + (cost.nbytes - cost.shared) * share
         apart += cost.runs * _work(cost.operations * share, nbytes, part.near_bytes)
     return together, apart
 
@@ -173,7 +173,7 @@ def keeping(
     many: dict[TimeLoop, int] = {}
     for beside, made in choices.items():
         for branch, team in zip(beside.branches, made.teams or (), strict=False):
-            many |= dict.fromkeys(_loops(branch), team.many)
+            many |= dict.fromkeys((s for s in branch.every() if isinstance(s, TimeLoop)), team.many)
     part = Part(costs(program.body, sizes), sizes, program.target.level2_bytes)
     found: dict[TimeLoop, bool] = {}
     for loop in dict.fromkeys(cost.loop for cost in part.costs):
@@ -181,13 +181,6 @@ def keeping(
             together, apart = _times(loop, part, many.get(loop, threads))
             found[loop] = apart < together
     return found
-
-
-def _loops(statement: Statement) -> Iterator[TimeLoop]:
-    if isinstance(statement, TimeLoop):
-        yield statement
-    for other in inner(statement):
-        yield from _loops(other)
 
 
 def chosen(beside: Beside, choice: Choice) -> dict[Atom, int]:
@@ -202,20 +195,24 @@ def numbers(dims: Iterable[Dimension], values: Iterable[int]) -> dict[Atom, int]
     return {atom: value for dim, value in zip(dims, values, strict=True) if (atom := types.as_atom(dim)) is not None}
 
 
+def team_of_each(statement: Statement, choices: Mapping[Beside, Choice]) -> list[tuple[Statement, Team | None]]:
+    """The branches of a statement with the team that runs each; where all threads run it, itself and None."""
+    teams = choices[statement].teams if isinstance(statement, Beside) else None
+    return [(statement, None)] if teams is None else list(zip(statement.inner, teams, strict=True))
+
+
 def worth(
     program: Program, sizes: Mapping[Atom, int], choices: Mapping[Beside, Choice], kept: Mapping[TimeLoop, bool]
 ) -> bool:
     """Whether a program is large enough for several threads, with these sizes."""
     work = meetings = 0.0
     for statement in program.body:
-        found = costs([statement], sizes)
-        teams = choices[statement].teams if isinstance(statement, Beside) else None
-        work += sum(cost.runs * cost.operations for cost in found)
-        if isinstance(statement, Beside) and teams is not None:
-            shared = [branch for branch, team in zip(statement.branches, teams, strict=True) if team.many > 1]
-            meetings += 1 + max((_runs(costs([branch], sizes), kept) for branch in shared), default=0)
-        else:
-            meetings += _runs(found, kept)
+        parts = team_of_each(statement, choices)
+        found = [costs([part], sizes) for part, _ in parts]
+        work += sum(cost.runs * cost.operations for some in found for cost in some)
+        apart = [team for _, team in parts if team is not None]
+        shared = [some for some, (_, team) in zip(found, parts, strict=True) if team is None or team.many > 1]
+        meetings += max((_runs(some, kept) for some in shared), default=0) + bool(apart)
     return work >= SMALLEST_PROGRAM and work >= SMALLEST_STRETCH * meetings
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.nests import (
     Access,
-    Blocks,
     Buffer,
     Fetch,
     Nest,
@@ -24,7 +23,6 @@ from scanjit.schedule.nests import (
     Statement,
     TimeLoop,
     counter,
-    inner,
     walk_values,
 )
 from scanjit.types import Atom, Dimension
@@ -40,21 +38,16 @@ def find_rows(program: Program) -> list[TimeLoop]:
 
 def _loops(body: Sequence[Statement], counters: set[Atom]) -> Iterator[TimeLoop]:
     for statement in body:
-        own: list[Dimension] = []
-        if isinstance(statement, TimeLoop):
-            own = [statement.step, statement.row]
-        elif isinstance(statement, Blocks):
-            own = [statement.first, statement.rows]
-        counted = counters | {atom for dim in own for atom in types.atoms(dim)}
+        counted = counters | {atom for dim in statement.counters for atom in types.atoms(dim)}
         if isinstance(statement, TimeLoop) and _mark(statement, counted):
             yield statement
         else:
-            yield from _loops(inner(statement), counted)
+            yield from _loops(statement.inner, counted)
 
 
 def _mark(loop: TimeLoop, counters: set[Atom]) -> bool:
     nests = [statement for statement in loop.body if isinstance(statement, Nest)]
-    if len(nests) < len(loop.body) or not all(map(_is_plain, nests)) or loop.stop is not None or loop.when is not None:
+    if len(nests) < len(loop.body) or not all(map(_is_plain, nests)) or loop.stop is not None:
         return False
     written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
     for size in _sizes(nests):

@@ -11,7 +11,6 @@ from scanjit.schedule.nests import (
     Load,
     Nest,
     NestLoop,
-    Position,
     Reduce,
     Tile,
     Value,
@@ -102,18 +101,9 @@ def _lanes_free(nest: Nest) -> bool:
 
 def depends(value: Value) -> set[NestLoop]:
     """The loops that a value depends on (those of reductions inside it excluded)."""
-    if isinstance(value, Position):
-        return set(value.strides)
-    found: set[NestLoop] = set()
-    for part in walk_values([value]):
-        if isinstance(part, Load) or hasattr(part, "access"):
-            found |= set(part.access.strides)
-        elif isinstance(part, Position):
-            found |= set(part.strides)
-    for part in walk_values([value]):
-        if isinstance(part, Reduce):
-            found -= set(part.loops)
-    return found
+    parts = walk_values([value])
+    found = {loop for part in parts for loop in part.own_loops}
+    return found.difference(*(part.loops for part in parts if isinstance(part, Reduce)))
 
 
 def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:

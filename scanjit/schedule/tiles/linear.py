@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import OPS
-from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, operands, walk_values
+from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, walk_values
 from scanjit.walks import fold
 
 
@@ -83,7 +83,7 @@ class _Reader:
         self.varying: set[Value] = set()
         """What depends on the carry."""
         for value in walk_values([update]):
-            if value is register or not self.varying.isdisjoint(operands(value)):
+            if value is register or not self.varying.isdisjoint(value.operands):
                 self.varying.add(value)
 
     def pair(self, value: Value) -> tuple[object, Value | None]:

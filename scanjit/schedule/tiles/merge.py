@@ -6,7 +6,6 @@ import itertools
 from dataclasses import replace as changed
 
 from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce, walk_values
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 
 
@@ -64,4 +63,4 @@ def _rename(nest: Nest, names: dict[NestLoop, NestLoop | None], keep: NestLoop |
     space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]
     if nest.lane is not None:
         nest = changed(nest, lane=loops(nest.lane))
-    return rebuild_nest(nest, access, loops, list(dict.fromkeys(space)))
+    return nest.rebuilt(access, loops, list(dict.fromkeys(space)))

@@ -8,7 +8,6 @@ from dataclasses import replace as changed
 from scanjit.schedule.lower.region import Region
 from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Pack, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Depth, packable, reductions_of
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 
 
 def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
@@ -41,7 +40,7 @@ def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
         made.append(pack)
         if holder is region:
             statements.append(pack)
-    return statements, rebuild_nest(nest, lambda access: new.get(access, access))
+    return statements, nest.rebuilt(lambda access: new.get(access, access))
 
 
 def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict[Access, Access]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ops import Elementwise
-from scanjit.schedule.nests import Apply, Fetch, Load, Nest, Tile, Value, operands, walk_values
+from scanjit.schedule.nests import Apply, Nest, Tile, Value, walk_values
 from scanjit.types import Dimension
 
 WAIT = 4.0
@@ -95,7 +95,7 @@ def _work(nest: Nest) -> tuple[float, float]:
     for value in walk_values(nest.roots):
         own = _cost(value)
         work += own
-        found = [longest[part] for part in operands(value) if part in longest]
+        found = [longest[part] for part in value.operands if part in longest]
         if found and value not in longest:
             longest[value] = max(found) + (1 + own) / 2
     return work, max((longest.get(update, 0.0) for update in nest.updates), default=0.0)
@@ -104,7 +104,7 @@ def _work(nest: Nest) -> tuple[float, float]:
 def _cost(value: Value) -> float:
     if isinstance(value, Apply):
         return float(value.op.cost) if isinstance(value.op, Elementwise) else 1.0
-    return 1.0 if isinstance(value, Load | Fetch) else 0.0
+    return float(len(value.accesses))
 
 
 def _lengths(nest: Nest, lanes: int, near_bytes: int) -> tuple[Dimension, ...]:

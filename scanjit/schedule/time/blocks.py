@@ -29,13 +29,10 @@ from scanjit.schedule.nests import (
     Ref,
     Statement,
     Store,
-    TimeLoop,
     counter,
     row_major,
-    statement_refs,
 )
 from scanjit.schedule.tiles.apply import tile_nest
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
@@ -158,7 +155,7 @@ class Search:
 
         for group, nest in self.nests.items():
             if any(access.buffer is buffer for access, written in nest.accesses() if written):
-                self.nests[group] = rebuild_nest(nest, moved)
+                self.nests[group] = nest.rebuilt(moved)
 
     def _after(self, scan: Group) -> tuple[list[Group], dict[Group, dict[Reduce, NestLoop]], set[Buffer]]:
         """The groups after the scan that read, row by row, what nobody else does; those that sum what it made over time
@@ -225,7 +222,7 @@ class Search:
             accesses = [a for a, _ in self.scan.nest.accesses() if a.buffer is buffer and a not in begin]
             return all(a.strides.get(time, 0) == step for a in accesses)  # type: ignore[arg-type]
         row = types.as_atom(self.plan.row)
-        offsets = [o for s in self.scan.statements for b, o, _ in _refs(s) if b is buffer]
+        offsets = [o for s in self.scan.statements for b, o, _ in s.all_refs() if b is buffer]
         return row is not None and all(o - types.substitute(o, {row: 0}) == self.plan.row * step for o in offsets)
 
     def first_offsets(self, group: Group, buffer: Buffer) -> list[Dimension]:
@@ -236,7 +233,7 @@ class Search:
             return [a.offset for a, _ in nest.accesses() if a.buffer is buffer and a not in begin]
         row = types.as_atom(self.plan.row)
         assert row is not None
-        return [types.substitute(o, {row: 0}) for s in self.scan.statements for b, o, _ in _refs(s) if b is buffer]
+        return [types.substitute(o, {row: 0}) for s in self.scan.statements for b, o, _ in s.all_refs() if b is buffer]
 
 
 def _buffers(region: Region, group: Group, nests: dict[Group, Nest]) -> Iterator[tuple[Buffer, bool]]:
@@ -245,19 +242,11 @@ def _buffers(region: Region, group: Group, nests: dict[Group, Nest]) -> Iterator
         return
     block = group.members[0]
     if isinstance(block, Single):
-        yield from ((buffer, written) for buffer, _, written in _refs(block.statement))
+        yield from ((buffer, written) for buffer, _, written in block.statement.all_refs())
         return
     assert isinstance(block, Block)
     for statement in block.statements if block.nest is None else [block.nest]:
-        yield from ((buffer, written) for buffer, _, written in _refs(statement))
-
-
-def _refs(statement: Statement) -> Iterator[tuple[Buffer, Dimension, bool]]:
-    if isinstance(statement, TimeLoop | Blocks):
-        for inner in statement.body:
-            yield from _refs(inner)
-    else:
-        yield from statement_refs(statement)
+        yield from ((buffer, written) for buffer, _, written in statement.all_refs())
 
 
 # ---- writing a chain as statements ---------------------------------------------------------------------------------
@@ -327,9 +316,12 @@ class Written:
     def nest(self, nest: Nest) -> None:
         """Write a nest of a block."""
         for statement in tile_nest(self.region, nest):
-            fixed = isinstance(statement, Pack) and self._is_fixed(statement)
-            (self.first if fixed else self.body).append(statement)
-            if isinstance(statement, Pack) and not fixed:
+            if not isinstance(statement, Pack):
+                self.body.append(statement)
+            elif self._is_fixed(statement):
+                self.first.append(statement)
+            else:
+                self.body.append(statement)
                 self.panels.append(statement.target)
 
     def copy(self, source: Ref, target: Ref) -> None:

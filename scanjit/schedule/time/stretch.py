@@ -9,12 +9,9 @@ from dataclasses import replace as changed
 from scanjit.schedule.lower.region import Block, Region
 from scanjit.schedule.nests import (
     Access,
-    Beside,
     Buffer,
-    LapackCall,
     Nest,
     NestLoop,
-    Pack,
     Ref,
     Statement,
     TimeLoop,
@@ -22,7 +19,6 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.tiles.apply import tile_nest
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 
 
@@ -56,7 +52,7 @@ class Stretch:
             return short.get(loop, loop)
 
         space = [loops(loop) for loop in nest.space]
-        made = rebuild_nest(nest, lambda access: self._moved(access, short), loops, space)
+        made = nest.rebuilt(lambda access: self._moved(access, short), loops, space)
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
     def _moved(self, access: Access, short: Mapping[NestLoop, NestLoop]) -> Access:
@@ -75,7 +71,7 @@ class Stretch:
             assert isinstance(loop, TimeLoop)
             body = self._in_rows(loop.body)
             return [changed(loop, length=self.count, start=self.start, body=body)]
-        nest = rebuild_nest(block.nest, self._begins(block))
+        nest = block.nest.rebuilt(self._begins(block))
         assert nest.time is not None
         return tile_nest(region, self.nest(nest, nest.time))
 
@@ -111,18 +107,4 @@ class Stretch:
         def offset(buffer: Buffer, old: Dimension) -> Dimension:
             return old - self.shrunk[buffer] * row_major(buffer.shape)[0] if buffer in self.shrunk else old
 
-        def moved(ref: Ref) -> Ref:
-            return Ref(ref.buffer, offset(ref.buffer, ref.offset), ref.shape, ref.strides)
-
-        result: list[Statement] = []
-        for statement in body:
-            if isinstance(statement, Nest):
-                result.append(rebuild_nest(statement, lambda a: changed(a, offset=offset(a.buffer, a.offset))))
-            elif isinstance(statement, Pack):
-                result.append(changed(statement, sources=[moved(ref) for ref in statement.sources]))
-            elif isinstance(statement, LapackCall):
-                result.append(changed(statement, refs=[moved(ref) for ref in statement.refs]))
-            else:
-                assert not isinstance(statement, Beside)  # that stands between loops, not in one
-                result.append(changed(statement, body=self._in_rows(statement.body)))
-        return result
+        return [statement.rebased(offset) for statement in body]

@@ -18,7 +18,6 @@ from scanjit.schedule.nests import (
     Access,
     Apply,
     Buffer,
-    Fetch,
     Literal,
     Load,
     Nest,
@@ -29,14 +28,12 @@ from scanjit.schedule.nests import (
     Tile,
     Value,
     counter,
-    operands,
     row_major,
     walk_values,
 )
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.target import Target
 from scanjit.types import Dimension
@@ -73,7 +70,7 @@ class Sums:
             for value in walk_values(made.roots)
             if isinstance(value, Reduce) and isinstance(value.init, Load)
         }
-        made = rebuild_nest(made, lambda access: access, replace=starts)
+        made = made.rebuilt(values=starts)
         return _backwards(made) if reverse else made
 
 
@@ -119,9 +116,8 @@ def _others(found: dict[Reduce, NestLoop], nest: Nest) -> Iterator[Buffer]:
         value = stack.pop()
         if value not in seen:
             seen.add(value)
-            stack += operands(value)
-            if isinstance(value, Load | Fetch):
-                yield value.access.buffer
+            stack += value.operands
+            yield from (access.buffer for access in value.accesses)
 
 
 def apart(region: Region, nest: Nest, found: dict[Reduce, NestLoop]) -> Sums:
@@ -132,7 +128,7 @@ def apart(region: Region, nest: Nest, found: dict[Reduce, NestLoop]) -> Sums:
     else:
         places = {value: _place(region, nest, value) for value in found}
         replace: dict[Value, Value] = {value: Load(value.dtype, places[value]) for value in found}
-        finish = rebuild_nest(nest, lambda access: access, replace=replace)
+        finish = nest.rebuilt(values=replace)
     depths = [
         types.product(loop.size for loop in value.loops if loop is not time)
         for value, time in found.items()
@@ -152,7 +148,7 @@ def _zeros(nest: Nest, places: dict[Reduce, Access], length: Dimension) -> Nest 
     short = NestLoop(first.size * none)
     zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
     made = Nest(list(nest.space), zeros, "zeros")
-    return rebuild_nest(made, lambda a: _over(a, first, short), lambda loop: loop, [short, *rest])
+    return made.rebuilt(lambda a: _over(a, first, short), space=[short, *rest])
 
 
 def _over(access: Access, old: NestLoop, new: NestLoop) -> Access:
@@ -189,7 +185,7 @@ def _backwards(nest: Nest) -> Nest:
             strides[loop] = -1 * strides[loop]
         return changed(old, offset=offset, strides=strides)
 
-    return rebuild_nest(nest, access)
+    return nest.rebuilt(access)
 
 
 def is_chain(value: Reduce) -> bool:
@@ -205,4 +201,4 @@ def is_product(value: Reduce) -> bool:
 
 def _inside(value: Reduce) -> list[Access]:
     roots = [value.body] if value.guard is None else [value.body, value.guard]
-    return [v.access for v in walk_values(roots) if isinstance(v, Load | Fetch)]
+    return [access for value in walk_values(roots) for access in value.accesses]

@@ -12,7 +12,6 @@ from scanjit import errors
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Ref, row_major, walk_values
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.tiles.rebuild import rebuild_nest
 from scanjit.types import Dimension
 
 
@@ -59,7 +58,7 @@ class Ends:
                         "a carry that is kept before each stretch is used elsewhere too", got=nest.label
                     )
             writes = {store.access for store in (*nest.stores, *nest.finals)}
-            self.nests[group] = rebuild_nest(nest, _moved(plan, stacks, carries, writes, turned))
+            self.nests[group] = nest.rebuilt(_moved(plan, stacks, carries, writes, turned))
 
 
 def indexed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:

@@ -1,0 +1,89 @@
+"""Statements of which some run, or several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class If(Statement):
+    """Run `then` if an int64 in memory is not 0, else `otherwise`."""
+
+    condition: Ref
+    then: list[Statement]
+    otherwise: list[Statement]
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its label."""
+        return self.label
+
+    @property
+    def bodies(self) -> tuple[Sequence[Statement], ...]:
+        """What runs if the condition is true, and what runs if it is not."""
+        return self.then, self.otherwise
+
+    def with_bodies(self, *bodies: Sequence[Statement]) -> If:
+        """The same condition for others."""
+        then, otherwise = bodies
+        return replace(self, then=list(then), otherwise=list(otherwise))
+
+    def refs(self) -> Iterator[Reference]:
+        """The condition."""
+        yield self.condition.buffer, self.condition.offset, False
+
+    def rebased(self, offset: Rebase) -> If:
+        """The same branches with other offsets."""
+        bodies = [[statement.rebased(offset) for statement in body] for body in self.bodies]
+        return replace(self.with_bodies(*bodies), condition=self.condition.rebased(offset))
+
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """Both branches count: which one runs is not known."""
+        return [(sizes, 1)]
+
+
+@dataclass(eq=False)
+class Beside(Statement):
+    """Loops over time that do not depend on each other: `branches`, each of one statement.
+
+    Where `apart` is not 0, each branch is run by threads of its own, the others not waiting for them: by `many[i]`
+    threads from number `first[i]` on. Else, and where there is but one thread, all threads run one branch after the
+    other. These numbers are known when sizes and threads are (see `parallel.chosen`).
+    """
+
+    branches: list[Statement]
+    apart: Dimension
+    first: list[Dimension]
+    many: list[Dimension]
+
+    @property
+    def title(self) -> str:
+        """Those of its branches."""
+        return ", ".join(branch.title for branch in self.branches)
+
+    @property
+    def bodies(self) -> tuple[Sequence[Statement], ...]:
+        """Each branch."""
+        return tuple([branch] for branch in self.branches)
+
+    def with_bodies(self, *bodies: Sequence[Statement]) -> Beside:
+        """Other branches on the same threads."""
+        return replace(self, branches=[branch for (branch,) in bodies])
+
+    def refs(self) -> Iterator[Reference]:
+        """None."""
+        yield from ()
+
+    def rebased(self, offset: Rebase) -> Beside:
+        """The same branches with other offsets."""
+        return replace(self, branches=[branch.rebased(offset) for branch in self.branches])
+
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """All branches."""
+        return [(sizes, 1)]

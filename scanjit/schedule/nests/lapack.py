@@ -1,0 +1,66 @@
+"""Calls of LAPACK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class LapackCall(Leaf):
+    """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
+    also finds its operands; `flags` are its options."""
+
+    routine: str
+    places: list[Ref]
+    written: tuple[bool, ...]
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The routine."""
+        return self.routine
+
+    @property
+    def result(self) -> Ref:
+        """The matrices that it writes."""
+        return next(ref for ref, written in zip(self.places, self.written, strict=True) if written)
+
+    def refs(self) -> Iterator[Reference]:
+        """Its places, in order."""
+        for ref, written in zip(self.places, self.written, strict=True):
+            yield ref.buffer, ref.offset, written
+
+    def rebased(self, offset: Rebase) -> LapackCall:
+        """The same call with matrices at other places."""
+        return replace(self, places=[ref.rebased(offset) for ref in self.places])
+
+    @property
+    def dtype(self) -> str:
+        """The type of its result."""
+        return str(self.result.buffer.dtype)
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Where its matrices lie, and their shapes."""
+        return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape, *ref.strides))
+
+    @property
+    def repeatable(self) -> bool:
+        """No: it finds operands where it puts its results."""
+        return False
+
+    def operations(self, sizes: Sizes) -> float:
+        """As many an entry of the result as a matrix has rows or columns: each is a sum of about so many products."""
+        *_, rows, columns = self.places[0].shape
+        return float(types.evaluate(types.product(self.result.shape) * types.minimum(rows, columns), sizes))
+
+    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
+        """All of its matrices; rows do not matter."""
+        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
+        return float(sum(types.evaluate(nbytes, sizes) for nbytes in sized))

@@ -1,0 +1,59 @@
+"""Right operands of products, copied into panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.types import Dimension
+
+
+@dataclass(eq=False)
+class Pack(Leaf):
+    """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
+    may be several axes."""
+
+    sources: list[Ref]
+    target: Buffer
+    width: int
+    label: str = "pack"
+
+    @property
+    def title(self) -> str:
+        """Its label."""
+        return self.label
+
+    def refs(self) -> Iterator[Reference]:
+        """Its sources, then its target."""
+        for ref in self.sources:
+            yield ref.buffer, ref.offset, False
+        yield self.target, 0, True
+
+    def rebased(self, offset: Rebase) -> Pack:
+        """The same pack of sources at other places; its target stays."""
+        return replace(self, sources=[ref.rebased(offset) for ref in self.sources])
+
+    @property
+    def dtype(self) -> str:
+        """The type of what it copies."""
+        return str(self.target.dtype)
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Offsets, and shapes of its buffers."""
+        return tuple(dim for buffer, offset, _ in self.refs() for dim in (offset, *buffer.shape))
+
+    def operations(self, sizes: Sizes) -> float:
+        """One an element."""
+        return float(types.evaluate(types.product(self.target.shape), sizes))
+
+    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
+        """All that is read and all that is written; rows do not matter."""
+        return 2.0 * types.evaluate(self.target.nbytes, sizes)
+
+    def pieces(self, sizes: Sizes) -> int:
+        """Its panels."""
+        return max(1, -(-types.evaluate(self.sources[0].shape[-1], sizes) // self.width))

@@ -1,0 +1,149 @@
+"""What every statement of a program answers: what it touches, what it counts, which statements it consists of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.types import Atom, Dimension
+
+Reference = tuple[Buffer, Dimension, bool]
+"""A buffer, the offset in it (in elements), and whether it is written there."""
+Rebase = Callable[[Buffer, Dimension], Dimension]
+"""The new offset of a place in a buffer, from the old one."""
+Sizes = Mapping[Atom, int]
+
+
+class Statement(ABC):
+    """Something that a program runs. Statements are compared by identity."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What it is called in listings."""
+
+    @property
+    def bodies(self) -> tuple[Sequence[Statement], ...]:
+        """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a leaf."""
+        return ()
+
+    @property
+    def inner(self) -> list[Statement]:
+        """The statements that it consists of, in order."""
+        return [statement for body in self.bodies for statement in body]
+
+    @abstractmethod
+    def with_bodies(self, *bodies: Sequence[Statement]) -> Statement:
+        """The same statement with other `bodies`."""
+
+    @property
+    def counters(self) -> tuple[Dimension, ...]:
+        """The dimensions that get their values while it runs."""
+        return ()
+
+    @abstractmethod
+    def refs(self) -> Iterator[Reference]:
+        """Every place that it touches itself; the statements in it have references of their own."""
+
+    @abstractmethod
+    def rebased(self, offset: Rebase) -> Statement:
+        """The same statement with other offsets in buffers; those of the statements in it change too."""
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether only a run says how many steps some loop in it makes."""
+        return any(statement.ends_early for statement in self.inner)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its `inner` statements may run several times."""
+        return False
+
+    @property
+    def lasting(self) -> set[Buffer]:
+        """The buffers that hold something from one turn to the next, or for the first turn."""
+        return set()
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether threads that share it meet many times in it, or cannot share it at all."""
+        return any(statement.in_steps for statement in self.inner)
+
+    @abstractmethod
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """Runs of its `inner` statements that stand for all: the sizes and counters of a run, and how many there are.
+        Where there are several, the dearest one counts."""
+
+    def every(self) -> Iterator[Statement]:
+        """It, and every statement in it, however deep."""
+        yield self
+        for statement in self.inner:
+            yield from statement.every()
+
+    def all_refs(self) -> Iterator[Reference]:
+        """Every place that it and the statements in it touch."""
+        for statement in self.every():
+            yield from statement.refs()
+
+
+class Leaf(Statement, ABC):
+    """A statement that consists of no others: it is one call of one function."""
+
+    def with_bodies(self, *bodies: Sequence[Statement]) -> Statement:
+        """Itself: it has none."""
+        return self
+
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """None: no statement is in it."""
+        return []
+
+    @property
+    @abstractmethod
+    def dtype(self) -> str:
+        """The type that it computes in."""
+
+    @property
+    @abstractmethod
+    def dims(self) -> tuple[Dimension, ...]:
+        """All dimensions that what it does depends on."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a second run on the same inputs may be left out: it changes nothing and reports nothing."""
+        return True
+
+    @abstractmethod
+    def operations(self, sizes: Sizes) -> float:
+        """About how many operations a run takes (a multiply-add counts as two). KeyError for sizes that are missing."""
+
+    @abstractmethod
+    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
+        """How many different bytes a run reads and writes; with `shared`, only those that belong to no single row of
+        those that a thread may keep (see `OwnRows`). KeyError for sizes that are missing."""
+
+    def pieces(self, sizes: Sizes) -> int:
+        """Into how many pieces threads can divide it."""
+        return 1
+
+
+def leaves_of(body: Iterable[Statement]) -> Iterator[Leaf]:
+    """The leaves of statements, in order."""
+    for statement in body:
+        yield from (other for other in statement.every() if isinstance(other, Leaf))
+
+
+def counter(name: str) -> Dimension:
+    """A new dimension that changes while the program runs."""
+    dim = types.size()
+    atom = types.as_atom(dim)
+    assert atom is not None
+    atom.name = f"{name}{atom.serial}"
+    return dim
+
+
+def at(dim: Dimension, value: int) -> dict[Atom, int]:
+    """The value of a counter."""
+    atom = types.as_atom(dim)
+    return {} if atom is None else {atom: value}

@@ -1,0 +1,159 @@
+"""Loops over statements: over the steps of a scan, and over blocks of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement, at
+from scanjit.types import Dimension
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Rows of which each thread may keep some through all steps of a loop: how many there are, of which pieces of
+    `unit` stay together, and a number that is 1 where the threads do, else 0."""
+
+    size: Dimension
+    unit: int
+    kept: Dimension
+
+
+@dataclass(eq=False)
+class TimeLoop(Statement):
+    """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
+    last to the first if `reverse`).
+
+    With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
+    steps that ran, which `ran` stands for from then on. `persistent` buffers hand something from step to step, or hold
+    what the first step begins with.
+    """
+
+    length: Dimension
+    step: Dimension
+    row: Dimension
+    body: list[Statement]
+    total: Dimension
+    start: Dimension = 0
+    reverse: bool = False
+    stop: Ref | None = None
+    count: Ref | None = None
+    ran: Dimension = 0
+    unroll: int = 1
+    label: str = ""
+    rows: OwnRows | None = None
+    persistent: list[Buffer] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """Its label."""
+        return self.label
+
+    @property
+    def bodies(self) -> tuple[Sequence[Statement], ...]:
+        """A step."""
+        return (self.body,)
+
+    def with_bodies(self, *bodies: Sequence[Statement]) -> TimeLoop:
+        """The loop over another step."""
+        (body,) = bodies
+        return replace(self, body=list(body))
+
+    @property
+    def counters(self) -> tuple[Dimension, ...]:
+        """Its step, its row, and how many steps ran."""
+        return self.step, self.row, self.ran
+
+    def refs(self) -> Iterator[Reference]:
+        """How many steps ran, and whether to stop."""
+        if self.count is not None:
+            yield self.count.buffer, self.count.offset, True
+        if self.stop is not None:
+            yield self.stop.buffer, self.stop.offset, False
+
+    def rebased(self, offset: Rebase) -> TimeLoop:
+        """The loop over a step with other offsets."""
+        return self.with_bodies([statement.rebased(offset) for statement in self.body])
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether a step may be the last, or some loop in it ends early."""
+        return self.count is not None or super().ends_early
+
+    @property
+    def repeats(self) -> bool:
+        """Yes: a step is run many times."""
+        return True
+
+    @property
+    def lasting(self) -> set[Buffer]:
+        """What steps hand on. Where threads keep rows they may be at different steps: then all that a step touches."""
+        own = {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
+        return own if self.rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
+
+    @property
+    def in_steps(self) -> bool:
+        """Yes: threads meet in every step."""
+        return True
+
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """The first step, for all of them: a loop that may end early counts with all its steps."""
+        counters = at(self.step, 0) | at(self.row, 0) | at(self.ran, 0)
+        return [({**sizes, **counters}, types.evaluate(self.length, sizes))]
+
+
+@dataclass(eq=False)
+class Blocks(Statement):
+    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them; the last stretch
+    first if `backwards`."""
+
+    total: Dimension
+    size: Dimension
+    first: Dimension
+    rows: Dimension
+    body: list[Statement]
+    backwards: bool = False
+
+    @property
+    def title(self) -> str:
+        """That of the first loop in it."""
+        return next((statement.title for statement in self.body if statement.in_steps), "")
+
+    @property
+    def bodies(self) -> tuple[Sequence[Statement], ...]:
+        """A block."""
+        return (self.body,)
+
+    def with_bodies(self, *bodies: Sequence[Statement]) -> Blocks:
+        """The loop over other blocks."""
+        (body,) = bodies
+        return replace(self, body=list(body))
+
+    @property
+    def counters(self) -> tuple[Dimension, ...]:
+        """The first step of a block, and how many it has."""
+        return self.first, self.rows
+
+    def refs(self) -> Iterator[Reference]:
+        """None."""
+        yield from ()
+
+    def rebased(self, offset: Rebase) -> Blocks:
+        """The loop over blocks with other offsets."""
+        return self.with_bodies([statement.rebased(offset) for statement in self.body])
+
+    @property
+    def repeats(self) -> bool:
+        """Yes: a block is run many times."""
+        return True
+
+    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+        """Each of the first block and the last two, as if all were like it: the first and the last may leave out
+        statements. Every one counts as a whole block."""
+        total, size = types.evaluate(self.total, sizes), types.evaluate(self.size, sizes)
+        count = -(-total // size)
+        some = sorted({0, max(count - 2, 0), max(count - 1, 0)})
+        rows = at(self.rows, min(total, size))
+        return [({**sizes, **at(self.first, number * size), **rows}, count) for number in some]
