@@ -11,7 +11,7 @@ from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.branch import cut
 from scanjit.ops.chain import connected, pullback, pushforward
 from scanjit.ops.elementwise import cast
-from scanjit.ops.shape import zeros_like
+from scanjit.ops.stretch import zeros_like
 
 _DISCONNECTED = ("raise", "zero", "ignore")
 

@@ -10,7 +10,9 @@ from scanjit.ir import Node, as_node, new_input
 from scanjit.loops import frames
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph, batch_or_loop
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 __all__ = ["batch_graph", "vmap"]

@@ -36,6 +36,7 @@ class Traits(TypedDict, total=False):
     goes_anywhere: bool
     zero_with: tuple[int, ...]
     aligned: Callable[..., dict[int, int]]
+    of_dims: Callable[..., Dimension]
 
 
 class Op:
@@ -77,6 +78,7 @@ class Op:
     aligned : `aligned(position, operand, result, **params)`, with the types of one operand and of the result, says
         which axes of the operand go along with which of the result: `{0: 1}` says that entry `i` of axis 1 of the
         result is made of nothing but entry `i` of axis 0 of the operand. None for ops that have no such rule.
+    of_dims : what the op computes of dimensions, for ops that sizes may be computed with; None for others.
     """
 
     kind: ClassVar[str] = "op"
@@ -88,6 +90,7 @@ class Op:
     goes_anywhere: bool = False
     zero_with: tuple[int, ...] = ()
     aligned: Callable[..., dict[int, int]] | None = None
+    of_dims: Callable[..., Dimension] | None = None
 
     def __init__(
         self,
@@ -199,106 +202,26 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a single node does not pickle; pickle a compiled function")
 
-    # The rest of what users write with (methods, indexing, NumPy's functions) is installed by `scanjit.tensor`.
+    def __pos__(self) -> Node:
+        return self
+
+    # `scanjit.ops.elementwise` installs operators; `scanjit.tensor` installs methods, indexing and the array protocol.
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Node: ...
+        def _of_one(self) -> Node: ...
+        def _of_two(self, other: object) -> Node: ...
 
-    def __add__(self, other: Any) -> Node:
-        return apply("add", self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return apply("add", other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return apply("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return apply("sub", other, self)
-
-    def __mul__(self, other: Any) -> Node:
-        return apply("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Node:
-        return apply("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Node:
-        return apply("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return apply("div", other, self)
-
-    def __floordiv__(self, other: Any) -> Node:
-        return apply("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Node:
-        return apply("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Node:
-        return apply("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Node:
-        return apply("mod", other, self)
-
-    def __pow__(self, other: Any) -> Node:
-        return apply("pow", self, other)
-
-    def __rpow__(self, other: Any) -> Node:
-        return apply("pow", other, self)
-
-    def __neg__(self) -> Node:
-        return apply("neg", self)
-
-    def __pos__(self) -> Node:
-        return self
-
-    def __abs__(self) -> Node:
-        return apply("abs", self)
-
-    def __invert__(self) -> Node:
-        return apply("invert", self)
-
-    def __and__(self, other: Any) -> Node:
-        return apply("and", self, other)
-
-    def __rand__(self, other: Any) -> Node:
-        return apply("and", other, self)
-
-    def __or__(self, other: Any) -> Node:
-        return apply("or", self, other)
-
-    def __ror__(self, other: Any) -> Node:
-        return apply("or", other, self)
-
-    def __xor__(self, other: Any) -> Node:
-        return apply("xor", self, other)
-
-    def __rxor__(self, other: Any) -> Node:
-        return apply("xor", other, self)
-
-    def __lt__(self, other: Any) -> Node:
-        return apply("less", self, other)
-
-    def __le__(self, other: Any) -> Node:
-        return apply("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Node:
-        return apply("greater", self, other)
-
-    def __ge__(self, other: Any) -> Node:
-        return apply("greater_equal", self, other)
-
-    def __eq__(self, other: Any) -> Node:  # type: ignore[override]
-        return apply("equal", self, other)
-
-    def __ne__(self, other: Any) -> Node:  # type: ignore[override]
-        return apply("not_equal", self, other)
+        __neg__ = __abs__ = __invert__ = _of_one
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _of_two
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _of_two
+        __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _of_two
+        __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _of_two  # type: ignore[assignment]
 
 
-def apply(name: str, *values: Any) -> Node:
+def apply(op: Op, *values: Any) -> Node:
     """Apply an op to nodes, arrays and Python scalars, promoted as the op's `prepare` says."""
-    op = OPS[name]
     return op(*op.prepare(values))
 
 
@@ -452,13 +375,6 @@ def new_input(type_: Type, name: str | None = None) -> Node:
     return INPUT(type=type_, name=name, serial=next(_serial))
 
 
-def constant_value(node: Node) -> np.ndarray | None:
-    """The array of a constant (seen through broadcasts of it), or None."""
-    while node.op.name == "broadcast_to":
-        node = node.args[0]
-    return node.params["data"].array if node.op is CONSTANT else None
-
-
 def parts(node: Node) -> tuple[Node, ...]:
     """The results of an op that has several."""
     return tuple(PART(node, index=i) for i in range(len(node.type)))
@@ -484,12 +400,11 @@ def as_dim(value: Any) -> Dimension:
         return value
     if not isinstance(value, Node) or value.ndim or value.dtype.kind not in "iu":
         raise errors.ArgumentError("a size must be an integer or an integer scalar", got=repr(value))
-    known = constant_value(value)
-    if known is not None:
-        return int(known)
+    if value.op is CONSTANT:
+        return int(value.params["data"].array)
     if value.op is SIZE:
         return value.params["dim"]
-    rule = _DIM_RULES.get(value.op.name)
+    rule = value.op.of_dims
     if rule is not None and all(arg.dtype.kind in "iu" for arg in value.operands):
         return rule(*map(as_dim, value.operands))
     if (number := _computed(value)) is not None:
@@ -521,17 +436,6 @@ def _computed(node: Node) -> int | None:
             except errors.ScanjitError:  # as an index out of bounds: an error of the run, not of the size
                 return None
     return int(values[node])
-
-
-_DIM_RULES: dict[str, Callable[..., Dimension]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: 0 - a,
-    "minimum": types.minimum,
-    "maximum": types.maximum,
-    "cast": lambda a: a,
-}
 
 
 def dim_node(dim: Dimension) -> Node:

@@ -17,11 +17,14 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.config import config
 from scanjit.ir import Node
-from scanjit.loops import frames, scan
+from scanjit.loops import frames
+from scanjit.loops.scan import scan
 from scanjit.ops.elementwise import Elementwise, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.random import RANDOM_BITS, RANDOM_NORMAL, RANDOM_SHUFFLE, RANDOM_UNIFORM
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import broadcast_to, constant_value
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.tensor.elementwise import exp
 from scanjit.tensor.reductions import cumsum
@@ -243,7 +246,7 @@ class Stream:
         if high is None:
             low, high = 0, low
         first, end = (cast(_integers(bound), "int64") for bound in (low, high))
-        known = ir.constant_value(first), ir.constant_value(end)
+        known = constant_value(first), constant_value(end)
         if known[0] is not None and known[1] is not None and np.any(known[0] >= known[1]):
             raise errors.ArgumentError("there is no integer to draw", got=f"from {low}, below {high}")
         sizes = _shape(shape, low, high)
@@ -465,7 +468,7 @@ def _moved(x: Node, by: Any, factor: Any) -> Node:
 
 
 def _known(value: Any) -> np.ndarray | None:
-    return ir.constant_value(as_tensor(value))
+    return constant_value(as_tensor(value))
 
 
 def _check_probability(p: Any, text: str) -> None:

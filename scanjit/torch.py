@@ -20,7 +20,7 @@ from scanjit.ir import Node, new_input
 from scanjit.loops.structure import Tree
 from scanjit.ops import Elementwise
 from scanjit.ops.chain import is_float, pullback
-from scanjit.ops.shape import View
+from scanjit.ops.view import View
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.tensor import tensor
 

@@ -14,7 +14,7 @@ from scanjit.loops.structure import Mismatch, Tree, flatten, function_location, 
 from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import differentiable, is_float
 from scanjit.ops.custom import CUSTOM, Rule
-from scanjit.ops.shape import full
+from scanjit.ops.stretch import full
 
 Backward = Callable[..., Any]
 

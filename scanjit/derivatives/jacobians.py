@@ -11,8 +11,10 @@ from scanjit.ir import Node, apply, as_node, dim_node, new_input
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.elementwise import cast
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to
+from scanjit.ops.elementwise import EQUAL, cast
+from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.stretch import broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 _MODES = ("forward", "reverse")
@@ -125,7 +127,7 @@ def _basis(type_: Type) -> Node:
     """All tensors of a type that are one in one place and zero elsewhere."""
     count = types.product(type_.shape)
     index = IOTA(length=count)
-    equal = apply("equal", DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
+    equal = apply(EQUAL, DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
     return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scanjit import errors, ir
+from scanjit import errors
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, as_node
 from scanjit.loops.scan import scan
 from scanjit.loops.structure import describe, flatten, function_location
 from scanjit.ops.chain import is_float
-from scanjit.ops.elementwise import where
+from scanjit.ops.elementwise import AND, EQUAL, STOP_GRADIENT, where
 from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import SUM
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 
@@ -124,11 +125,11 @@ def _window_starts(phase: int, k1: int, k2: int) -> Condition:
     """Whether a window begins with the step, among those of the chunks `phase`, `phase + phases`... These windows do
     not overlap, so that one pass back goes through them all."""
     period = -(-k2 // k1) * k1
-    return lambda t: apply("and", t > 0, apply("equal", (t + ((k2 - k1 - phase * k1) % period)) % period, 0))
+    return lambda t: apply(AND, t > 0, apply(EQUAL, (t + ((k2 - k1 - phase * k1) % period)) % period, 0))
 
 
 def _in_chunk(phase: int, k1: int, phases: int) -> Condition:
-    return lambda t: apply("equal", (t // k1) % phases, phase)
+    return lambda t: apply(EQUAL, (t // k1) % phases, phase)
 
 
 class _Cut:
@@ -160,7 +161,7 @@ class _Cut:
             **self.options,
         )
         leaves, tree = flatten(states)
-        return ir.OPS["sum"](losses, axes=(0,)), tree.unflatten([leaf[-1] for leaf in leaves])
+        return SUM(losses, axes=(0,)), tree.unflatten([leaf[-1] for leaf in leaves])
 
     def _result(self, returned: Any) -> tuple[Any, Node]:
         if not isinstance(returned, tuple | list) or len(returned) != 2:
@@ -185,4 +186,4 @@ def _stopped(x: Any, condition: Node | None) -> Any:
     """The state, a constant to differentiation where the condition holds."""
     if condition is None or not is_float(as_node(x)):
         return x
-    return where(condition, apply("stop_gradient", x), x)
+    return where(condition, apply(STOP_GRADIENT, x), x)

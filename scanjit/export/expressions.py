@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, Node, constant_value
+from scanjit.ir import CONSTANT, Node
 from scanjit.ops import Elementwise
 from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import constant_value
 
 if TYPE_CHECKING:
     from scanjit.export.body import Body

@@ -18,6 +18,7 @@ from scanjit.loops import windows
 from scanjit.loops.entries import Entry, Leaf, moment
 from scanjit.loops.step import Returned
 from scanjit.loops.structure import is_number
+from scanjit.ops.elementwise import CAST
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
 from scanjit.types import Dimension, Type
@@ -258,7 +259,7 @@ def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> l
 
 def _uncast(node: Node) -> Node:
     """What a node was before promotion converted it."""
-    while node.op.name == "cast":
+    while node.op is CAST:
         node = node.args[0]
     return node
 

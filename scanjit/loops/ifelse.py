@@ -12,7 +12,7 @@ from scanjit.ir import Node, as_node, constant, walk
 from scanjit.loops import frames
 from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_number, is_symbol
 from scanjit.ops.branch import captured
-from scanjit.ops.shape import broadcast_to
+from scanjit.ops.stretch import broadcast_to
 from scanjit.types import Dimension
 
 

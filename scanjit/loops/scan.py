@@ -28,6 +28,7 @@ from scanjit.loops.entries import Entry, moment
 from scanjit.loops.step import called, read_result
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
+from scanjit.ops.random import RANDOM_BITS
 from scanjit.ops.scan import Layout, scan_node
 from scanjit.ops.shape import IOTA, window
 
@@ -318,7 +319,7 @@ def _check_strict(results: Sequence[Node], symbols: Sequence[Node], others: Sequ
     """An error for the first variable that the step uses and that was not passed to it."""
     passed = [leaf for value in others for leaf in flatten(value)[0] if isinstance(leaf, Node)]
     for node in ir.free_variables(results, [*symbols, *passed]):
-        if node.op.name == "random_bits":  # the key of a draw in the step: nothing that a user could pass
+        if node.op is RANDOM_BITS:  # the key of a draw in the step: nothing that a user could pass
             continue
         raise ScanError(
             f"strict: the step uses {node.name or 'an expression'!r}, which is not among its arguments",

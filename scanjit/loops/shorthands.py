@@ -12,9 +12,10 @@ from scanjit.ir import Node, apply, constant
 from scanjit.loops import entries, windows
 from scanjit.loops.scan import build, scan
 from scanjit.loops.structure import describe, function_location
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import WHERE, cast
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.shape import CONCATENATE, IOTA, full, window
+from scanjit.ops.shape import CONCATENATE, IOTA, window
+from scanjit.ops.stretch import full
 from scanjit.types import Dimension
 
 
@@ -181,7 +182,7 @@ def _places_of_true(mask: Node, length: Dimension) -> Node:
 
     def place(keep: Node, count: Node) -> tuple[Node, Node]:
         """Where to write the place of a row: after those before it, or one past the end; and how many come before."""
-        return apply("where", keep, count, ir.dim_node(length)), count + cast(keep, "int64")
+        return apply(WHERE, keep, count, ir.dim_node(length)), count + cast(keep, "int64")
 
     loop = build(place, entries.sequences(mask), entries.outputs([None, constant(0)]), [])
     places, count = loop.stacked()[0], loop.last()[1]

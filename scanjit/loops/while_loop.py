@@ -15,6 +15,7 @@ from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import until
 from scanjit.loops.structure import Mismatch, describe, function_location
+from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.expect import VIA
 from scanjit.ops.probe import ASSERT
 from scanjit.ops.scan import scan_node
@@ -79,7 +80,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     where = function_location(cond)
 
     def ends(leaves: Sequence[Any]) -> Node:
-        return apply("invert", _condition(cond(state.tree.unflatten(leaves)), where))
+        return apply(INVERT, _condition(cond(state.tree.unflatten(leaves)), where))
 
     refused: list[ScanError] = []
 
@@ -101,7 +102,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     if refused:
         raise refused[0]
     at_once = ends(loop.node.operands[: len(state.leaves)])
-    steps = ir.as_dim(apply("where", at_once, 0, ir.dim_node(most)))
+    steps = ir.as_dim(apply(WHERE, at_once, 0, ir.dim_node(most)))
     if max_steps is not None:
         last = _checked(_with_end(_with_length(loop.node, steps), at_once), most, where)
     else:

@@ -9,7 +9,8 @@ from scanjit.errors import ScanError
 from scanjit.ir import Node, new_input
 from scanjit.loops.entries import Entry, Leaf, moment, rows_available
 from scanjit.ops.expect import NEGATIVE, expect
-from scanjit.ops.shape import DIMSHUFFLE, window
+from scanjit.ops.shape import window
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 

@@ -17,8 +17,9 @@ from scanjit.ops import (
 )
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import Contraction
-from scanjit.ops.reduce import ArgReduction, Reduction
-from scanjit.ops.shape import View
+from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.view import View
 
 __all__ = [
     "ArgReduction",

@@ -5,7 +5,7 @@ It is what `vmap` does, and what turns the code of a step into code over all of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -101,9 +101,18 @@ def _node_by_loop(
     return (results, (True,) * len(results)) if several else (results[0], True)
 
 
+Repeat = Callable[[Graph, Sequence[Node], Sequence[Node], Dimension], Node]
+"""`loop(body, rows, constants, size)` runs the body for each of `size` rows."""
+_loops: list[Repeat] = []
+
+
+def loops_by(loop: Repeat) -> Repeat:
+    """Decorator: the function makes the loops over examples. There is one, in `scan.py`, which imports this file."""
+    _loops.append(loop)
+    return loop
+
+
 def _by_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> tuple[Node, ...]:
     """The outputs over a batch, by a loop over the examples."""
-    from scanjit.ops.scan import scan_node
-
-    consts = free_variables(outputs, batched)
-    return parts(scan_node(Graph.of([*batched, *consts], outputs), [], list(batched.values()), consts, size))
+    (loop,), consts = _loops, free_variables(outputs, batched)
+    return parts(loop(Graph.of([*batched, *consts], outputs), list(batched.values()), consts, size))

@@ -11,8 +11,10 @@ from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import connected, is_float, pullback, pushforward
+from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.shape import broadcast_to, zeros_like
+from scanjit.ops.reduce import ANY
+from scanjit.ops.stretch import over_batch, zeros_like
 from scanjit.types import Dimension, Type
 
 
@@ -116,8 +118,6 @@ def _batch(
     body: Graph,
     sizes: tuple[tuple[int, Dimension], ...],
 ) -> Any:
-    from scanjit.ops.chosen import batch_chosen, select
-
     if any(batched[i + 1] for i, _ in sizes):
         raise errors.NotSupportedError("the sizes inside a branch cannot differ between the examples of a batch")
     symbols, outputs = body.opened()
@@ -129,17 +129,20 @@ def _batch(
     half = len(outputs) // 2
     if batched[0]:
         chosen = ir.new_input(args[0].type)
-        then = batch_chosen(outputs[:half], wide, chosen, size)
-        other = batch_chosen(outputs[half:], wide, ir.apply("invert", chosen), size)
+        then = _of_chosen(outputs[:half], wide, chosen, size)
+        other = _of_chosen(outputs[half:], wide, ~chosen, size)
         made = [select(chosen, a, b) for a, b in zip(then, other, strict=True)]
         return tuple(replace(made, dict(zip([chosen, *inner], args, strict=True)))), (True,) * half
     found = batch_graph(outputs, wide, size)
     flags = [a or b for (_, a), (_, b) in zip(found[:half], found[half:], strict=True)]
-    full = [
-        node if has or not flag else broadcast_to(node, (size, *node.type.shape))
-        for (node, has), flag in zip(found, flags * 2, strict=True)
-    ]
+    full = [over_batch(node, has or not flag, size) for (node, has), flag in zip(found, flags * 2, strict=True)]
     return branch(args[0], full[:half], full[half:], list(zip(inner, args[1:], strict=True))), tuple(flags)
+
+
+def _of_chosen(outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node, size: Dimension) -> Sequence[Node]:
+    """What `batch_chosen` gives; it is not run where no example is chosen and it may fail."""
+    then, safe = batch_chosen(outputs, wide, chosen, size)
+    return then if safe else captured(ANY(chosen, axes=(0,)), then, [zeros_like(node) for node in then])
 
 
 IFELSE = Branch(

@@ -10,7 +10,7 @@ from typing import Any
 
 from scanjit import errors
 from scanjit.ir import PART, Node, new_input, parts, walk
-from scanjit.ops.shape import broadcast_to, sum_to
+from scanjit.ops.stretch import broadcast_to, sum_to
 from scanjit.types import Type
 
 

@@ -15,15 +15,19 @@ from collections.abc import Collection, Mapping, Sequence
 from scanjit import ir
 from scanjit.ir import LEAVES, PART, Node, walk
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.branch import IFELSE, captured
 from scanjit.ops.chain import is_float
-from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, IOTA, broadcast_to, full, zeros_like
+from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE, Elementwise
+from scanjit.ops.reduce import ANY, MAX
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.shape import CONCATENATE, IOTA
+from scanjit.ops.stretch import SUM, full, over_batch, zeros_like
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 
 def batch_chosen(
-    outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node, size: Dimension, some: bool = False
-) -> list[Node]:
+    outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node, size: Dimension
+) -> tuple[list[Node], bool]:
     """The outputs over a batch, right for the chosen examples only.
 
     Parameters
@@ -32,42 +36,30 @@ def batch_chosen(
     wide : what stands for some inputs: inputs with one axis more, the batch, as the first.
     chosen : for each example, whether it is chosen.
     size : the size of the batch.
-    some : whether one example is chosen at least, if there are any.
 
     Returns
     -------
     list of Node
         All with the axis of the batch. What the rows of the other examples hold is of no matter.
+    bool
+        Whether they may be computed when no example is chosen.
     """
     if _cannot_fail(outputs, wide):
         leaves = [node for node in walk(outputs) if node.op in LEAVES and is_float(node)]
-        given = dict(wide) | {node: _widened(node, False, size) for node in leaves if node not in wide}
+        given = dict(wide) | {node: over_batch(node, False, size) for node in leaves if node not in wide}
         made = {node: _guarded(chosen, new) if is_float(new) else new for node, new in given.items()}
-        return [_widened(*pair, size) for pair in batch_graph(outputs, made, size)]
+        return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], True
     one = _chosen_one(chosen, size)
     made = {node: _filled(chosen, new, one) for node, new in wide.items()}
-    then = [_widened(*pair, size) for pair in batch_graph(outputs, made, size)]
-    if some:
-        return then
-    return captured(ir.OPS["any"](chosen, axes=(0,)), then, [zeros_like(node) for node in then])
+    return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], False
 
 
 def select(chosen: Node, a: Node, b: Node) -> Node:
     """`a` for the chosen examples, `b` for the others."""
-    return ir.apply("where", DIMSHUFFLE(chosen, order=(0, *[None] * (a.ndim - 1))), a, b)
-
-
-def _widened(node: Node, batched: bool, size: Dimension) -> Node:
-    return node if batched else broadcast_to(node, (size, *node.type.shape))
+    return ir.apply(WHERE, DIMSHUFFLE(chosen, order=(0, *[None] * (a.ndim - 1))), a, b)
 
 
 # ---- graphs that cannot fail -----------------------------------------------------------------------------------------
-
-_LINEAR = frozenset(
-    "add sub neg where cast sum concatenate reshape set_slice size iota constant via".split()
-    + ["stop_gradient", "clip_gradient"]
-)
-"""Ops whose derivatives are numbers, whatever their operands are."""
 
 
 def _cannot_fail(outputs: Sequence[Node], batched: Collection[Node]) -> bool:
@@ -85,27 +77,28 @@ def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> 
             differs.add(node)
         elif all(arg in closed for arg in node.args):
             closed.add(node)
-        if node.op is IFELSE:
+        if node.op.kind == "branch":
             inside = node.params["body"](*node.operands[1:])
             if not _harmless(inside, stops | set(node.operands), differs):
                 return False
-        elif node.op is not PART and not _is_linear(node, closed):
-            if node.op.kind not in ("elementwise", "reduction"):
+        elif node.op is not PART and not _has_constant_slope(node, closed):
+            if not isinstance(node.op, Elementwise | Reduction):
                 return False
             if is_float(node) and any(map(is_float, node.operands)) and node not in differs | closed:
                 return False
     return True
 
 
-def _is_linear(node: Node, closed: Collection[Node]) -> bool:
-    name, operands = node.op.name, node.operands
-    scaled = (name == "mul" and operands[0] in closed) or (name in ("mul", "div") and operands[1] in closed)
-    return scaled or node.op.kind == "view" or name in _LINEAR
+def _has_constant_slope(node: Node, closed: Collection[Node]) -> bool:
+    """Whether the derivatives of a node are numbers, whatever its operands are. `closed` are nodes that are known."""
+    op, operands = node.op, node.operands
+    scaled = (op is MUL and operands[0] in closed) or (op in (MUL, DIV) and operands[1] in closed)
+    return scaled or op.is_linear or op.has_constant_slope or not operands
 
 
 def _guarded(chosen: Node, x: Node) -> Node:
     """`x`, to which no gradient comes back from the rows of other examples."""
-    return select(chosen, x, ir.apply("stop_gradient", x))
+    return select(chosen, x, ir.apply(STOP_GRADIENT, x))
 
 
 # ---- others ----------------------------------------------------------------------------------------------------------
@@ -114,13 +107,11 @@ def _guarded(chosen: Node, x: Node) -> Node:
 def _chosen_one(chosen: Node, size: Dimension) -> Node:
     """A mask of one example that is chosen, if one is."""
     numbers = IOTA(length=size)
-    number = ir.OPS["max"](
-        CONCATENATE(full(0, (1,), "int64"), ir.apply("where", chosen, numbers, 0), axis=0), axes=(0,)
-    )
-    return ir.apply("equal", numbers, number)
+    number = MAX(CONCATENATE(full(0, (1,), "int64"), ir.apply(WHERE, chosen, numbers, 0), axis=0), axes=(0,))
+    return ir.apply(EQUAL, numbers, number)
 
 
 def _filled(chosen: Node, x: Node, one: Node) -> Node:
     """`x` with the rows of other examples replaced by that of a chosen one."""
-    row = ir.OPS["any" if x.dtype.kind == "b" else "sum"](select(one, x, zeros_like(x)), axes=(0,))
-    return select(chosen, x, ir.apply("stop_gradient", row) if is_float(row) else row)
+    row = (ANY if x.dtype.kind == "b" else SUM)(select(one, x, zeros_like(x)), axes=(0,))
+    return select(chosen, x, ir.apply(STOP_GRADIENT, row) if is_float(row) else row)

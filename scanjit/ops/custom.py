@@ -10,7 +10,7 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.shape import broadcast_to, zeros_like
+from scanjit.ops.stretch import over_batch, zeros_like
 from scanjit.types import Dimension
 
 
@@ -43,11 +43,7 @@ class _OverBatch(Rule):
         )
         given = [node for node in found if node is not None]
         batched = iter(batch_graph(given, {symbol: node for node, symbol in symbols.items()}, size))
-        return [None if node is None else _widened(*next(batched), size) for node in found]
-
-
-def _widened(node: Node, batched: bool, size: Dimension) -> Node:
-    return node if batched else broadcast_to(node, (size, *node.type.shape))
+        return [None if node is None else over_batch(*next(batched), size) for node in found]
 
 
 def _vjp(
@@ -66,7 +62,7 @@ def _vjp(
 
 
 def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: Rule | None) -> Any:
-    wide = [_widened(arg, flag, size) for arg, flag in zip(args, batched, strict=True)]
+    wide = [over_batch(arg, flag, size) for arg, flag in zip(args, batched, strict=True)]
     node = CUSTOM(*wide, results=results, rule=None if rule is None else _OverBatch(rule))
     return parts(node), (True,) * results
 

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, Node, Op, as_node, constant, constant_value
+from scanjit.ir import CONSTANT, Node, Op, apply, as_node, constant
 from scanjit.ops import special
-from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, full, zeros_like
+from scanjit.ops.samples import FLOATS, INTS, sample
+from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
-
-INTS = ("int8", "int16", "int32", "int64", "uint8")
-FLOATS = ("float64", "float32")
 
 
 class Elementwise(Op):
@@ -135,19 +134,6 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 )
 
 
-def sample(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, low: float = -3, high: float = 3
-) -> np.ndarray:
-    """Random numbers of a dtype between two bounds (for tests)."""
-    kind = np.dtype(dtype).kind
-    if kind == "b":
-        return rng.random(shape) < 0.5
-    if kind in "iu":
-        lowest = max(math.ceil(low), 0) if kind == "u" else math.ceil(low)
-        return np.asarray(rng.integers(lowest, max(int(high), lowest) + 1, shape)).astype(dtype)
-    return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
-
-
 def _is_weak(value: Any) -> bool:
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
@@ -221,6 +207,7 @@ CAST = Elementwise(
     ],
     has_constant_slope=True,
     doc="the same value in another dtype; floats become integers towards zero",
+    of_dims=lambda a: a,
 )
 STOP_GRADIENT = Elementwise(
     "stop_gradient",
@@ -262,6 +249,7 @@ ADD = Elementwise(
     formula="x + y",
     domain=_TWO,
     is_linear=True,
+    of_dims=lambda a, b: a + b,
 )
 SUB = Elementwise(
     "sub",
@@ -273,6 +261,7 @@ SUB = Elementwise(
     formula="x - y",
     domain=_TWO,
     is_linear=True,
+    of_dims=lambda a, b: a - b,
 )
 MUL = Elementwise(
     "mul",
@@ -282,6 +271,7 @@ MUL = Elementwise(
     formula="x * y",
     domain=_TWO,
     zero_with=(0, 1),
+    of_dims=lambda a, b: a * b,
 )
 
 
@@ -388,6 +378,7 @@ NEG = Elementwise(
     vjp=lambda g, y, x: (-g,),
     is_linear=True,
     formula="-x",
+    of_dims=lambda a: 0 - a,
 )
 ABS = Elementwise(
     "abs",
@@ -421,6 +412,7 @@ MAXIMUM = Elementwise(
     vjp=_max_vjp,
     formula="Max(x, y)",
     domain=_TWO,
+    of_dims=types.maximum,
 )
 MINIMUM = Elementwise(
     "minimum",
@@ -429,6 +421,7 @@ MINIMUM = Elementwise(
     vjp=_max_vjp,
     formula="Min(x, y)",
     domain=_TWO,
+    of_dims=types.minimum,
 )
 CLIP: Elementwise = Elementwise(
     "clip",
@@ -591,3 +584,16 @@ def trigamma(x: Node) -> Node:
     total = total + (inverse + square * (0.5 + inverse * series))
     sine = SIN(where(low, x - ROUND(x), 0.5) * math.pi)  # whole turns change neither the square nor its derivatives
     return where(low, math.pi**2 / (sine * sine) - total, total)
+
+
+# ---- Python's operators ----------------------------------------------------------------------------------------------
+
+_BINARY = {"add": ADD, "sub": SUB, "mul": MUL, "truediv": DIV, "floordiv": FLOORDIV, "mod": MOD, "pow": POW}
+_BINARY |= {"and": AND, "or": OR, "xor": XOR}
+_COMPARISONS = {"lt": LESS, "le": LESS_EQUAL, "gt": GREATER, "ge": GREATER_EQUAL, "eq": EQUAL, "ne": NOT_EQUAL}
+for _name, _op in {"neg": NEG, "abs": ABS, "invert": INVERT}.items():
+    setattr(Node, f"__{_name}__", lambda x, op=_op: apply(op, x))
+for _name, _op in {**_BINARY, **_COMPARISONS}.items():
+    setattr(Node, f"__{_name}__", lambda x, other, op=_op: apply(op, x, other))
+for _name, _op in _BINARY.items():
+    setattr(Node, f"__r{_name}__", lambda x, other, op=_op: apply(op, other, x))

@@ -10,7 +10,8 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.shape import View, broadcast_to
+from scanjit.ops.stretch import over_batch
+from scanjit.ops.view import View
 from scanjit.types import Dimension, Type
 
 Bound = tuple[Dimension, Dimension, str]
@@ -95,8 +96,7 @@ def _via_infer(x: Type, y: Type) -> Type:
 
 
 def _via_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> Any:
-    full = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True))
-    return VIA(*full), True
+    return VIA(*(over_batch(*pair, size=size) for pair in zip(args, batched, strict=True))), True
 
 
 VIA = Op(

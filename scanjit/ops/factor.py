@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import OPS, Node, Op
-from scanjit.ops.elementwise import FLOATS, cast, where
+from scanjit.ir import Node, Op
+from scanjit.ops.elementwise import cast, where
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, RESHAPE, broadcast_to
+from scanjit.ops.samples import FLOATS
+from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.stretch import broadcast_to, over_batch
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 EXTRA = 3
@@ -84,19 +87,6 @@ def _lower_halved(x: Node) -> Node:
     return where(rows > columns, x, where(rows == columns, x * 0.5, 0))
 
 
-def _over_batches(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> list[Node]:
-    return [a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args, batched, strict=True)]
-
-
-def _batch(name: str) -> Callable[..., tuple[Node, bool]]:
-    """The batching rule of an op whose matrices have batches anyway."""
-
-    def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
-        return OPS[name](*_over_batches(args, batched, size), **params), True
-
-    return batch
-
-
 def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
     """A system of which only the right sides have the first `count` axes of `b`: they become columns of one right side,
     so that there is nothing to do twice for the matrices."""
@@ -108,15 +98,10 @@ def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
     return DIMSHUFFLE(parted, order=(*range(ndim - 1 - count, ndim - 1), *range(ndim - 1 - count), ndim - 1))
 
 
-def _system_batch(name: str) -> Callable[..., tuple[Node, bool]]:
-    """The same for systems of equations."""
-
-    def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> tuple[Node, bool]:
-        if not batched[0]:
-            return side_by_side(OPS[name], args[0], args[1], 1, **params), True
-        return OPS[name](*_over_batches(args, batched, size), **params), True
-
-    return batch
+def _batch_of_systems(op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> Any:
+    if not batched[0]:
+        return side_by_side(op, args[0], args[1], 1, **params), True
+    return op(*(over_batch(*pair, size=size) for pair in zip(args, batched, strict=True)), **params), True
 
 
 def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
@@ -169,7 +154,7 @@ SOLVE: Op = Op(
     reference=_solve_reference,
     vjp=_solve_vjp,
     jvp=_solve_jvp,
-    batch=_system_batch("solve"),
+    batch=lambda *given, **params: _batch_of_systems(SOLVE, *given, **params),
     samples=_solve_samples,
     dtypes=FLOATS,
     doc="x in `a @ x = b` (`trans`: `a.T @ x = b`), for matrices; all of it NaN where a is singular",
@@ -225,7 +210,7 @@ TRIANGULAR_SOLVE: Op = Op(
     reference=_triangular_reference,
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
-    batch=_system_batch("triangular_solve"),
+    batch=lambda *given, **params: _batch_of_systems(TRIANGULAR_SOLVE, *given, **params),
     samples=_triangular_samples,
     dtypes=FLOATS,
     doc="x in `t @ x = b` (`trans`: `t.T @ x = b`), t being the lower or upper triangle of a, with ones on its "
@@ -278,7 +263,7 @@ CHOLESKY: Op = Op(
     reference=_cholesky_reference,
     vjp=_cholesky_vjp,
     jvp=_cholesky_jvp,
-    batch=_batch("cholesky"),
+    batch=lambda args, batched, size: (CHOLESKY(*args), True),
     samples=_cholesky_samples,
     dtypes=FLOATS,
     doc="lower triangular L with `L @ L.T = a`, from the lower triangle of a; NaN (its lower triangle) where a is not "
@@ -320,7 +305,7 @@ LU: Op = Op(
     "lu",
     infer=_lu_infer,
     reference=_lu_reference,
-    batch=_batch("lu"),
+    batch=lambda args, batched, size: (LU(*args), True),
     samples=_lu_samples,
     dtypes=FLOATS,
     doc="`a[:, order] = L @ U`, U with ones on its diagonal: the factors in one matrix, and as further rows the order, "
@@ -351,7 +336,7 @@ def _inverse_transposed(a: Node) -> Node:
 
 def _along(change: Node, a: Node) -> Node:
     """The trace of `inv(a) @ change`."""
-    from scanjit.ops.reduce import SUM
+    from scanjit.ops.stretch import SUM
 
     return SUM(_inverse_transposed(a) * change, axes=(a.ndim - 2, a.ndim - 1))
 
@@ -367,7 +352,7 @@ DET: Op = Op(
     reference=lambda a: np.asarray(np.linalg.det(a), a.dtype),
     vjp=lambda g, y, a: (_stretched(g * y) * _inverse_transposed(a),),
     jvp=lambda tangents, y, a: None if tangents[0] is None else y * _along(tangents[0], a),
-    batch=_batch("det"),
+    batch=lambda args, batched, size: (DET(*args), True),
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the determinant; its derivative needs the inverse, and is NaN where there is none",
@@ -378,7 +363,7 @@ LOGABSDET: Op = Op(
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[1], a.dtype),
     vjp=lambda g, y, a: (_stretched(g) * _inverse_transposed(a),),
     jvp=lambda tangents, y, a: None if tangents[0] is None else _along(tangents[0], a),
-    batch=_batch("logabsdet"),
+    batch=lambda args, batched, size: (LOGABSDET(*args), True),
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the logarithm of the absolute value of the determinant; -inf for a singular matrix",
@@ -387,7 +372,7 @@ DET_SIGN: Op = Op(
     "det_sign",
     infer=_number_of("slogdet"),
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[0], a.dtype),
-    batch=_batch("det_sign"),
+    batch=lambda args, batched, size: (DET_SIGN(*args), True),
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the sign of the determinant; 0 for a singular matrix",

@@ -9,8 +9,11 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.elementwise import sample, where
-from scanjit.ops.shape import ANY_DTYPE, DIMSHUFFLE, IOTA, RESHAPE, broadcast_to, full, zeros_like
+from scanjit.ops.elementwise import where
+from scanjit.ops.samples import ANY_DTYPE, sample
+from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.stretch import full, over_batch, zeros_like
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 
@@ -159,7 +162,7 @@ def _scatter_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *in
 def _scatter_batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int, add: bool
 ) -> tuple[Node, bool]:
-    x, v = (a if b else broadcast_to(a, (size, *a.type.shape)) for a, b in zip(args[:2], batched, strict=False))
+    x, v = (over_batch(*pair, size=size) for pair in zip(args[:2], batched, strict=False))
     indices, each = args[2:], batched[2:]
     if not any(each):
         return SCATTER(x, v, *indices, axis=axis + 1, add=add), True

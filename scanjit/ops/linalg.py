@@ -11,8 +11,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.elementwise import sample
-from scanjit.ops.reduce import NUMBERS
+from scanjit.ops.samples import NUMBERS, sample
 from scanjit.types import Dimension, Type
 
 Labels = tuple[int, ...]

@@ -9,7 +9,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Graph, Node, Op, graphs_in, rebuild, walk
-from scanjit.ops.shape import broadcast_to
+from scanjit.ops.stretch import over_batch
 from scanjit.types import Dimension, Type
 
 
@@ -51,7 +51,7 @@ def _assert_jvp(tangents: Sequence[Node | None], y: Node, x: Node, condition: No
 
 def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: str) -> Any:
     x, condition = args
-    return ASSERT(x if batched[0] else broadcast_to(x, (size, *x.type.shape)), condition, **params), True
+    return ASSERT(over_batch(x, batched[0], size), condition, **params), True
 
 
 def _assert_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

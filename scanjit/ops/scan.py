@@ -15,12 +15,16 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
-from scanjit.ops.batch import batch_graph
+from scanjit.ops.batch import batch_graph, loops_by
 from scanjit.ops.chain import connected, differentiable, is_float, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
+from scanjit.ops.elementwise import WHERE
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, SET_SLICE, broadcast_to, full, window, zeros_like
+from scanjit.ops.reduce import ALL
+from scanjit.ops.shape import CONCATENATE, SET_SLICE, window
+from scanjit.ops.stretch import full, over_batch, zeros_like
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 
@@ -218,6 +222,11 @@ def scan_node(
         checkpoint=checkpoint,
         name=name,
     )
+
+
+@loops_by
+def _over_examples(body: Graph, xs: Sequence[Node], consts: Sequence[Node], size: Dimension) -> Node:
+    return scan_node(body, [], xs, consts, size)
 
 
 # ---- building scans from scans ---------------------------------------------------------------------------------------
@@ -454,7 +463,7 @@ class _Span:
             return g
         if isinstance(self.ran, int):
             return g if self.ran <= self.limit else zeros_like(g)
-        return ir.apply("where", ir.dim_node(self.ran) <= self.limit, g, zeros_like(g))
+        return ir.apply(WHERE, ir.dim_node(self.ran) <= self.limit, g, zeros_like(g))
 
 
 # ---- forward mode ----------------------------------------------------------------------------------------------------
@@ -542,16 +551,13 @@ class _Batch:
         chosen = [*active, *(i for i in range(self.layout.carries, len(self.inputs)) if self.batched[i])]
         return batch_graph(self.outputs, {self.inputs[i]: self.wide[i] for i in chosen}, self.size)
 
-    def _widened(self, node: Node, flag: bool) -> Node:
-        return node if flag else broadcast_to(node, (self.size, *node.type.shape))
-
     def results(self) -> tuple[tuple[Node, ...], tuple[bool, ...]]:
         """The results of the loop over the batch, and which of them have a batch axis (as their first)."""
         layout, active = self.layout, set(self.active)
         inits, xs, consts = layout.split(list(zip(self.args, self.batched, strict=True)))
         inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]
         before, rows, fixed = layout.split(inner)
-        outer = [self._widened(*init) if i in active else init[0] for i, init in enumerate(inits)]
+        outer = [over_batch(init[0], init[1], self.size) if i in active else init[0] for i, init in enumerate(inits)]
         outer = [_swapped(init) if i in active and i in layout.lags else init for i, init in enumerate(outer)]
         extra: list[Pair] = []
         if self.masked:
@@ -559,7 +565,7 @@ class _Batch:
             flags = [True] * len(stacked)
         else:
             after, ys, stop = layout.split_results(self._step(self.active))
-            new = [self._widened(*pair) if i in active else pair[0] for i, pair in enumerate(after)]
+            new = [over_batch(pair[0], pair[1], self.size) if i in active else pair[0] for i, pair in enumerate(after)]
             flags = [flag for _, flag in ys]
             stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
         found = _closed(
@@ -588,13 +594,13 @@ class _Batch:
         no, zero = (full(0, (self.size,), dtype) for dtype in ("bool", "int64"))
         ended, count = ir.new_input(no.type), ir.new_input(zero.type)
         wide = {x: new for x, new in zip(self.inputs, inner, strict=True) if new is not x}
-        made = batch_chosen(self.outputs, wide, ~ended, self.size, some=True)
+        made, _ = batch_chosen(self.outputs, wide, ~ended, self.size)  # the loop runs only while one has not ended
         after, ys, stop = self.layout.split_results(made)
         over = ended | stop
         kept = [select(ended, old, now) for old, now in zip(inner, after, strict=False)]
         counted = select(ended, count, count + 1)
         rows = [select(ended, zeros_like(y), y) for y in ys]
-        return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ir.OPS["all"](over, axes=(0,))]
+        return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ALL(over, axes=(0,))]
 
 
 _KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name")

@@ -14,20 +14,13 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node
+from scanjit.ops.elementwise import ADD
 from scanjit.ops.index import SCATTER
 from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.shape import (
-    ANY_DTYPE,
-    DIMSHUFFLE,
-    IOTA,
-    SET_SLICE,
-    Access,
-    View,
-    _linear,
-    _sampled,
-    flip,
-    full,
-)
+from scanjit.ops.samples import ANY_DTYPE, sampled
+from scanjit.ops.shape import IOTA, SET_SLICE, flip
+from scanjit.ops.stretch import full
+from scanjit.ops.view import DIMSHUFFLE, Access, View, linear_jvp
 from scanjit.types import Dimension, Type
 
 Sizes = tuple[Dimension, ...]
@@ -85,9 +78,9 @@ WINDOWS = View(
     access=_access,
     shows_all=False,
     vjp=_vjp,
-    jvp=_linear,
+    jvp=linear_jvp,
     batch=_batch,
-    samples=_sampled(
+    samples=sampled(
         ((5,), {"axes": (0,), "size": (3,), "step": (1,), "dilation": (1,)}),
         ((8,), {"axes": (0,), "size": (2,), "step": (2,), "dilation": (3,)}),
         ((2, 5, 4), {"axes": (1, 2), "size": (2, 3), "step": (3, 1), "dilation": (1, 1)}),
@@ -117,7 +110,7 @@ def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -
 
 def _terms(g: Node) -> list[Node]:
     """What a sum of tensors of one shape adds."""
-    if g.op.name == "add" and all(x.type == g.type for x in g.operands):
+    if g.op is ADD and all(x.type == g.type for x in g.operands):
         return [term for x in g.operands for term in _terms(x)]
     return [g]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scanjit.ir import Node, rebuild, replace, walk
+from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB
 from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.shape import BROADCAST_TO
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.stretch import BROADCAST_TO, SUM
+from scanjit.ops.view import View
 from scanjit.rewrite.engine import uses
 from scanjit.rewrite.loop import Carry, Loop
-from scanjit.rewrite.match import is_finite, is_zero, make
-from scanjit.rewrite.scan_hoist import VIEWS
+from scanjit.rewrite.match import is_finite, is_zero
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 from scanjit.walks import fold
-
-_MOVED = ("dimshuffle", "broadcast_to", "reshape", "slice", "neg")
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class Term:
     def total(self, summed: Callable[[Node], Node]) -> Node:
         """The sum over time, from the sums of the leaves; over nodes outside."""
         total = self.linear.total(self.node, summed)
-        return make("neg", total) if self.negative else total
+        return NEG(total) if self.negative else total
 
     def without(self, new: Node) -> Node:
         """The update of the carry without this summand."""
@@ -66,7 +66,7 @@ def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term]:
         leaves = linear.leaves(summand)
         if all(map(linear.allowed, leaves)) and summand.type.shape == carry.inner.type.shape:
             certain = all(map(linear.certain, leaves))
-            terms.append(Term(carry, summand, node.op.name == "sub", leaves, linear, certain))
+            terms.append(Term(carry, summand, node.op is SUB, leaves, linear, certain))
     return terms
 
 
@@ -78,10 +78,10 @@ def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
         if any(arg in after for arg in node.args):
             after.add(node)
     node = new
-    while node.op.name in ("add", "sub") and node.dtype.kind in "fi":
+    while node.op in (ADD, SUB) and node.dtype.kind in "fi":
         ways = [x for x in node.operands if x in after]
         fits = len(ways) == 1 and ways[0].type.shape == node.type.shape
-        if not fits or (node.op.name == "sub" and ways[0] is not node.operands[0]):
+        if not fits or (node.op is SUB and ways[0] is not node.operands[0]):
             return
         yield node, ways[0]
         node = ways[0]
@@ -103,18 +103,14 @@ class _Linear:
 
     def _inner(self, node: Node) -> list[Node] | None:
         """The operands in which a node is linear, if it is; None if it is a leaf."""
-        name = node.op.name
+        op = node.op
         if node not in self.varying or node.args[node.arity :]:
             return None
-        if name in ("add", "sub", "concatenate"):
+        if op.is_linear and not isinstance(op, Reduction):  # a sum is made where its operand is, and summed over time
             return [x for x in node.operands if x in self.varying] if self._uniform(node) else None
-        if name in _MOVED:
-            return list(node.operands)
-        if name == "set_slice" and is_zero(node.operands[0]):
-            return [node.operands[1]]
-        if name in ("mul", "div") and node.dtype.kind == "f":
+        if op in (MUL, DIV) and node.dtype.kind == "f":
             varying = [x for x in node.operands if not is_finite(x)]
-            if len(varying) == 1 and (name == "mul" or varying[0] is node.operands[0]):
+            if len(varying) == 1 and (op is MUL or varying[0] is node.operands[0]):
                 return varying
         return None
 
@@ -143,7 +139,7 @@ class _Linear:
         """Whether a leaf may leave: elementwise work on tensors is better summed where it is made."""
         if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
             return all(self._is_given(x) for x in leaf.operands)  # else they would be made for all of time at once
-        summed = leaf.op is CONTRACT or leaf.op.name == "sum"
+        summed = leaf.op is CONTRACT or leaf.op is SUM
         return summed or is_small(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
 
     def certain(self, leaf: Node) -> bool:
@@ -152,7 +148,7 @@ class _Linear:
 
     def _is_given(self, node: Node) -> bool:
         """Whether a node is an input of the body, or a view of one, or does not vary."""
-        while node.op.name in VIEWS:
+        while isinstance(node.op, View):
             node = node.args[0]
         return node in self.inputs or node not in self.varying
 

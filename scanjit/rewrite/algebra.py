@@ -11,20 +11,46 @@ import math
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, SIZE, Node, constant, dim_nodes
-from scanjit.ops.shape import broadcast_to
+from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, dim_nodes
+from scanjit.ops.custom import CUSTOM
+from scanjit.ops.elementwise import (
+    ABS,
+    ADD,
+    AND,
+    CAST,
+    CEIL,
+    CLIP_GRADIENT,
+    DIV,
+    FLOOR,
+    INVERT,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NEG,
+    OR,
+    POW,
+    RELU,
+    ROUND,
+    SIGN,
+    SQRT,
+    STOP_GRADIENT,
+    SUB,
+    TRUNC,
+    WHERE,
+)
+from scanjit.ops.expect import VIA
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_elementwise, is_float, is_number, is_zero, like, make, scalar, stretch
+from scanjit.rewrite.match import is_elementwise, is_float, is_number, is_zero, like, scalar, stretch
 
 rules = Rules()
 FOLDED_BYTES = 4096
-_NOT_FOLDED = ("scan", "part", "constant", "broadcast_to", "iota", *(op.name for op in LEAVES))
 
 
 @rules.rule()
 def fold(node: Node) -> Node | None:
     """op(constants) -> constant, where the result is small."""
-    if node.op.name in _NOT_FOLDED or not node.operands or isinstance(node.type, tuple):
+    if node.op is BROADCAST_TO or not node.operands or isinstance(node.type, tuple):
         return None
     if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
         return None
@@ -39,14 +65,14 @@ def fold(node: Node) -> Node | None:
     return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None
 
 
-@rules.rule("size")
+@rules.rule(SIZE)
 def known_size(node: Node) -> Node | None:
     """size(number) -> the number"""
     dim = node.params["dim"]
     return constant(np.int64(dim)) if node.op is SIZE and isinstance(dim, int) else None
 
 
-@rules.rule("constant")
+@rules.rule(CONSTANT)
 def uniform_constant(node: Node) -> Node | None:
     """an array of one value -> the value, broadcast"""
     array = node.params["data"].array
@@ -61,7 +87,7 @@ def uniform_constant(node: Node) -> Node | None:
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-@rules.rule("add")
+@rules.rule(ADD)
 def add(node: Node) -> Node | None:
     """x + 0 -> x;  0 + x -> x;  x + -y -> x - y;  -x + y -> y - x"""
     a, b = node.operands
@@ -69,27 +95,27 @@ def add(node: Node) -> Node | None:
         return stretch(a, node)
     if is_zero(a):
         return stretch(b, node)
-    if b.op.name == "neg":
-        return make("sub", a, b.operands[0])
-    if a.op.name == "neg":
-        return make("sub", b, a.operands[0])
+    if b.op is NEG:
+        return SUB(a, b.operands[0])
+    if a.op is NEG:
+        return SUB(b, a.operands[0])
     return None
 
 
-@rules.rule("sub")
+@rules.rule(SUB)
 def sub(node: Node) -> Node | None:
     """x - 0 -> x;  0 - x -> -x;  x - -y -> x + y"""
     a, b = node.operands
     if is_zero(b):
         return stretch(a, node)
     if is_zero(a) and is_float(node):
-        return stretch(make("neg", b), node)
-    if b.op.name == "neg":
-        return make("add", a, b.operands[0])
+        return stretch(NEG(b), node)
+    if b.op is NEG:
+        return ADD(a, b.operands[0])
     return None
 
 
-@rules.rule("mul")
+@rules.rule(MUL)
 def mul(node: Node) -> Node | None:
     """x * 1 -> x;  x * -1 -> -x;  -x * -y -> x * y;  -x * c -> x * -c;  -x * y -> -(x * y);  integers: x * 0 -> 0"""
     a, b = node.operands
@@ -97,49 +123,49 @@ def mul(node: Node) -> Node | None:
         if is_number(c, 1):
             return stretch(x, node)
         if is_number(c, -1):
-            return stretch(make("neg", x), node)
+            return stretch(NEG(x), node)
         if is_zero(c) and not is_float(node):
             return like(node, 0)
-    if a.op.name == "neg" and b.op.name == "neg":
-        return make("mul", a.operands[0], b.operands[0])
+    if a.op is NEG and b.op is NEG:
+        return MUL(a.operands[0], b.operands[0])
     for x, y in ((a, b), (b, a)):
-        if x.op.name == "neg" and is_float(node):
+        if x.op is NEG and is_float(node):
             if y.op is CONSTANT:
-                return make("mul", x.operands[0], constant(-y.params["data"].array))
-            return make("neg", make("mul", x.operands[0], y))
+                return MUL(x.operands[0], constant(-y.params["data"].array))
+            return NEG(MUL(x.operands[0], y))
     return None
 
 
-@rules.rule("div")
+@rules.rule(DIV)
 def div(node: Node) -> Node | None:
     """x / 1 -> x;  -x / -y -> x / y;  x / 2^k -> x * 2^-k (exact)"""
     a, b = node.operands
     if is_number(b, 1):
         return stretch(a, node)
-    if a.op.name == "neg" and b.op.name == "neg":
-        return make("div", a.operands[0], b.operands[0])
+    if a.op is NEG and b.op is NEG:
+        return DIV(a.operands[0], b.operands[0])
     divisor = scalar(b)
     if divisor is not None and is_float(node) and np.isfinite(divisor) and divisor != 0:
         mantissa, exponent = np.frexp(divisor)
         if abs(mantissa) == 0.5 and abs(exponent) < 100:
-            return stretch(make("mul", a, constant(np.asarray(1 / divisor, node.dtype))), node)
+            return stretch(MUL(a, constant(np.asarray(1 / divisor, node.dtype))), node)
     return None
 
 
-@rules.rule("neg")
+@rules.rule(NEG)
 def neg(node: Node) -> Node | None:
     """--x -> x;  -(x * c) -> x * -c"""
     (x,) = node.operands
-    if x.op.name == "neg":
+    if x.op is NEG:
         return x.operands[0]
-    if x.op.name == "mul" and is_float(x):
+    if x.op is MUL and is_float(x):
         for y, c in (x.operands, x.operands[::-1]):
             if c.op is CONSTANT:
-                return make("mul", y, constant(-c.params["data"].array))
+                return MUL(y, constant(-c.params["data"].array))
     return None
 
 
-@rules.rule("pow")
+@rules.rule(POW)
 def power(node: Node) -> Node | None:
     """x^0 -> 1;  x^1 -> x;  x^2 -> x * x;  x^-1 -> 1 / x;  x^(1/2) -> sqrt(x)"""
     x, exponent = node.operands
@@ -151,35 +177,29 @@ def power(node: Node) -> Node | None:
     if value == 1:
         return stretch(x, node)
     if value == 2:
-        return stretch(make("mul", x, x), node)
+        return stretch(MUL(x, x), node)
     if value == -1 and is_float(node):
-        return stretch(make("div", constant(np.ones((), x.dtype)), x), node)
+        return stretch(DIV(constant(np.ones((), x.dtype)), x), node)
     if value == 0.5 and is_float(node):
-        return stretch(make("sqrt", x), node)
+        return stretch(SQRT(x), node)
     return None
 
 
-@rules.rule("square")
-def square(node: Node) -> Node | None:
-    """square(x) -> x * x"""
-    return make("mul", node.operands[0], node.operands[0])
-
-
-@rules.rule("abs", "floor", "ceil", "round", "trunc", "sign", "relu")
+@rules.rule(ABS, FLOOR, CEIL, ROUND, TRUNC, SIGN, RELU)
 def idempotent(node: Node) -> Node | None:
     """f(f(x)) -> f(x)"""
     (x,) = node.operands
     return x if x.op is node.op and x.params == node.params else None
 
 
-@rules.rule("maximum", "minimum", "and", "or")
+@rules.rule(MAXIMUM, MINIMUM, AND, OR)
 def both_the_same(node: Node) -> Node | None:
     """max(x, x) -> x"""
     a, b = node.operands
     return a if a is b else None
 
 
-@rules.rule("invert")
+@rules.rule(INVERT)
 def invert(node: Node) -> Node | None:
     """~~x -> x"""
     (x,) = node.operands
@@ -189,23 +209,23 @@ def invert(node: Node) -> Node | None:
 # ---- casts, choices, markers -----------------------------------------------------------------------------------------
 
 
-@rules.rule("cast")
+@rules.rule(CAST)
 def cast(node: Node) -> Node | None:
     """cast(x, its own dtype) -> x;  cast(cast(x, a), b) -> cast(x, b), where a holds every value of x"""
     (x,) = node.operands
     dtype = node.params["dtype"]
     if x.dtype == dtype:
         return x
-    if x.op.name != "cast":
+    if x.op is not CAST:
         return None
     (base,) = x.operands
     rounds = base.dtype.kind in "iu" and x.dtype.kind == "f" and base.dtype.itemsize >= x.dtype.itemsize
     if np.can_cast(base.dtype, x.dtype, "safe") and not rounds:
-        return base if base.dtype == dtype else make("cast", base, dtype=dtype)
+        return base if base.dtype == dtype else CAST(base, dtype=dtype)
     return None
 
 
-@rules.rule("where")
+@rules.rule(WHERE)
 def where(node: Node) -> Node | None:
     """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x);
     where(c, where(c, x, _), where(c, _, y)) -> where(c, x, y)"""
@@ -215,37 +235,37 @@ def where(node: Node) -> Node | None:
         return stretch(x if known else y, node)
     if x is y:
         return stretch(x, node)
-    if condition.op.name == "invert" and condition.dtype == np.bool_:
-        return make("where", condition.operands[0], y, x)
+    if condition.op is INVERT and condition.dtype == np.bool_:
+        return WHERE(condition.operands[0], y, x)
     if _asks(x, condition) or _asks(y, condition):
         x, y = (b.operands[i] if _asks(b, condition) else b for i, b in enumerate((x, y), start=1))
-        new = make("where", condition, x, y)
+        new = WHERE(condition, x, y)
         return new if new.type.shape == node.type.shape else None
     return None
 
 
 def _asks(node: Node, condition: Node) -> bool:
     """Whether a node is a choice by the same condition."""
-    return node.op.name == "where" and node.operands[0] is condition
+    return node.op is WHERE and node.operands[0] is condition
 
 
-@rules.rule("stop_gradient", "clip_gradient")
+@rules.rule(STOP_GRADIENT, CLIP_GRADIENT)
 def gradient_marker(node: Node) -> Node | None:
     """stop_gradient(x) -> x: derivatives have been taken before graphs are rewritten"""
     return node.operands[0]
 
 
-@rules.rule("via")
+@rules.rule(VIA)
 def via(node: Node) -> Node | None:
     """via(x, y) -> x: another computation of x, whose derivatives have been taken"""
     return node.operands[0]
 
 
-@rules.rule("part")
+@rules.rule(PART)
 def custom(node: Node) -> Node | None:
     """part(custom(x, y), 0) -> x: the rule for the derivative of x by y, which has been taken"""
     given = node.operands[0]
-    return given.operands[node.params["index"]] if given.op.name == "custom" else None
+    return given.operands[node.params["index"]] if given.op is CUSTOM else None
 
 
 # ---- elementwise ops and broadcasts ----------------------------------------------------------------------------------
@@ -254,7 +274,7 @@ def custom(node: Node) -> Node | None:
 @rules.rule()
 def elementwise_of_broadcasts(node: Node) -> Node | None:
     """f(broadcast(x), y) -> broadcast(f(x, y)): the op broadcasts by itself"""
-    if not is_elementwise(node) or all(arg.op.name != "broadcast_to" for arg in node.operands):
+    if not is_elementwise(node) or all(arg.op is not BROADCAST_TO for arg in node.operands):
         return None
-    bare = [arg.operands[0] if arg.op.name == "broadcast_to" else arg for arg in node.operands]
+    bare = [arg.operands[0] if arg.op is BROADCAST_TO else arg for arg in node.operands]
     return stretch(node.op(*bare, **node.params), node)

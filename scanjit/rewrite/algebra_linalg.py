@@ -12,19 +12,23 @@ from typing import Any
 import numpy as np
 
 from scanjit.ir import Node
+from scanjit.ops.elementwise import MUL
 from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, SET_SLICE, full
+from scanjit.ops.reduce import ALL, ANY, MAX, MIN
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.shape import CONCATENATE, SET_SLICE
+from scanjit.ops.stretch import BROADCAST_TO, SUM, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_finite, is_whole, is_zero, make, stretch, window_set
+from scanjit.rewrite.match import is_finite, is_whole, is_zero, stretch, window_set
 
 rules = Rules()
-_REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 
-@rules.rule(*_REDUCTIONS)
+@rules.rule(Reduction)
 def reduce_nothing(node: Node) -> Node | None:
     """sum over no axes of x -> x;  over axes of size 1 -> x without these axes"""
     (x,), axes = node.operands, node.params["axes"]
@@ -39,7 +43,7 @@ def reduce_nothing(node: Node) -> Node | None:
     return node.op(DIMSHUFFLE(x, order=order), axes=tuple(order.index(a) for a in axes if a not in ones))
 
 
-@rules.rule(*_REDUCTIONS)
+@rules.rule(Reduction)
 def reduce_twice(node: Node) -> Node | None:
     """sum(sum(x, a), b) -> sum(x, a and b)"""
     (x,) = node.operands
@@ -50,7 +54,7 @@ def reduce_twice(node: Node) -> Node | None:
     return node.op(base, axes=tuple(sorted((*inner, *(kept[a] for a in node.params["axes"])))))
 
 
-@rules.rule(*_REDUCTIONS)
+@rules.rule(Reduction)
 def reduce_dimshuffle(node: Node) -> Node | None:
     """sum(dimshuffle(x)) -> dimshuffle(sum(x))"""
     (view,) = node.operands
@@ -64,7 +68,7 @@ def reduce_dimshuffle(node: Node) -> Node | None:
     return DIMSHUFFLE(total, order=tuple(None if a is None else kept.index(a) for a in left))
 
 
-@rules.rule("max", "min", "any", "all")
+@rules.rule(MAX, MIN, ANY, ALL)
 def reduce_broadcast(node: Node) -> Node | None:
     """max(broadcast(x)) -> max of x's own axes, where an axis that was stretched is certainly not empty"""
     (wide,) = node.operands
@@ -81,13 +85,13 @@ def reduce_broadcast(node: Node) -> Node | None:
     return stretch(node.op(x, axes=own) if own else x, node)
 
 
-@rules.rule("sum")
+@rules.rule(SUM)
 def sum_of_nothing_known(node: Node) -> Node | None:
     """sum(0) -> 0"""
     return full(0, node.type.shape, node.dtype) if is_zero(node.operands[0]) else None
 
 
-@rules.rule("sum")
+@rules.rule(SUM)
 def sum_of_set_slice(node: Node) -> Node | None:
     """sum(set(0, w, v), a) -> set(0, w, sum(v, a)), where w is whole along a"""
     (x,), axes = node.operands, node.params["axes"]
@@ -102,7 +106,7 @@ def sum_of_set_slice(node: Node) -> Node | None:
     return SET_SLICE(full(0, node.type.shape, node.dtype), node.op(v, axes=axes), start=start, step=step)
 
 
-@rules.rule("sum")
+@rules.rule(SUM)
 def sum_of_concatenate(node: Node) -> Node | None:
     """sum(concatenate(x, y; i), a) -> concatenate(sum(x, a), sum(y, a); i), where i is not in a"""
     (x,), axes = node.operands, node.params["axes"]
@@ -120,7 +124,7 @@ def is_linear_sum(node: Node) -> bool:
 # ---- sums and contractions -------------------------------------------------------------------------------------------
 
 
-@rules.rule("sum", counts=True)
+@rules.rule(SUM, counts=True)
 def sum_of_contract(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj;  sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj, for constants
     b; if nothing else needs the product"""
@@ -147,14 +151,14 @@ def _sum_alone(x: Node, labels: tuple[int, ...], alone: set[int]) -> tuple[Node,
     axes = tuple(a for a, label in enumerate(labels) if label in alone)
     if not axes:
         return x, labels
-    return make("sum", x, axes=axes), tuple(label for label in labels if label not in alone)
+    return SUM(x, axes=axes), tuple(label for label in labels if label not in alone)
 
 
-@rules.rule("sum", counts=True)
+@rules.rule(SUM, counts=True)
 def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_k a[i, k, None] * b[None, k, j] -> sum_k a_ik b_kj: a product of matrices that is written with broadcasts"""
     (product,), axes = node.operands, node.params["axes"]
-    if product.op.name != "mul" or product.dtype.kind not in "fi" or used(product) > 1:
+    if product.op is not MUL or product.dtype.kind not in "fi" or used(product) > 1:
         return None
     (a, left), (b, right) = (_spread(x, product.type.shape) for x in product.operands)
     mine, others = set(left) - set(right), set(right) - set(left)
@@ -178,7 +182,7 @@ def _spread(x: Node, shape: Sequence[Any]) -> tuple[Node, tuple[int, ...]]:
     return bare, tuple(a + lead for a in own)
 
 
-@rules.rule("contract")
+@rules.rule(CONTRACT)
 def contract_of_dimshuffle(node: Node) -> Node | None:
     """dimshuffle(a) @ b -> the same contraction of a, with its labels in another order"""
     (a, b), left, right, out = _operands(node)
@@ -193,7 +197,7 @@ def contract_of_dimshuffle(node: Node) -> Node | None:
     return None
 
 
-@rules.rule("contract")
+@rules.rule(CONTRACT)
 def contract_of_stretched(node: Node) -> Node | None:
     """an operand that does not vary along a label (broadcast, or a new axis of size 1) is taken without it:
     sum_k a_i b_kj -> a_i (sum_k b_kj), for constants a;  where none varies along it, the result is stretched"""
@@ -232,7 +236,7 @@ def _new_axes(x: Node) -> set[int]:
     return {i for i, a in enumerate(x.params["order"]) if a is None} if x.op is DIMSHUFFLE else set()
 
 
-@rules.rule("contract")
+@rules.rule(CONTRACT)
 def contract_without_sum(node: Node) -> Node | None:
     """a_i b_ij -> a[:, None] * b: nothing is summed, so it is an elementwise product"""
     (a, b), left, right, out = _operands(node)
@@ -244,4 +248,4 @@ def contract_without_sum(node: Node) -> Node | None:
         while order and order[0] is None:
             order.pop(0)
         views.append(DIMSHUFFLE(x, order=tuple(order)))
-    return stretch(make("mul", *views), node)
+    return stretch(MUL(*views), node)

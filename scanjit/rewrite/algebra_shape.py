@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scanjit import types
-from scanjit.ir import Node
-from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, IOTA, RESHAPE, SET_SLICE, broadcast_to, full
+from scanjit.ir import SIZE, Node
+from scanjit.ops.elementwise import ADD, MUL
+from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
+from scanjit.ops.index import GATHER
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Rules
 from scanjit.rewrite.match import (
     Window,
@@ -20,7 +25,6 @@ from scanjit.rewrite.match import (
     is_elementwise,
     is_whole,
     is_zero,
-    make,
     number,
     scalar,
     stretch,
@@ -35,7 +39,7 @@ rules = Rules()
 # ---- dimshuffle, broadcast_to ----------------------------------------------------------------------------------------
 
 
-@rules.rule("dimshuffle")
+@rules.rule(DIMSHUFFLE)
 def dimshuffle(node: Node) -> Node | None:
     """dimshuffle(x, identity) -> x;  dimshuffle(dimshuffle(x, p), q) -> dimshuffle(x, p[q])"""
     (x,) = node.operands
@@ -48,7 +52,7 @@ def dimshuffle(node: Node) -> Node | None:
     return None
 
 
-@rules.rule("dimshuffle")
+@rules.rule(DIMSHUFFLE)
 def dimshuffle_of_broadcast(node: Node) -> Node | None:
     """dimshuffle(broadcast(x)) -> broadcast(dimshuffle(x))"""
     (wide,) = node.operands
@@ -68,7 +72,7 @@ def _strip(order: Sequence[int | None]) -> tuple[int | None, ...]:
     return tuple(order)
 
 
-@rules.rule("broadcast_to")
+@rules.rule(BROADCAST_TO)
 def broadcast(node: Node) -> Node | None:
     """broadcast(x, its own shape) -> x;  broadcast(broadcast(x)) -> broadcast(x), also with new axes between"""
     (x,) = node.operands
@@ -81,14 +85,14 @@ def broadcast(node: Node) -> Node | None:
     return None
 
 
-@rules.rule("expect")
+@rules.rule(EXPECT)
 def expect(node: Node) -> Node | None:
     """expect(x; bounds on sizes) -> x: the conditions of a graph are checked as it was written, before it runs"""
     values = any(atom.kind == "value" for left, right, _ in node.params["bounds"] for atom in _atoms(left, right))
     return None if values else node.operands[0]
 
 
-@rules.rule("specify_shape")
+@rules.rule(SPECIFY_SHAPE)
 def specify_shape(node: Node) -> Node | None:
     """specify_shape(x) -> x with these sizes: as for `expect`"""
     (x,) = node.operands
@@ -105,18 +109,18 @@ def _atoms(*dims: Dimension) -> Iterator[Atom]:
 # ---- slices ----------------------------------------------------------------------------------------------------------
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def whole_slice(node: Node) -> Node | None:
     """x[:] -> x"""
     (x,) = node.operands
     return x if is_whole(window_of(node), x.type.shape) else None
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_slice(node: Node) -> Node | None:
     """x[a : : s][b : : r] -> x[a + s*b : : s*r]"""
     (inner,) = node.operands
-    if inner.op.name != "slice":
+    if inner.op is not SLICE:
         return None
     joined = tuple(
         (a + s * b, n, s * r) for (a, _, s), (b, n, r) in zip(window_of(inner), window_of(node), strict=True)
@@ -124,7 +128,7 @@ def slice_of_slice(node: Node) -> Node | None:
     return cut(inner.operands[0], joined)
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_broadcast(node: Node) -> Node | None:
     """broadcast(x)[w] -> broadcast(x[w]), the axes that were stretched left alone"""
     (wide,) = node.operands
@@ -136,7 +140,7 @@ def slice_of_broadcast(node: Node) -> Node | None:
     return stretch(cut(x, own), node)
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_dimshuffle(node: Node) -> Node | None:
     """dimshuffle(x, p)[w] -> dimshuffle(x[p(w)], p)"""
     (view,) = node.operands
@@ -153,7 +157,7 @@ def slice_of_dimshuffle(node: Node) -> Node | None:
     return DIMSHUFFLE(cut(x, tuple(own)), order=order)
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_concatenate(node: Node) -> Node | None:
     """concatenate(x, y)[w] -> x[w], where w lies in x;  -> concatenate(x[w], y[w]), where w is all of that axis"""
     (joined,) = node.operands
@@ -189,7 +193,7 @@ def _offsets(xs: Sequence[Node], axis: int) -> list[Dimension]:
     return offsets
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_set_slice(node: Node) -> Node | None:
     """set(x, w, v)[w] -> v;  [inside w] -> v[...];  [outside w] -> x[...]"""
     (changed,) = node.operands
@@ -210,7 +214,7 @@ def _same_window(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimens
     return a[0] == b[0] and a[1] == b[1] and (a[2] == b[2] or a[1] == 1)
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_iota(node: Node) -> Node | None:
     """iota(n)[a : : s] -> a + s * iota(m)"""
     (x,) = node.operands
@@ -220,11 +224,11 @@ def slice_of_iota(node: Node) -> Node | None:
     if not isinstance(start, int):
         return None
     steps = IOTA(length=length)
-    steps = steps if step == 1 else make("mul", steps, number(step, steps.dtype))
-    return make("add", steps, number(start, steps.dtype))
+    steps = steps if step == 1 else MUL(steps, number(step, steps.dtype))
+    return ADD(steps, number(start, steps.dtype))
 
 
-@rules.rule("slice")
+@rules.rule(SLICE)
 def slice_of_reshape(node: Node) -> Node | None:
     """reshape(x)[i], one row of a leading axis that the reshape keeps -> reshape(x[i])"""
     (view,) = node.operands
@@ -241,7 +245,7 @@ def slice_of_reshape(node: Node) -> Node | None:
 # ---- reshape ---------------------------------------------------------------------------------------------------------
 
 
-@rules.rule("reshape")
+@rules.rule(RESHAPE)
 def reshape(node: Node) -> Node | None:
     """reshape(x, its own shape) -> x;  reshape(reshape(x)) -> reshape(x);  reshape(a scalar, broadcast) -> broadcast"""
     (x,) = node.operands
@@ -254,7 +258,7 @@ def reshape(node: Node) -> Node | None:
     return None
 
 
-@rules.rule("reshape")
+@rules.rule(RESHAPE)
 def reshape_of_ones(node: Node) -> Node | None:
     """a reshape that only adds and drops axes of size 1 -> dimshuffle"""
     (x,) = node.operands
@@ -266,7 +270,7 @@ def reshape_of_ones(node: Node) -> Node | None:
     return DIMSHUFFLE(x, order=tuple(None if n == 1 else next(axes) for n in node.type.shape))
 
 
-@rules.rule("reshape")
+@rules.rule(RESHAPE)
 def reshape_of_dimshuffle(node: Node) -> Node | None:
     """reshape(dimshuffle(x) that only adds and drops axes of size 1) -> reshape(x)"""
     (view,) = node.operands
@@ -279,7 +283,7 @@ def reshape_of_dimshuffle(node: Node) -> Node | None:
 # ---- concatenate -----------------------------------------------------------------------------------------------------
 
 
-@rules.rule("concatenate")
+@rules.rule(CONCATENATE)
 def concatenate(node: Node) -> Node | None:
     """concatenate(x) -> x;  concatenate(x, concatenate(y, z)) -> concatenate(x, y, z);  parts of size 0 dropped"""
     axis, xs = node.params["axis"], node.operands
@@ -294,7 +298,7 @@ def concatenate(node: Node) -> Node | None:
     return CONCATENATE(*parts, axis=axis) if parts else xs[0]
 
 
-@rules.rule("concatenate")
+@rules.rule(CONCATENATE)
 def concatenate_neighbours(node: Node) -> Node | None:
     """concatenate(x[a:b], x[b:c]) -> x[a:c];  concatenate of equal numbers -> a larger broadcast"""
     axis, parts = node.params["axis"], list(node.operands)
@@ -306,11 +310,11 @@ def concatenate_neighbours(node: Node) -> Node | None:
 
 
 def _join(a: Node, b: Node, axis: int) -> Node | None:
-    if a.op.name == b.op.name == "broadcast_to" and a.operands[0] is b.operands[0] and a.operands[0].ndim == 0:
+    if a.op is b.op is BROADCAST_TO and a.operands[0] is b.operands[0] and a.operands[0].ndim == 0:
         shape = list(a.type.shape)
         shape[axis] = shape[axis] + b.type.shape[axis]
         return broadcast_to(a.operands[0], shape)
-    if a.op.name != "slice" or b.op.name != "slice" or a.operands[0] is not b.operands[0]:
+    if a.op is not SLICE or b.op is not SLICE or a.operands[0] is not b.operands[0]:
         return None
     for k, (v, w) in enumerate(zip(window_of(a), window_of(b), strict=True)):
         if k != axis and not _same_window(v, w):
@@ -321,7 +325,7 @@ def _join(a: Node, b: Node, axis: int) -> Node | None:
     return cut(a.operands[0], _with(window_of(a), axis, (start, n + m, s)))
 
 
-@rules.rule("concatenate")
+@rules.rule(CONCATENATE)
 def concatenate_of_broadcasts(node: Node) -> Node | None:
     """concatenate(broadcast(x), broadcast(y)) -> broadcast(concatenate(x, y)), for leading axes that all lack"""
     axis, xs = node.params["axis"], node.operands
@@ -342,7 +346,7 @@ def concatenate_of_broadcasts(node: Node) -> Node | None:
 # ---- set_slice and sums of them --------------------------------------------------------------------------------------
 
 
-@rules.rule("set_slice")
+@rules.rule(SET_SLICE)
 def set_slice(node: Node) -> Node | None:
     """set(x, all, v) -> v;  set(set(x, w, u), w, v) -> set(x, w, v);  set(0, w, 0) -> 0"""
     x, v = node.operands
@@ -360,7 +364,7 @@ Part = tuple[Dimension, Node]
 """A part of a tensor that is zero elsewhere: where it begins along an axis, and its value."""
 
 
-@rules.rule("set_slice")
+@rules.rule(SET_SLICE)
 def set_slices(node: Node) -> Node | None:
     """set(set(0, [0:a], x), [a:b], y) -> concatenate(x, y)"""
     placed = _placed(node)
@@ -369,7 +373,7 @@ def set_slices(node: Node) -> Node | None:
     return _assemble(node, *placed)
 
 
-@rules.rule("add")
+@rules.rule(ADD)
 def add_of_windows(node: Node) -> Node | None:
     """set(0, [0:a], x) + set(0, [a:b], y) -> concatenate(x, y), and so on; what lies between is 0"""
     terms = [node]
@@ -380,7 +384,7 @@ def add_of_windows(node: Node) -> Node | None:
         found = _placed(term)
         if found is not None:
             placed.append(found)
-        elif term.op.name == "add" and term.type.shape == node.type.shape:
+        elif term.op is ADD and term.type.shape == node.type.shape:
             terms += term.operands
         else:
             rest.append(term)
@@ -390,7 +394,7 @@ def add_of_windows(node: Node) -> Node | None:
     if len(placed) < 2 or len(axes) > 1:
         return None
     whole = _assemble(node, axes.pop(), [part for _, parts in placed for part in parts])
-    return whole if whole is None or not rest else make("add", rest[0], whole)
+    return whole if whole is None or not rest else ADD(rest[0], whole)
 
 
 def _placed(node: Node) -> tuple[int, list[Part]] | None:
@@ -447,14 +451,14 @@ def _assemble(node: Node, axis: int, parts: list[Part]) -> Node | None:
 # ---- gathers with an index that is known -----------------------------------------------------------------------------
 
 
-@rules.rule("gather")
+@rules.rule(GATHER)
 def gather_of_iota(node: Node) -> Node | None:
     """x[iota(n)] -> x[:n];  x[iota(n) + a] -> x[a : a + n]"""
     if len(node.operands) != 2:
         return None
     x, index = node.operands
     axis, start = node.params["axis"], 0
-    if index.op.name == "add":
+    if index.op is ADD:
         for a, b in (index.operands, index.operands[::-1]):
             if a.op is IOTA and b.ndim == 0 and scalar(b) is not None:
                 index, start = a, int(scalar(b))
@@ -467,14 +471,14 @@ def gather_of_iota(node: Node) -> Node | None:
     return cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (start, length, 1)))
 
 
-@rules.rule("gather")
+@rules.rule(GATHER)
 def gather_of_a_known_entry(node: Node) -> Node | None:
     """x[i], i a number that is certainly inside -> a slice without its axis"""
     if len(node.operands) != 2 or node.operands[1].ndim:
         return None
     (x, index), axis = node.operands, node.params["axis"]
     known = scalar(index)
-    at = index.params["dim"] if index.op.name == "size" else None if known is None else int(known)
+    at = index.params["dim"] if index.op is SIZE else None if known is None else int(known)
     if at is None or not at_most(0, at) or not at_most(at + 1, x.type.shape[axis]):
         return None
     entry = cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (at, 1, 1)))

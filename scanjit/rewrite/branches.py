@@ -6,15 +6,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from scanjit.ir import LEAVES, Node, constant_value, is_closed, replace, walk
+from scanjit.ir import LEAVES, PART, Node, is_closed, replace, walk
 from scanjit.ops.branch import IFELSE, cut
+from scanjit.ops.stretch import constant_value
 from scanjit.rewrite.engine import Note, Rules, in_bodies
 from scanjit.walks import bottom_up
 
 rules = Rules()
 
 
-@rules.rule("part")
+@rules.rule(PART)
 def known_branch(node: Node) -> Node | None:
     """ifelse(True, a, b) -> a;  ifelse(False, a, b) -> b"""
     (whole,) = node.operands

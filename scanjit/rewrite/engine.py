@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scanjit import errors
-from scanjit.ir import Graph, Node, rebuild, walk
+from scanjit.ir import PART, Graph, Node, Op, rebuild, walk
 from scanjit.ops.scan import SCAN
 
 
@@ -40,46 +40,46 @@ class Rule:
     """
 
     name: str
-    ops: tuple[str, ...]
+    ops: tuple[Op | type[Op], ...]
     function: Function
     counts: bool = False
 
+    def is_for(self, op: Op) -> bool:
+        """Whether the rule may apply to nodes of an op: it names the op or the op's class, or it is for all ops."""
+        return not self.ops or any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
+
 
 class Rules:
-    """A table of rules, found by the name of the op at the root of what they match."""
+    """A table of rules, found by the op at the root of what they match."""
 
-    def __init__(self) -> None:
-        self.rules: list[Rule] = []
-        self._by_op: dict[str, list[Rule]] = {}
-        self._always: list[Rule] = []
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self.rules: list[Rule] = list(rules)
+        self._of_op: dict[Op, list[Rule]] = {}
 
-    def rule(self, *ops: str, counts: bool = False) -> Callable[[Function], Function]:
-        """Decorator: add a rule for nodes of these ops (none given: of any op)."""
+    def rule(self, *ops: Op | type[Op], counts: bool = False) -> Callable[[Function], Function]:
+        """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
 
         def add(function: Function) -> Function:
-            self._add(Rule(function.__name__.strip("_"), ops, function, counts))
+            self.rules.append(Rule(function.__name__.strip("_"), ops, function, counts))
+            self._of_op.clear()
             return function
 
         return add
 
-    def _add(self, rule: Rule) -> None:
-        self.rules.append(rule)
-        if not rule.ops:
-            self._always.append(rule)
-        for name in rule.ops:
-            self._by_op.setdefault(name, []).append(rule)
-
     def __or__(self, other: Rules) -> Rules:
         """Both tables, this one's rules first."""
-        both = Rules()
-        for rule in (*self.rules, *other.rules):
-            both._add(rule)
-        return both
+        return Rules([*self.rules, *other.rules])
+
+    def _for(self, op: Op) -> list[Rule]:
+        """The rules that may apply to nodes of an op, in the order in which they are tried: those for any op last."""
+        if op not in self._of_op:
+            self._of_op[op] = sorted((rule for rule in self.rules if rule.is_for(op)), key=lambda rule: not rule.ops)
+        return self._of_op[op]
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
         """The first rule that changes the node, and what it makes of it."""
         with errors.located(node.where):
-            for rule in (*self._by_op.get(node.op.name, ()), *self._always):
+            for rule in self._for(node.op):
                 new = rule.function(node, used) if rule.counts else rule.function(node)
                 if new is not None and new is not node:
                     return rule, new
@@ -196,7 +196,7 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
         return list(outputs)
     for node in order:
         new = None
-        if node.op.name == "part":
+        if node.op is PART:
             given = results.get(node.args[0])
             new = given[node.params["index"]] if given is not None else None
         done[node] = new if new is not None else rebuild(node, tuple(done[arg] for arg in node.args))

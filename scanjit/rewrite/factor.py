@@ -19,11 +19,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit.ir import Node, apply
-from scanjit.ops.elementwise import cast, where
-from scanjit.ops.factor import EXTRA, LU, TRIANGULAR_SOLVE, transposed
+from scanjit.ops.elementwise import LOG, SIGN, SQRT, cast, where
+from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, EXTRA, LOGABSDET, LU, SOLVE, TRIANGULAR_SOLVE, transposed
 from scanjit.ops.index import GATHER
-from scanjit.ops.reduce import PROD, SUM
-from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE, IOTA, full, window, zeros_like
+from scanjit.ops.prod import PROD
+from scanjit.ops.shape import CONCATENATE, IOTA, window
+from scanjit.ops.stretch import SUM, full, zeros_like
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Rules
 
 SMALL = 8
@@ -126,7 +128,7 @@ def _any_zero(entries: Sequence[Node]) -> Node:
     return functools.reduce(operator.or_, [entry == 0 for entry in entries])
 
 
-@small.rule("solve")
+@small.rule(SOLVE)
 def _solve_small(node: Node) -> Node | None:
     """solve(a, b) -> elimination with partial pivoting, entry by entry"""
     a, b = node.operands
@@ -140,7 +142,7 @@ def _solve_small(node: Node) -> Node | None:
     return _assembled(_unless(_any_zero(pivots), _substituted(left, right, False, False)))
 
 
-@small.rule("triangular_solve")
+@small.rule(TRIANGULAR_SOLVE)
 def _triangular_small(node: Node) -> Node | None:
     """triangular_solve(a, b) -> substitution, entry by entry"""
     a, b = node.operands
@@ -155,7 +157,7 @@ def _triangular_small(node: Node) -> Node | None:
     return _assembled(found if unit else _unless(_any_zero([left[i][i] for i in range(n)]), found))
 
 
-@small.rule("cholesky")
+@small.rule(CHOLESKY)
 def _cholesky_small(node: Node) -> Node | None:
     """cholesky(a) -> column after column, entry by entry"""
     (a,) = node.operands
@@ -171,7 +173,7 @@ def _cholesky_small(node: Node) -> Node | None:
     for j in range(n):
         square = _reduced(given[j][j], [(factor[j][k], factor[j][k]) for k in range(j)])
         positive.append(square > 0)
-        factor[j][j] = apply("sqrt", square)
+        factor[j][j] = apply(SQRT, square)
         for i in range(j + 1, n):
             rest = _reduced(given[i][j], [(factor[i][k], factor[j][k]) for k in range(j)])
             factor[i][j] = rest / factor[j][j]
@@ -186,7 +188,7 @@ def _pivots(a: Node) -> tuple[list[Node], Node | None]:
     return _eliminated(_entries(a, n, n), [])
 
 
-@small.rule("det")
+@small.rule(DET)
 def _det_small(node: Node) -> Node | None:
     """det(a) -> the product of the pivots"""
     (a,) = node.operands
@@ -196,24 +198,24 @@ def _det_small(node: Node) -> Node | None:
     return _number(functools.reduce(operator.mul, pivots if sign is None else [sign, *pivots]))
 
 
-@small.rule("logabsdet")
+@small.rule(LOGABSDET)
 def _logabsdet_small(node: Node) -> Node | None:
     """logabsdet(a) -> the sum of the logarithms of the pivots"""
     (a,) = node.operands
     if not _small_size(a):
         return None
     pivots, _ = _pivots(a)
-    return _number(functools.reduce(operator.add, [apply("log", abs(pivot)) for pivot in pivots]))
+    return _number(functools.reduce(operator.add, [apply(LOG, abs(pivot)) for pivot in pivots]))
 
 
-@small.rule("det_sign")
+@small.rule(DET_SIGN)
 def _det_sign_small(node: Node) -> Node | None:
     """det_sign(a) -> the product of the signs of the pivots"""
     (a,) = node.operands
     if not _small_size(a):
         return None
     pivots, sign = _pivots(a)
-    signs = [apply("sign", pivot) for pivot in pivots]
+    signs = [apply(SIGN, pivot) for pivot in pivots]
     return _number(functools.reduce(operator.mul, signs if sign is None else [sign, *signs]))
 
 
@@ -241,7 +243,7 @@ def _triangular(a: Node, b: Node, lower: bool, trans: bool) -> Node:
     return TRIANGULAR_SOLVE(a, b, lower=lower, trans=trans, unit=not lower)
 
 
-@large.rule("solve")
+@large.rule(SOLVE)
 def _solve_by_factors(node: Node) -> Node | None:
     """solve(a, b) -> two triangular systems with the factors of a"""
     a, b = node.operands
@@ -260,7 +262,7 @@ def _diagonal(a: Node) -> tuple[Node, Node]:
     return GATHER(factors, at, at, axis=a.ndim - 2), signs
 
 
-@large.rule("det")
+@large.rule(DET)
 def _det_by_factors(node: Node) -> Node | None:
     """det(a) -> the product of the diagonal of a factor"""
     (a,) = node.operands
@@ -270,21 +272,21 @@ def _det_by_factors(node: Node) -> Node | None:
     return PROD(diagonal * signs, axes=(a.ndim - 2,))
 
 
-@large.rule("logabsdet")
+@large.rule(LOGABSDET)
 def _logabsdet_by_factors(node: Node) -> Node | None:
     """logabsdet(a) -> the sum of the logarithms of the diagonal of a factor"""
     (a,) = node.operands
     if _small_size(a):
         return None
     diagonal, _ = _diagonal(a)
-    return SUM(apply("log", abs(diagonal)), axes=(a.ndim - 2,))
+    return SUM(apply(LOG, abs(diagonal)), axes=(a.ndim - 2,))
 
 
-@large.rule("det_sign")
+@large.rule(DET_SIGN)
 def _det_sign_by_factors(node: Node) -> Node | None:
     """det_sign(a) -> the product of the signs of the diagonal of a factor"""
     (a,) = node.operands
     if _small_size(a):
         return None
     diagonal, signs = _diagonal(a)
-    return PROD(apply("sign", diagonal) * signs, axes=(a.ndim - 2,))
+    return PROD(apply(SIGN, diagonal) * signs, axes=(a.ndim - 2,))

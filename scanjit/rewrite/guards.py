@@ -18,6 +18,7 @@ from dataclasses import replace as changed
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Node, apply, rebuild, walk
+from scanjit.ops.elementwise import CAST, INVERT, WHERE
 from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note
@@ -42,7 +43,7 @@ def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def _has_masks(outputs: Sequence[Node]) -> bool:
     order = walk(outputs)
     return any(
-        node.op.name == "where" or (node.op.name == "cast" and node.operands[0].dtype.kind == "b")
+        node.op is WHERE or (node.op is CAST and node.operands[0].dtype.kind == "b")
         for nodes in (order, *(body.nodes() for body in ir.graphs_in(order)))
         for node in nodes
     )
@@ -111,7 +112,7 @@ class _Level:
             chosen = self.guard(node) if node.op is CONTRACT and node.dtype.kind != "b" else None
             if chosen is not None:
                 mask, labels = chosen
-                bare = mask.node if mask.holds else apply("invert", mask.node)
+                bare = mask.node if mask.holds else apply(INVERT, mask.node)
                 found[node] = (bare if within is None else within.inside(bare)), labels
                 self.notes.append(Note("guards", node.where, _words(node, labels)))
             elif node.op is CONTRACT and node in self.wants and within is not None and within.masks:

@@ -6,16 +6,19 @@ whose axes go along with each other: forwards what is zero, backwards what is no
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scanjit.ir import Node
-from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.elementwise import MUL, WHERE
 from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE
+from scanjit.ops.prod import PROD
+from scanjit.ops.stretch import BROADCAST_TO
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.match import is_zero, scalar
 
 
@@ -92,27 +95,8 @@ def moved_back(node: Node, i: int, axes: Mapping[int, int]) -> dict[int, int]:
 
 def along(node: Node, i: int) -> dict[int, int]:
     """Which axes of operand `i` go along with which of the node: an index on one is the same index on the other."""
-    x, op = node.operands[i], node.op
-    if isinstance(op, Elementwise):
-        return {a: a + node.ndim - x.ndim for a, dim in enumerate(x.type.shape) if dim != 1}
-    if isinstance(op, View):
-        found = {}
-        for a, (start, terms) in enumerate(op.access(x.type.shape, **node.params)):
-            whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0
-            if whole and x.type.shape[a] == node.type.shape[terms[0][0]] and x.type.shape[a] != 1:
-                found[a] = terms[0][0]
-        return found
-    if op is CONTRACT:
-        labels, out = node.params["left" if i == 0 else "right"], node.params["out"]
-        return {a: out.index(label) for a, label in enumerate(labels) if label in out}
-    if isinstance(op, Reduction):
-        return {a: b for b, a in enumerate(a for a in range(x.ndim) if a not in node.params["axes"])}
-    if op.name == "concatenate":
-        return {a: a for a in range(x.ndim) if a != node.params["axis"]}
-    if op.name == "reshape":
-        pairs = zip(x.type.shape, node.type.shape, strict=False)
-        return {a: a for a, _ in enumerate(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))}
-    return {}
+    aligned, operand = node.op.aligned, node.operands[i]
+    return {} if aligned is None else aligned(i, operand.type, node.type, **node.params)
 
 
 # ---- what is zero ----------------------------------------------------------------------------------------------------
@@ -129,16 +113,14 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     if is_zero(node):
         return None
     facts = [moved(known(x), along(node, i)) for i, x in enumerate(node.operands)]
-    name = node.op.name
-    if name == "where":
+    op = node.op
+    if op is WHERE:
         chosen, other = chosen_by(node, known)
         return either(both(facts[1], chosen), both(facts[2], other))
-    if name in ("mul", "and", "contract"):
-        return both(*facts)
-    if name == "div":
-        return facts[0]
-    passes = isinstance(node.op, View) or name in ("concatenate", "reshape", "sum", "max", "min")
-    if not passes and not isinstance(node.op, Elementwise):
+    if op.zero_with:
+        return functools.reduce(both, [facts[i] for i in op.zero_with])
+    passes = not isinstance(op, Elementwise) and (op.is_linear or (isinstance(op, Reduction) and op.keeps_zero))
+    if not passes and not isinstance(op, Elementwise):
         return NOWHERE
     numbers = [None if passes else scalar(x) for x in node.operands]
     varying = [fact for fact, number in zip(facts, numbers, strict=True) if number is None]
@@ -167,17 +149,17 @@ def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]
 
 def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -> Facts:
     """Where operand `i` of a node is not wanted, given where the node is not, and where operands are zero."""
-    if not _asks(node):
+    op = node.op
+    if op.aligned is None:
         return NOWHERE
-    name = node.op.name
     if facts is not None and not _stays_finite(node, i):
         facts = {mask: finite for mask, finite in facts.items() if not finite}
-    if name == "where" and i:
+    if op is WHERE and i:
         facts = both(facts, chosen_by(node, known)[i - 1])
-    elif name == "mul":
+    elif op is MUL:
         facts = both(facts, _killed(moved(known(node.operands[1 - i]), along(node, 1 - i))))
     back = moved(facts, flipped(along(node, i)))
-    if name == "contract":
+    if op is CONTRACT:
         mine, others = (node.params[side] for side in (("left", "right") if i == 0 else ("right", "left")))
         pairs = {a: mine.index(label) for a, label in enumerate(others) if label in mine}
         back = both(back, _killed(moved(known(node.operands[1 - i]), pairs)))
@@ -189,11 +171,6 @@ def _killed(facts: Facts) -> Facts:
     return None if facts is None else dict.fromkeys(facts, True)
 
 
-def _asks(node: Node) -> bool:
-    """Whether an op reads of its operands only what goes along with the part of it that is wanted."""
-    return isinstance(node.op, Elementwise | View | Reduction) or node.op.name in ("contract", "concatenate", "reshape")
-
-
 _PROBES = (-1000.0, -1.0, 0.0, 1.0, 1000.0)
 
 
@@ -201,9 +178,9 @@ def _stays_finite(node: Node, i: int) -> bool:
     """Whether an op gives something finite whatever finite number operand `i` is: tried at a few, where functions have
     their poles and overflow. (Products and sums count as finite, though those of huge numbers are not.)"""
     if not isinstance(node.op, Elementwise):
-        return not isinstance(node.op, Reduction) or node.op.name in ("sum", "max", "min")
-    if node.op.name in ("where", "div"):
-        return (i > 0) if node.op.name == "where" else (i == 0)
+        return node.op is not PROD
+    if node.op.stays_finite is not None:
+        return i in node.op.stays_finite
     key = node.op.name, tuple(x.dtype for x in node.operands)
     if key not in _finite:
         grids = np.meshgrid(*[np.asarray(_PROBES).astype(x.dtype) for x in node.operands])

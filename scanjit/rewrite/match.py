@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from scanjit import types
-from scanjit.ir import CONSTANT, OPS, Node, constant, constant_value
+from scanjit.ir import CONSTANT, Node, constant
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.shape import broadcast_to, full
+from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.types import Dimension
 
 Window = tuple[tuple[Dimension, Dimension, int], ...]
 """A slice of every axis: `(start, length, step)` each."""
-
-
-def make(name: str, *operands: Node, **params: Any) -> Node:
-    """The op of this name on nodes of fitting dtypes."""
-    return OPS[name](*operands, **params)
 
 
 def scalar(node: Node) -> Any:
@@ -62,11 +58,6 @@ def stretch(x: Node, node: Node) -> Node:
     return broadcast_to(x, node.type.shape)
 
 
-def match(*names: str) -> Callable[[Node], bool]:
-    """Whether a node's op is one of these."""
-    return lambda node: node.op.name in names
-
-
 def at_most(a: Dimension, b: Dimension) -> bool:
     """Whether `a <= b` is certain."""
     return types.not_negative(b - a)
@@ -89,7 +80,7 @@ def cut(x: Node, window: Window) -> Node:
     if is_whole(window, x.type.shape):
         return x
     start, length, step = zip(*window, strict=True)
-    return OPS["slice"](x, start=start, length=length, step=step)
+    return SLICE(x, start=start, length=length, step=step)
 
 
 def is_whole(window: Window, shape: Sequence[Dimension]) -> bool:

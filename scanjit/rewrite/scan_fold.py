@@ -10,16 +10,16 @@ from collections.abc import Callable
 from scanjit import errors, ir
 from scanjit.ir import PART, Node, apply, rebuild, walk
 from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.elementwise import MINIMUM
 from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, SLICE, full
+from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_sink import rows_of
 from scanjit.types import Dimension
-
-_JOINS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
-"""For each reduction, the op that joins two partial results."""
 
 Number = Callable[[Dimension], Node]
 
@@ -30,7 +30,7 @@ def folded(outputs: list[Node], concerned: Callable[[Node], bool], number: Numbe
     for node in walk(outputs):
         new = rebuild(node, tuple(done[arg] for arg in node.args))
         found = None
-        if isinstance(new.op, Reduction) and new.op.name in _JOINS and 0 in new.params["axes"]:
+        if isinstance(new.op, Reduction) and 0 in new.params["axes"]:
             with errors.located(node.where):
                 found = _folded(new, new.op, concerned, number)
         done[node] = new if found is None else found
@@ -47,13 +47,13 @@ def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], n
     others = tuple(axis - 1 for axis in reduction.params["axes"] if axis)
     term = op(row, axes=others) if others else row
     init = full(op.initial(reduction.dtype), reduction.type.shape, reduction.dtype)
-    carry = loop.add_carry(init, lambda before: apply(_JOINS[op.name], before, term))
+    carry = loop.add_carry(init, lambda before: op.join(before, term))
     loop.results, loop.ys = [None] * loop.own, []
     final = loop.finish().carry(carry)
     if op.empty:
         return final
     stacked = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
-    return GATHER(stacked, apply("minimum", number(cone.ran), 1) - 1, axis=0)  # out of bounds where there is no row
+    return GATHER(stacked, apply(MINIMUM, number(cone.ran), 1) - 1, axis=0)  # out of bounds where there is no row
 
 
 class _Cone:

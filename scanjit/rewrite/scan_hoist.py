@@ -5,12 +5,12 @@ Views stay: they are not computed, and next to their use they say how an operand
 
 from __future__ import annotations
 
-from scanjit.ir import Node, replace, walk
+from scanjit.ir import SIZE, Node, replace, walk
+from scanjit.ops.shape import IOTA
+from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_small_constant
-
-VIEWS = ("dimshuffle", "broadcast_to", "slice", "windows", "expect", "specify_shape")
 
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -40,7 +40,7 @@ def _invariant(loop: Loop) -> set[Node]:
 
 
 def _is_free(node: Node) -> bool:
-    return is_small_constant(node) or node.op.name in ("iota", "size")
+    return is_small_constant(node) or node.op in (IOTA, SIZE)
 
 
 def frontier(loop: Loop, chosen: set[Node]) -> list[Node]:
@@ -49,7 +49,7 @@ def frontier(loop: Loop, chosen: set[Node]) -> list[Node]:
     found: dict[Node, None] = {}
 
     def use(node: Node) -> None:
-        while node.op.name in VIEWS and node in chosen and not node.args[node.arity :]:
+        while isinstance(node.op, View) and node in chosen and not node.args[node.arity :]:
             node = node.args[0]
         if node in chosen and node not in inputs:
             found[node] = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from scanjit import errors
 from scanjit.ir import PART, Node, rebuild, walk
+from scanjit.ops.elementwise import ADD
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, SET_SLICE, SLICE
+from scanjit.ops.shape import SET_SLICE, SLICE
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_whole, is_zero, window_of, window_set
@@ -36,7 +38,7 @@ def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     found = False
     for carry in loop.carries:
         used, *more = users.get(carry.inner) or [carry.inner]
-        if more or used.op.name != "add" or carry.lag is not None:
+        if more or used.op is not ADD or carry.lag is not None:
             continue
         a, b = used.operands
         x = b if a is carry.inner else a

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 
 from scanjit import errors
 from scanjit.ir import PART, Node, walk
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.elementwise import ADD, Elementwise
+from scanjit.ops.stretch import SUM
+from scanjit.ops.view import View
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Finished, Loop, Y
-from scanjit.rewrite.match import make
 from scanjit.rewrite.split import (
     OverTime,
     is_heavy,
@@ -29,8 +30,6 @@ from scanjit.rewrite.split import (
     up_closure,
 )
 from scanjit.types import Dimension
-
-_SEEN_THROUGH = ("dimshuffle", "broadcast_to", "expect", "specify_shape")
 
 
 def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -125,7 +124,7 @@ class _Fission:
             inside = any(c is carry for c in finished.loop.carries)
             value = finished.carry(carry) if inside else carry.init
             for term in terms:
-                value = make("add", value, term.total(lambda leaf: make("sum", after(finished, leaf), axes=(0,))))
+                value = ADD(value, term.total(lambda leaf: SUM(after(finished, leaf), axes=(0,))))
             return value
 
         return total
@@ -193,7 +192,7 @@ class _Post:
     def _is_next(self, node: Node) -> bool:
         """Whether a node is light, and everything that uses it leaves."""
         users = self.users.get(node, ())
-        light = isinstance(node.op, Elementwise) or node.op.name in _SEEN_THROUGH
+        light = isinstance(node.op, Elementwise) or _shows_all(node)
         return light and bool(users) and all(user in self.leaving for user in users)
 
     def stored(self) -> dict[Node, None]:
@@ -209,7 +208,7 @@ class _Post:
             if node in seen or node in self.leaving or node not in self.carried:
                 continue
             seen.add(node)
-            if node.op.name in _SEEN_THROUGH and node not in self.inputs:
+            if _shows_all(node) and node not in self.inputs:
                 stack.extend(node.args)
             elif isinstance(node.type, tuple):
                 raise errors.InternalError("a result of several parts cannot be stored", got=node)
@@ -220,6 +219,11 @@ class _Post:
     def stored_size(self) -> Dimension:
         """How many elements are stored in each step."""
         return size(self.stored())
+
+
+def _shows_all(node: Node) -> bool:
+    """Whether the node is a view that leaves out no element of its operand."""
+    return isinstance(node.op, View) and node.op.shows_all
 
 
 def _dependent(order: Sequence[Node], roots: Sequence[Node]) -> set[Node]:

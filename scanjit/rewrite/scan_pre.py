@@ -10,10 +10,11 @@ from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop, Y
-from scanjit.rewrite.scan_hoist import VIEWS, frontier
-from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, may_fail, names, not_larger, size, tied
+from scanjit.rewrite.scan_hoist import frontier
+from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names, not_larger, size, tied
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -57,7 +58,7 @@ class _Pre:
         self.pre -= loop.depends(staying)
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)
-        self.views = {n for n in self.pre if n.op.name in VIEWS} | rows
+        self.views = {n for n in self.pre if isinstance(n.op, View)} | rows
         self.users: dict[Node, list[Node]] = {}
         for node in order:
             for arg in node.args:
@@ -92,7 +93,7 @@ class _Pre:
         return not_larger(size([node]), size(given))
 
     def _base(self, node: Node) -> Node:
-        while node.op.name in VIEWS and node in self.pre:
+        while isinstance(node.op, View) and node in self.pre:
             node = node.args[0]
         return node
 
@@ -103,7 +104,7 @@ class _Pre:
             for use in self.users.get(stack.pop(), ()):
                 if use is user or use in self.leaving:
                     continue
-                if use.op.name not in VIEWS or use in self.outputs:
+                if not isinstance(use.op, View) or use in self.outputs:
                     return False
                 stack.append(use)
         return True
@@ -113,6 +114,6 @@ def _certain(order: list[Node], pre: set[Node]) -> set[Node]:
     """Of some nodes, those that cannot fail, whose operands cannot either."""
     failing: set[Node] = set()
     for node in order:
-        if node in pre and (may_fail(node) or any(arg in failing for arg in node.args)):
+        if node in pre and (not node.op.never_fails or any(arg in failing for arg in node.args)):
             failing.add(node)
     return pre - failing

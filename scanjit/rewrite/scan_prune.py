@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, Node, dim_nodes, replace, walk
+from scanjit.ir import CONSTANT, LEAVES, PART, SIZE, Node, dim_nodes, replace, walk
 from scanjit.ops.scan import SCAN, oldest, renewed
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to, full
+from scanjit.ops.shape import IOTA, SLICE
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, Loop, Y
 from scanjit.rewrite.match import is_small_constant
@@ -35,7 +37,7 @@ def used_parts(outputs: list[Node]) -> dict[Node, set[int]]:
     for node in walk(outputs):
         if node.op is SCAN:
             found[node] = set()
-        elif node.op.name == "part" and node.args[0].op is SCAN:
+        elif node.op is PART and node.args[0].op is SCAN:
             found[node.args[0]].add(node.params["index"])
     return found
 
@@ -154,9 +156,9 @@ def _stretched_sequence(loop: Loop, operand: Node, inner: Node, facts: list[str]
 
 def _inside(loop: Loop, operand: Node) -> Node | None:
     """A constant operand made in the body: small constants, sizes, views of other constants."""
-    if operand.op.name in ("dimshuffle", "broadcast_to", "slice") and not dim_nodes(operand.params):
+    if operand.op in (DIMSHUFFLE, BROADCAST_TO, SLICE) and not dim_nodes(operand.params):
         return operand.op(loop.const(operand.operands[0]), **operand.params)
-    if is_small_constant(operand) or operand.op.name in ("size", "iota"):
+    if is_small_constant(operand) or operand.op in (SIZE, IOTA):
         if not any(node.op in LEAVES for node in walk([operand])):
             return operand
     return None

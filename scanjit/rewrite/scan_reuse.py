@@ -5,12 +5,12 @@ from __future__ import annotations
 from scanjit.ir import PART, Node, rebuild, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN
+from scanjit.ops.view import View
 from scanjit.rewrite.algebra import rules as arithmetic
 from scanjit.rewrite.algebra_linalg import rules as products
 from scanjit.rewrite.algebra_shape import rules as shapes
 from scanjit.rewrite.engine import Note, Rewriter, in_bodies
 from scanjit.rewrite.loop import Loop, Y
-from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import OverTime
 
 
@@ -59,7 +59,7 @@ def _is_light(y: Node, loop: Loop, parts: dict[Node, int]) -> bool:
         return False
     return all(
         (node in parts if node in carried else node in given or not node.args)
-        or (node not in given and (isinstance(node.op, Elementwise) or node.op.name in VIEWS))
+        or (node not in given and isinstance(node.op, Elementwise | View))
         for node in nodes
     )
 

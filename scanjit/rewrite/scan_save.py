@@ -14,17 +14,16 @@ from scanjit.ir import LEAVES, PART, Node, replace, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE, window
+from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.match import is_whole, window_of
-from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.rewrite.split import not_larger, size
 from scanjit.types import Dimension
 
 COSTLY = 8
 """An elementwise op of this cost is rather stored than computed again."""
 _FEW = 8 * COSTLY
-_MOVES = ("concatenate", "set_slice", "reshape", "iota", "size", "constant", "part")
 
 Rows = tuple[Dimension, int]
 """Which rows of F the rows of R are: the first one, and the step."""
@@ -185,7 +184,7 @@ class _Choice:
             if self.image[node] in self.ys or not isinstance(node.op, Elementwise) or len(node.operands) != 1:
                 continue
             cone = [at for at in walk([node], others) if at not in others and at not in self.known]
-            light = all(isinstance(at.op, Elementwise) or at.op.name in VIEWS for at in cone)
+            light = all(isinstance(at.op, Elementwise | View) for at in cone)
             if light and sum(at.op.cost for at in cone if isinstance(at.op, Elementwise)) <= node.op.cost + COSTLY:
                 del chosen[node]
                 self.cheap.update(cone)
@@ -197,7 +196,7 @@ class _Choice:
         if node.op is SLICE:  # a part of something costly, of which the rest may not be needed
             base = node.operands[0]
             return base not in self.given and is_costly(base) and self.image[base] not in self.ys
-        if node.op.name in VIEWS:
+        if isinstance(node.op, View):
             return False
         if self.image[node] in self.ys:
             return True
@@ -212,7 +211,7 @@ class _Choice:
                 rows.update([at] if at in self.rows else [])
             elif isinstance(at.op, Elementwise):
                 cost += at.op.cost
-            elif at.op.name not in VIEWS and at not in self.known:
+            elif not isinstance(at.op, View) and at not in self.known:
                 return False
         return cost <= _FEW and not not_larger(size([node]), size(rows))
 
@@ -269,7 +268,7 @@ def is_costly(node: Node) -> bool:
         return _is_function(node)
     if node.op is PART:
         return node.args[0].op is SCAN
-    return node.op.name not in VIEWS and node.op.name not in _MOVES
+    return not node.op.moves_data
 
 
 # ---- doing it --------------------------------------------------------------------------------------------------------

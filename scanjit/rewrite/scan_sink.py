@@ -6,7 +6,7 @@ from __future__ import annotations
 from scanjit import errors
 from scanjit.ir import CONSTANT, LEAVES, PART, Node
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.shape import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import Loop
 from scanjit.rewrite.split import is_small

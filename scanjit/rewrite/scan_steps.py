@@ -16,13 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, constant_value, dim_node, rebuild, replace, walk
+from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, dim_node, rebuild, replace, walk
 from scanjit.ops.branch import IFELSE, captured
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import CAST, FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE, cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Layout, without_lags
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, SLICE, full, window
+from scanjit.ops.shape import IOTA, SLICE, window
+from scanjit.ops.stretch import constant_value, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Carry, Loop, Y
 from scanjit.rewrite.match import is_whole, window_of
@@ -116,7 +118,7 @@ class _Level:
             row = window(final, 0, layout.lags[carry] - 1, 1)
         else:
             row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
-        return GATHER(row, apply("minimum", _number(ran), 1) - 1 + IOTA(length=1), axis=0)
+        return GATHER(row, apply(MINIMUM, _number(ran), 1) - 1 + IOTA(length=1), axis=0)
 
     def _with_body(self, node: Node) -> Node:
         """A node with its graph rewritten, if it has one."""
@@ -188,13 +190,13 @@ class _Level:
         if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
             whole = node.args[0]
             return self.most(whole.params["length"]) if node.params["index"] == len(whole.type) - 1 else None
-        if node.op.name in ("where", "maximum", "minimum"):
+        if node.op in (WHERE, MAXIMUM, MINIMUM):
             found = [self._most_of(arg) for arg in node.operands[-2:]]
             known_ones = [limit for limit in found if limit is not None]
-            if node.op.name == "minimum":
+            if node.op is MINIMUM:
                 return known_ones[0] if known_ones else None
             return types.maximum(*known_ones) if len(known_ones) == 2 else None
-        if node.op.name == "cast" and node.operands[0].dtype.kind in "iu":
+        if node.op is CAST and node.operands[0].dtype.kind in "iu":
             return self._most_of(node.operands[0])
         return None
 
@@ -219,7 +221,7 @@ class _Level:
         rows = {}
         for x, inner in loop.xs.items():
             base, start, step = sources[x]  # type: ignore[misc]
-            index = apply("where", counter.inner < last, loop.const(_number(start)) + row * step, 0)
+            index = apply(WHERE, counter.inner < last, loop.const(_number(start)) + row * step, 0)
             rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
         loop.xs = {}
         loop.carries.append(counter)
@@ -300,6 +302,6 @@ def _number_of(atom: types.Atom) -> Node:
     if atom.kind == "value":
         return cast(atom.args[0], "int64")
     if atom.kind in ("min", "max", "//", "%"):
-        name = {"min": "minimum", "max": "maximum", "//": "floordiv", "%": "mod"}[atom.kind]
-        return apply(name, *map(_number, atom.args))
+        function = {"min": MINIMUM, "max": MAXIMUM, "//": FLOORDIV, "%": MOD}[atom.kind]
+        return apply(function, *map(_number, atom.args))
     return dim_node(types.dim_of(atom))

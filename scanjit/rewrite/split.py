@@ -9,22 +9,20 @@ from scanjit import types
 from scanjit.ir import PART, Node, new_input, replace
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.elementwise import MUL, Elementwise
 from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.shape import broadcast_to
+from scanjit.ops.stretch import broadcast_to
+from scanjit.ops.view import View
 from scanjit.rewrite.loop import Loop
-from scanjit.rewrite.scan_hoist import VIEWS
 from scanjit.types import Dimension
 
 TINY = 4
 """Values of at most so many elements are done over time, where they fill the lanes of a vector."""
-_CHEAP = ("concatenate", "set_slice", "reshape", "iota", "size", "constant")
-_MAY_FAIL = ("gather", "scatter", "scan", "ifelse", "part")
 
 
 def is_heavy(node: Node) -> bool:
     """Whether an op is worth leaving the loop for: anything but views, copies and elementwise ops."""
-    return not isinstance(node.op, Elementwise) and node.op.name not in VIEWS and node.op.name not in _CHEAP
+    return not isinstance(node.op, Elementwise) and not node.op.moves_data
 
 
 def is_small(node: Node) -> bool:
@@ -37,20 +35,15 @@ def is_small(node: Node) -> bool:
 
 def is_tiny(node: Node) -> bool:
     """Whether the op is one on statically tiny values."""
-    if not is_small(node) or node.op.name in VIEWS or node.op.name == "part":
+    if not is_small(node) or isinstance(node.op, View) or node.op is PART:
         return False
     return isinstance(node.op, Elementwise) or all(map(is_small, node.operands))
 
 
 def names(nodes: Iterable[Node]) -> str:
     """The ops among nodes that are worth naming, for a note."""
-    heavy = {node.op.name for node in nodes if is_heavy(node)} - {"part"}
+    heavy = {node.op.name for node in nodes if is_heavy(node) and node.op is not PART}
     return ", ".join(sorted(heavy)) or "elementwise ops"
-
-
-def may_fail(node: Node) -> bool:
-    """Whether the op can raise an error at run time."""
-    return node.op.name in _MAY_FAIL or not (isinstance(node.op, Elementwise) or is_pure(node))
 
 
 def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
@@ -63,11 +56,6 @@ def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
         if branch or sized or (node.op is PART and node.args[0] in found):
             found.add(node)
     return found
-
-
-def is_pure(node: Node) -> bool:
-    """Whether the op is one that never fails, whatever the values."""
-    return node.op in (CONTRACT,) or node.op.kind in ("view", "reduction") or node.op.name in _CHEAP
 
 
 def size(nodes: Iterable[Node]) -> Dimension:
@@ -91,7 +79,7 @@ def free_labels(product: Node) -> tuple[set[int], set[int]]:
 
 def is_outer(node: Node) -> bool:
     """Whether the node is `a[:, None] * b[None, :]`: each operand is stretched along an axis that the other has."""
-    if node.op.name != "mul":
+    if node.op is not MUL:
         return False
     mine, other = (_own_axes(x, node) for x in node.operands)
     return bool(mine - other) and bool(other - mine)

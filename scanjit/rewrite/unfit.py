@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from scanjit import types
 from scanjit.ir import PART, Node, apply, constant, dim_node, rebuild, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
-from scanjit.ops.shape import zeros_like
+from scanjit.ops.elementwise import GREATER, NOT_EQUAL
+from scanjit.ops.stretch import zeros_like
 from scanjit.types import Condition
 
 
@@ -72,8 +73,7 @@ def _conditions(outputs: Sequence[Node]) -> list[Condition]:
 
 def _broken(condition: Condition) -> Node:
     """Whether a relation does not hold."""
-    name = "greater" if condition.kind == "<=" else "not_equal"
-    return apply(name, dim_node(condition.left), dim_node(condition.right))
+    return apply(GREATER if condition.kind == "<=" else NOT_EQUAL, dim_node(condition.left), dim_node(condition.right))
 
 
 def _any(conditions: Sequence[Node]) -> Node:

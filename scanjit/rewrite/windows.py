@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from scanjit import errors, types
 from scanjit.ir import Node, rebuild, walk
 from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, broadcast_to
+from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.match import Window, apart, cut, is_elementwise, is_whole, window_of
 from scanjit.types import Dimension

@@ -12,7 +12,7 @@ from scanjit.autodiff import grad, jvp
 from scanjit.ir import Node, constant, new_input, walk
 from scanjit.loops.structure import flatten
 from scanjit.ops.elementwise import cast
-from scanjit.ops.reduce import SUM
+from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import Program
 from scanjit.types import Type
 

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, ir, show
+from scanjit import errors, show
 from scanjit.ir import PART, Graph, Node, apply, rebuild, walk
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.elementwise import INVERT
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
+from scanjit.ops.reduce import ALL
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import zeros_like
+from scanjit.ops.stretch import zeros_like
 from scanjit.runtime.watch import At, Moment, Watch, described
 
 _LONGEST = 200
@@ -180,7 +182,7 @@ class _Level:
         if node.op in (PRINT, ASSERT):
             seen = self._done[node.operands[-1]]
             if node.op is ASSERT:  # rows of steps that do not run are zero: they have not failed
-                seen = apply("invert", ir.OPS["all"](seen, axes=tuple(range(seen.ndim))) if seen.ndim else seen)
+                seen = apply(INVERT, ALL(seen, axes=tuple(range(seen.ndim))) if seen.ndim else seen)
             self.items.append(_Look(node, self._add(seen)))
             return self._done[node.operands[0]]
         new = rebuild(node, tuple(self._done[arg] for arg in node.args))

@@ -9,9 +9,10 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim
-from scanjit.ops import shape as ops
 from scanjit.ops.elementwise import cast, where
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, IOTA
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import as_tensor, constant, dimensions
 from scanjit.types import Dimension
 
@@ -90,7 +91,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Node:
            [7, 7]])
     """
     x = as_tensor(x)
-    return ops.broadcast_to(as_tensor(fill_value, dtype or x.dtype), x.type.shape)
+    return broadcast_to(as_tensor(fill_value, dtype or x.dtype), x.type.shape)
 
 
 def zeros_like(x: Any, dtype: Any = None) -> Node:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import OPS, Node, apply
+from scanjit.ir import Node, apply
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import power
 from scanjit.tensor.variables import as_tensor
@@ -99,29 +99,27 @@ __all__ = [
 ]
 
 
-def _unary(op: str, name: str | None = None) -> Callable[[Any], Node]:
+def _unary(op: ops.Elementwise, name: str | None = None) -> Callable[[Any], Node]:
     """The public function of an op of one operand."""
 
     def function(x: Any) -> Node:
         return apply(op, x)
 
-    return _described(function, op, name or op, "x")
+    return _described(function, op, name or op.name, "x")
 
 
-def _binary(op: str, name: str | None = None) -> Callable[[Any, Any], Node]:
+def _binary(op: ops.Elementwise, name: str | None = None) -> Callable[[Any, Any], Node]:
     """The public function of an op of two operands."""
 
     def function(x: Any, y: Any) -> Node:
         return apply(op, x, y)
 
-    return _described(function, op, name or op, "x, y")
+    return _described(function, op, name or op.name, "x, y")
 
 
-def _described(function: Callable[..., Node], op: str, name: str, operands: str) -> Callable[..., Node]:
+def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, operands: str) -> Callable[..., Node]:
     """The function with a name and a docstring made from what the op says of itself."""
-    defined = OPS[op]
-    assert isinstance(defined, ops.Elementwise)
-    what = defined.doc or (defined.formula if defined.formula != f"{name}({operands})" else "")
+    what = op.doc or (op.formula if op.formula != f"{name}({operands})" else "")
     taken = (
         "Broadcast against each other, and promoted to one dtype, as by NumPy 2."
         if ", " in operands
@@ -129,9 +127,9 @@ def _described(function: Callable[..., Node], op: str, name: str, operands: str)
     )
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    values = [[1.0, 0.5], [0.5, 2.0]] if "f" in defined.takes else [[1, 2], [3, 2]]
+    values = [[1.0, 0.5], [0.5, 2.0]] if "f" in op.takes else [[1, 2], [3, 2]]
     given = values[: len(operands.split(", "))]
-    result = defined.reference(*map(np.array, given))
+    result = op.reference(*map(np.array, given))
     call = f"sj.{name}({', '.join(map(str, given))})" + (".round(4)" if result.dtype.kind == "f" else "")
     function.__doc__ = f"""`{name}({operands})`, element by element{": " + what if what else ""}.
 
@@ -149,64 +147,64 @@ def _described(function: Callable[..., Node], op: str, name: str, operands: str)
     return function
 
 
-abs = _unary("abs")
-absolute = _unary("abs", "absolute")
-sign = _unary("sign")
-negative = _unary("neg", "negative")
-invert = _unary("invert")
-sqrt = _unary("sqrt")
-cbrt = _unary("cbrt")
-exp = _unary("exp")
-exp2 = _unary("exp2")
-expm1 = _unary("expm1")
-log = _unary("log")
-log2 = _unary("log2")
-log10 = _unary("log10")
-log1p = _unary("log1p")
-sin = _unary("sin")
-cos = _unary("cos")
-tan = _unary("tan")
-arcsin = _unary("arcsin")
-arccos = _unary("arccos")
-arctan = _unary("arctan")
-sinh = _unary("sinh")
-cosh = _unary("cosh")
-tanh = _unary("tanh")
-sigmoid = _unary("sigmoid")
-softplus = _unary("softplus")
-log_sigmoid = _unary("log_sigmoid")
-relu = _unary("relu")
-erf = _unary("erf")
-erfc = _unary("erfc")
-gammaln = _unary("gammaln")
-digamma = _unary("digamma")
-floor = _unary("floor")
-ceil = _unary("ceil")
-trunc = _unary("trunc")
-isnan = _unary("isnan")
-isinf = _unary("isinf")
-stop_gradient = _unary("stop_gradient")
+abs = _unary(ops.ABS)
+absolute = _unary(ops.ABS, "absolute")
+sign = _unary(ops.SIGN)
+negative = _unary(ops.NEG, "negative")
+invert = _unary(ops.INVERT)
+sqrt = _unary(ops.SQRT)
+cbrt = _unary(ops.CBRT)
+exp = _unary(ops.EXP)
+exp2 = _unary(ops.EXP2)
+expm1 = _unary(ops.EXPM1)
+log = _unary(ops.LOG)
+log2 = _unary(ops.LOG2)
+log10 = _unary(ops.LOG10)
+log1p = _unary(ops.LOG1P)
+sin = _unary(ops.SIN)
+cos = _unary(ops.COS)
+tan = _unary(ops.TAN)
+arcsin = _unary(ops.ARCSIN)
+arccos = _unary(ops.ARCCOS)
+arctan = _unary(ops.ARCTAN)
+sinh = _unary(ops.SINH)
+cosh = _unary(ops.COSH)
+tanh = _unary(ops.TANH)
+sigmoid = _unary(ops.SIGMOID)
+softplus = _unary(ops.SOFTPLUS)
+log_sigmoid = _unary(ops.LOG_SIGMOID)
+relu = _unary(ops.RELU)
+erf = _unary(ops.ERF)
+erfc = _unary(ops.ERFC)
+gammaln = _unary(ops.GAMMALN)
+digamma = _unary(ops.DIGAMMA)
+floor = _unary(ops.FLOOR)
+ceil = _unary(ops.CEIL)
+trunc = _unary(ops.TRUNC)
+isnan = _unary(ops.ISNAN)
+isinf = _unary(ops.ISINF)
+stop_gradient = _unary(ops.STOP_GRADIENT)
 
-add = _binary("add")
-subtract = _binary("sub", "subtract")
-multiply = _binary("mul", "multiply")
-divide = _binary("div", "divide")
-true_divide = _binary("div", "true_divide")
-floor_divide = _binary("floordiv", "floor_divide")
-mod = _binary("mod")
-remainder = _binary("mod", "remainder")
-maximum = _binary("maximum")
-minimum = _binary("minimum")
-arctan2 = _binary("arctan2")
-less = _binary("less")
-less_equal = _binary("less_equal")
-greater = _binary("greater")
-greater_equal = _binary("greater_equal")
-equal = _binary("equal")
-not_equal = _binary("not_equal")
-bitwise_and = _binary("and", "bitwise_and")
-bitwise_or = _binary("or", "bitwise_or")
-bitwise_xor = _binary("xor", "bitwise_xor")
+add = _binary(ops.ADD)
+subtract = _binary(ops.SUB, "subtract")
+multiply = _binary(ops.MUL, "multiply")
+divide = _binary(ops.DIV, "divide")
+true_divide = _binary(ops.DIV, "true_divide")
+floor_divide = _binary(ops.FLOORDIV, "floor_divide")
+mod = _binary(ops.MOD)
+remainder = _binary(ops.MOD, "remainder")
+maximum = _binary(ops.MAXIMUM)
+minimum = _binary(ops.MINIMUM)
+arctan2 = _binary(ops.ARCTAN2)
+less = _binary(ops.LESS)
+less_equal = _binary(ops.LESS_EQUAL)
+greater = _binary(ops.GREATER)
+greater_equal = _binary(ops.GREATER_EQUAL)
+equal = _binary(ops.EQUAL)
+not_equal = _binary(ops.NOT_EQUAL)
+bitwise_and = _binary(ops.AND, "bitwise_and")
+bitwise_or = _binary(ops.OR, "bitwise_or")
+bitwise_xor = _binary(ops.XOR, "bitwise_xor")
 pow = power
 
 
@@ -274,7 +272,7 @@ def where(condition: Any, x: Any, y: Any) -> Node:
     >>> where(x > 0, x, 0).dtype
     dtype('float64')
     """
-    return apply("where", as_tensor(condition), x, y)
+    return apply(ops.WHERE, as_tensor(condition), x, y)
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Node:
@@ -289,7 +287,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     x = as_tensor(x)
     kind = x.dtype if x.dtype.kind == "f" else np.iinfo("int8" if x.dtype.kind == "b" else x.dtype)
     low, high = (-math.inf, math.inf) if x.dtype.kind == "f" else (kind.min, kind.max)
-    return apply("clip", x, low if min is None else min, high if max is None else max)
+    return apply(ops.CLIP, x, low if min is None else min, high if max is None else max)
 
 
 def clip_gradient(x: Any, low: float, high: float) -> Node:
@@ -324,14 +322,14 @@ def round(x: Any, decimals: int = 0) -> Node:
     """
     x = as_tensor(x)
     if decimals == 0 or (x.dtype.kind != "f" and decimals > 0):
-        return x if x.dtype.kind == "b" else apply("round", x)
+        return x if x.dtype.kind == "b" else apply(ops.ROUND, x)
     if x.dtype.kind != "f":
         raise errors.NotSupportedError("integers are not rounded to tens", got=f"decimals={decimals}")
-    return apply("round", x * 10.0**decimals) / 10.0**decimals if decimals > 0 else _round_up(x, 10.0**-decimals)
+    return apply(ops.ROUND, x * 10.0**decimals) / 10.0**decimals if decimals > 0 else _round_up(x, 10.0**-decimals)
 
 
 def _round_up(x: Node, unit: float) -> Node:
-    return apply("round", x / unit) * unit
+    return apply(ops.ROUND, x / unit) * unit
 
 
 def rint(x: Any) -> Node:
@@ -343,7 +341,7 @@ def rint(x: Any) -> Node:
     >>> sj.function([], sj.rint([0.5, 1.5, -2.7]), mode="reference")()
     array([ 0.,  2., -3.])
     """
-    return apply("round", _float(x))
+    return apply(ops.ROUND, _float(x))
 
 
 def isfinite(x: Any) -> Node:
@@ -355,7 +353,7 @@ def isfinite(x: Any) -> Node:
     >>> sj.function([], sj.isfinite([1.0, float("inf"), float("nan")]), mode="reference")()
     array([ True, False, False])
     """
-    return apply("abs", _float(x)) < math.inf
+    return apply(ops.ABS, _float(x)) < math.inf
 
 
 def logical_and(x: Any, y: Any) -> Node:
@@ -367,7 +365,7 @@ def logical_and(x: Any, y: Any) -> Node:
     >>> sj.function([], sj.logical_and([0, 1, 2], [True, True, False]), mode="reference")()
     array([False,  True, False])
     """
-    return apply("and", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.AND, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_or(x: Any, y: Any) -> Node:
@@ -379,7 +377,7 @@ def logical_or(x: Any, y: Any) -> Node:
     >>> sj.function([], sj.logical_or([0, 1, 0], [True, True, False]), mode="reference")()
     array([ True,  True, False])
     """
-    return apply("or", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.OR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_xor(x: Any, y: Any) -> Node:
@@ -391,7 +389,7 @@ def logical_xor(x: Any, y: Any) -> Node:
     >>> sj.function([], sj.logical_xor([0, 1, 0], [True, True, False]), mode="reference")()
     array([ True, False, False])
     """
-    return apply("xor", ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.XOR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
 def logical_not(x: Any) -> Node:
@@ -403,7 +401,7 @@ def logical_not(x: Any) -> Node:
     >>> sj.function([], sj.logical_not([0, 1, 2]), mode="reference")()
     array([ True, False, False])
     """
-    return apply("invert", ops.truth(as_tensor(x)))
+    return apply(ops.INVERT, ops.truth(as_tensor(x)))
 
 
 def logaddexp(x: Any, y: Any) -> Node:
@@ -416,7 +414,7 @@ def logaddexp(x: Any, y: Any) -> Node:
     array([1000.693147,    0.      ])
     """
     x, y = ops.DIV.prepare((x, y))
-    return apply("maximum", x, y) + softplus(-apply("abs", where(x == y, 0, x - y)))
+    return apply(ops.MAXIMUM, x, y) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
 
 
 def trigamma(x: Any) -> Node:
@@ -509,4 +507,4 @@ def softsign(x: Any) -> Node:
     array([-0.5 ,  0.  ,  0.75])
     """
     x = _float(x)
-    return x / (1 + apply("abs", x))
+    return x / (1 + apply(ops.ABS, x))

@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, constant
-from scanjit.ops.shape import broadcast_to
+from scanjit.ops.stretch import broadcast_to
 from scanjit.tensor import elementwise as functions
 from scanjit.tensor.variables import as_tensor
 

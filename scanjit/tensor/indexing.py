@@ -15,7 +15,9 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, IOTA, SET_SLICE, SLICE
+from scanjit.ops.shape import IOTA, SET_SLICE, SLICE
+from scanjit.ops.stretch import BROADCAST_TO, constant_value
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import as_tensor, axis_of
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
@@ -84,7 +86,7 @@ def _position(index: int, n: Dimension, axis: int) -> Window:
 
 def _index_array(index: Node, n: Dimension, axis: int) -> Node:
     """An int64 index along an axis, counted from the front."""
-    known = ir.constant_value(index)
+    known = constant_value(index)
     if known is not None:
         if isinstance(n, int) and known.size and (known.min() < -n or known.max() >= n):
             bad = known[(known < -n) | (known >= n)].flat[0]
@@ -145,7 +147,7 @@ def _has_nodes(item: Any) -> bool:
 
 
 def _mask_indices(item: Any) -> list[np.ndarray]:
-    mask = ir.constant_value(item) if isinstance(item, Node) else np.asarray(item)
+    mask = constant_value(item) if isinstance(item, Node) else np.asarray(item)
     if mask is None or not mask.ndim:
         raise errors.NotSupportedError(
             "an index that is a mask must be known: the size of the result depends on it",

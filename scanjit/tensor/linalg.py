@@ -23,7 +23,9 @@ from scanjit.ops.factor import (
     side_by_side,
     transposed,
 )
-from scanjit.ops.shape import DIMSHUFFLE, broadcast_to, window
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import promoted
 
 __all__ = ["cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"]

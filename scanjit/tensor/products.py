@@ -7,10 +7,12 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.ir import Node, apply
+from scanjit.ops.elementwise import MUL
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import contract
-from scanjit.ops.reduce import SUM
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import SUM, broadcast_to
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import ravel
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
@@ -31,7 +33,7 @@ def dot(a: Any, b: Any) -> Node:
     """
     a, b = promoted((a, b))
     if a.ndim == 0 or b.ndim == 0:
-        return apply("mul", a, b)
+        return apply(MUL, a, b)
     summed = a.ndim - 1
     left = list(range(a.ndim))
     right = list(range(a.ndim, a.ndim + b.ndim))
@@ -106,7 +108,7 @@ def inner(a: Any, b: Any) -> Node:
     array([11, 17])
     """
     a, b = promoted((a, b))
-    return apply("mul", a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
+    return apply(MUL, a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
 def vdot(a: Any, b: Any) -> Node:

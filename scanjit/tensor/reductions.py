@@ -11,10 +11,13 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import cast, truth, where
-from scanjit.ops.reduce import expand
+from scanjit.ops.elementwise import ABS, MAXIMUM, cast, truth, where
+from scanjit.ops.prod import PROD
+from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import scan_node
-from scanjit.ops.shape import DIMSHUFFLE, RESHAPE, full
+from scanjit.ops.shape import RESHAPE
+from scanjit.ops.stretch import SUM, expand, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.elementwise import exp, isfinite, log, power, sqrt, stop_gradient
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of
 
@@ -42,7 +45,7 @@ __all__ = [
 ]
 
 
-def _reduced(op: ops.Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
+def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
     axes = axes_of(axis, x.ndim)
     result = op(x, axes=axes) if axes else x
     return expand(result, axes) if keepdims else result
@@ -73,7 +76,7 @@ def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> 
     >>> sum(tensor((3, "n")), axis=0)
     <sum: float64(n)>
     """
-    return _reduced(ops.SUM, _accumulated(x, dtype), axis, keepdims)
+    return _reduced(SUM, _accumulated(x, dtype), axis, keepdims)
 
 
 def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
@@ -85,7 +88,7 @@ def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     >>> sj.function([], sj.prod([[1, 2], [3, 4]], axis=0), mode="reference")()
     array([3, 8])
     """
-    return _reduced(ops.PROD, _accumulated(x, dtype), axis, keepdims)
+    return _reduced(PROD, _accumulated(x, dtype), axis, keepdims)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
@@ -112,7 +115,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     return _extreme(ops.MIN, as_tensor(x), axis, keepdims)
 
 
-def _extreme(op: ops.Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
+def _extreme(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
     """The largest or smallest; bools are compared as integers."""
     if x.dtype.kind == "b":
         return cast(_reduced(op, cast(x, "int8"), axis, keepdims), "bool")
@@ -213,7 +216,7 @@ def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     array([2. , 3.5])
     """
     x = _float(x, dtype)
-    return _reduced(ops.SUM, x, axis, keepdims) / _count(x, axis)
+    return _reduced(SUM, x, axis, keepdims) / _count(x, axis)
 
 
 def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
@@ -233,7 +236,7 @@ def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node
     """
     x = _float(x)
     apart = x - mean(x, axis, keepdims=True)
-    return _reduced(ops.SUM, apart * apart, axis, keepdims) / (_count(x, axis) - ddof)
+    return _reduced(SUM, apart * apart, axis, keepdims) / (_count(x, axis) - ddof)
 
 
 def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
@@ -323,7 +326,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: boo
         squares = sum(x * x, axis, keepdims=keepdims)
         none = squares == 0
         return where(none, 0, sqrt(where(none, 1, squares)))
-    sizes = apply("abs", x)
+    sizes = apply(ABS, x)
     if ord == math.inf:
         return max(sizes, axis, keepdims)
     if ord == -math.inf:
@@ -376,7 +379,7 @@ def cummax(x: Any, axis: int | None = None) -> Node:
     """
     x = as_tensor(x)
     lowest = False if x.dtype.kind == "b" else -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return _running(x, axis, lowest, lambda total, row: apply("maximum", total, row))
+    return _running(x, axis, lowest, lambda total, row: apply(MAXIMUM, total, row))
 
 
 def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:

@@ -11,8 +11,10 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, as_dim, dim_node
 from scanjit.ops.expect import SPECIFY_SHAPE, expect
-from scanjit.ops.shape import BROADCAST_TO, CONCATENATE, DIMSHUFFLE, RESHAPE, SET_SLICE, full, window
+from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
 from scanjit.ops.shape import flip as flip_axis
+from scanjit.ops.stretch import BROADCAST_TO, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
 from scanjit.types import Dimension
 

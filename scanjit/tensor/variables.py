@@ -11,7 +11,8 @@ from scanjit import errors, ir, types
 from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
-from scanjit.ops.shape import CONCATENATE, DIMSHUFFLE
+from scanjit.ops.shape import CONCATENATE
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 

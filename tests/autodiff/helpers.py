@@ -10,6 +10,7 @@ import numpy as np
 from scanjit import ir, types
 from scanjit.ir import Graph, Node
 from scanjit.ops.scan import scan_node
+from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import evaluate
 from scanjit.types import Type
 
@@ -51,4 +52,4 @@ def values(outputs: Sequence[Node], env: dict[Node, Any]) -> list[np.ndarray]:
 
 def total(x: Node) -> Node:
     """The sum of all elements."""
-    return ir.OPS["sum"](x, axes=tuple(range(x.ndim)))
+    return SUM(x, axes=tuple(range(x.ndim)))

@@ -14,8 +14,12 @@ from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.batching import batch_graph, vmap
 from scanjit.ir import Node
-from scanjit.ops.linalg import contract
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, broadcast_to, full, window
+from scanjit.ops.elementwise import TANH
+from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import IOTA, window
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
+from scanjit.ops.view import DIMSHUFFLE
 from tests.autodiff.helpers import loop, total, value, values, var
 
 SIZE = 3
@@ -68,7 +72,7 @@ def test_broadcasting_between_ranks() -> None:
 
 
 def test_ops_without_a_rule_become_loops() -> None:
-    product = ir.OPS["contract"]
+    product = CONTRACT
     rule, product.batch = product.batch, None
     try:
 
@@ -87,7 +91,7 @@ def test_ops_without_a_rule_become_loops() -> None:
 
 def test_a_loop_over_examples_sees_sizes_that_are_values() -> None:
     n, x = var("n", dtype="int64"), var("x")
-    op = ir.OPS["broadcast_to"]
+    op = BROADCAST_TO
     rule, op.batch = op.batch, None
     try:
         wide = var("wide", "B")
@@ -109,7 +113,7 @@ def test_a_size_cannot_differ_between_examples() -> None:
 
 
 def step(c: list, r: list, k: list) -> tuple:
-    h = ir.apply("tanh", c[0] * k[0] + r[0]) + c[1] * 0.5
+    h = ir.apply(TANH, c[0] * k[0] + r[0]) + c[1] * 0.5
     return [h, c[1] * 0.9], [h * r[0], c[1] + 1.0]
 
 
@@ -145,7 +149,7 @@ def test_nested_scans_over_batches(flags: tuple[bool, ...]) -> None:
 @pytest.mark.parametrize("flags", [(True, False, False), (False, True, False), (True, True, True)])
 def test_gradients_over_batches_and_of_batches(flags: tuple[bool, ...]) -> None:
     def fn(x: Node, h: Node, a: Node) -> Any:
-        last, ys = loop(lambda c, r, k: ([ir.apply("tanh", c[0] * k[0] + r[0])], [c[0] * r[0]]), [h], [x], [a])
+        last, ys = loop(lambda c, r, k: ([ir.apply(TANH, c[0] * k[0] + r[0])], [c[0] * r[0]]), [h], [x], [a])
         first = grad(last + total(ys), [x, h, a])
         return [*first, *grad(total(first[0]) + first[1] * first[2], [x, h, a])]
 
@@ -153,7 +157,7 @@ def test_gradients_over_batches_and_of_batches(flags: tuple[bool, ...]) -> None:
     x, h, a = var("x", 2, 3), var("h"), var("a", 2)
 
     def example(x: Node, a: Node) -> Node:
-        return loop(lambda c, r, k: ([ir.apply("tanh", c[0] * k[0] + r[0])], []), [h], [x], [a])[0]
+        return loop(lambda c, r, k: ([ir.apply(TANH, c[0] * k[0] + r[0])], []), [h], [x], [a])[0]
 
     found = grad(total(vmap(example)(x, a)), [x, h, a])
     env = {x: np.arange(6.0).reshape(2, 3) / 5, h: 0.3, a: np.array([0.5, 0.7])}
@@ -188,7 +192,7 @@ def test_a_count_that_is_one_for_all_is_a_size_outside() -> None:
     assert compare(fn, [np.ones(4), np.arange(4.0)], [True, False]) == [True, False, False]
     x, y, wide = var("x", 4), var("y", 4), var("wide", 2, 4)
     found = batch_graph(fn(x, y), {x: wide}, 2)
-    assert sum(node.op.name == "scan" for node in ir.walk([node for node, _ in found])) == 1
+    assert sum(node.op is SCAN for node in ir.walk([node for node, _ in found])) == 1
 
 
 def test_a_condition_that_is_one_for_all() -> None:
@@ -219,7 +223,7 @@ def test_random_loops(rows: int, flags: list[bool], until: bool, seed: int) -> N
     def fn(x: Node, y: Node, k: Node, p: Node, q: Node) -> Any:
         def step(c: list, r: list, fixed: list) -> tuple:
             seen = [*c, *r, *fixed]
-            outputs = [seen[i] * seen[j] + ir.apply("tanh", seen[k]) for i, j, k in picks]
+            outputs = [seen[i] * seen[j] + ir.apply(TANH, seen[k]) for i, j, k in picks]
             return outputs[:2], outputs[2:], *([outputs[0] > 1.5] if until else [])
 
         return loop(step, [p, q], [x, y], [k])
@@ -231,7 +235,7 @@ def test_code_of_a_step_over_all_of_time() -> None:
     """What fission does: the batch is time."""
     x, w = var("x", "T", 2), var("w", 2, 2)
     row = var("row", 2)
-    per_step = ir.apply("tanh", contract(row, w, (0,), (0, 1), (1,)))
+    per_step = ir.apply(TANH, contract(row, w, (0,), (0, 1), (1,)))
     ((stacked, flag),) = batch_graph([per_step], {row: x}, types.size("T"))
     assert flag and stacked.type.shape == (types.size("T"), 2)
     env = {x: np.arange(6.0).reshape(3, 2), w: np.ones((2, 2))}
@@ -267,7 +271,7 @@ def test_structures_arrays_and_nesting() -> None:
 
 def test_per_example_gradients() -> None:
     x, w = var("x", "B", 2), var("w", 2)
-    found = vmap(lambda row: grad(total(ir.apply("tanh", row * w)), w))(x)
+    found = vmap(lambda row: grad(total(ir.apply(TANH, row * w)), w))(x)
     vx, vw = np.arange(6.0).reshape(3, 2) / 4, np.array([0.5, -0.5])
     np.testing.assert_allclose(value(found, {x: vx, w: vw}), vx * (1 - np.tanh(vx * vw) ** 2))
 

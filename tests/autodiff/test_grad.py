@@ -13,15 +13,17 @@ from scanjit import errors, ir
 from scanjit.autodiff import Lop, Rop, grad, jvp, vjp
 from scanjit.derivatives import hessian, hvp, jacobian
 from scanjit.ir import Node, constant
+from scanjit.ops.branch import IFELSE
 from scanjit.ops.chain import pullback, pushforward
-from scanjit.ops.linalg import contract
+from scanjit.ops.elementwise import CAST, FLOOR, STOP_GRADIENT, SUB, TANH, WHERE
+from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.shared import shared
 from tests.autodiff.helpers import loop, total, value, values, var
 
 
 def tanh(x: Node) -> Node:
-    return ir.apply("tanh", x)
+    return ir.apply(TANH, x)
 
 
 # ---- the chain rule --------------------------------------------------------------------------------------------------
@@ -58,15 +60,15 @@ def test_outputs_may_be_given_twice_and_depend_on_each_other() -> None:
 def test_only_paths_from_wrt_are_visited() -> None:
     x, y = var("x"), var("y")
     (g,) = pullback([tanh(y) * x], [constant(1.0)], [x])
-    assert sum(node.op.name == "tanh" for node in ir.walk([g])) == 1
-    assert all(node.op.name != "sub" for node in ir.walk([g]))
+    assert sum(node.op is TANH for node in ir.walk([g])) == 1
+    assert all(node.op is not SUB for node in ir.walk([g]))
 
 
 def test_structural_zeros_are_none() -> None:
     x, y, n = var("x"), var("y"), var("n", dtype="int64")
     assert pullback([x], [constant(1.0)], [y]) == [None]
     assert pushforward([x, n + 1], {y: constant(1.0)}) == [None, None]
-    assert pullback([ir.apply("where", x > 0, y, y * 2)], [constant(1.0)], [x]) == [None]
+    assert pullback([ir.apply(WHERE, x > 0, y, y * 2)], [constant(1.0)], [x]) == [None]
 
 
 def test_accumulation_has_one_order() -> None:
@@ -83,12 +85,12 @@ def test_nodes_belong_to_the_line_of_the_forward_node() -> None:
     x = var("x")
     y = tanh(x)
     g = grad(y, x)
-    (slope,) = (node for node in ir.walk([g]) if node.op.name == "sub")
+    (slope,) = (node for node in ir.walk([g]) if node.op is SUB)
     assert slope.where == y.where != errors.user_location()
 
 
 def test_a_jvp_from_a_vjp_alone() -> None:
-    product = ir.OPS["contract"]
+    product = CONTRACT
     rule, product.jvp = product.jvp, None
     try:
         check_grad(lambda a, b: contract(a, b, (0, 1), (1,), (0,)), [np.ones((2, 3)), np.arange(3.0)], order=2)
@@ -98,10 +100,10 @@ def test_a_jvp_from_a_vjp_alone() -> None:
 
 def test_a_cotangent_of_another_dtype_is_found() -> None:
     x = var("x")
-    op = ir.OPS["tanh"]
+    op = TANH
     original = op.vjp
     try:
-        op.vjp = lambda g, y, x: (ir.OPS["cast"](g, dtype=np.dtype("float32")),)
+        op.vjp = lambda g, y, x: (CAST(g, dtype=np.dtype("float32")),)
         with pytest.raises(errors.InternalError, match="cotangent from tanh has another dtype"):
             grad(tanh(x), x)
     finally:
@@ -185,7 +187,7 @@ def test_what_has_no_gradient() -> None:
     with pytest.raises(errors.GradientError, match="no gradient for other: the cost depends on it not at all"):
         grad(x * x, [x, other])
     with pytest.raises(errors.GradientError, match="only by way of integers"):
-        grad(ir.apply("where", other > 0, x, x * 2), other)
+        grad(ir.apply(WHERE, other > 0, x, x * 2), other)
     for choice in ("zero", "ignore"):
         assert value(grad(x * x, [x, other], disconnected=choice)[1], {}) == 0
     with pytest.raises(errors.ArgumentError, match="disconnected"):
@@ -194,8 +196,8 @@ def test_what_has_no_gradient() -> None:
 
 def test_a_derivative_that_is_zero_is_connected() -> None:
     x, h0 = var("x", "T"), var("h0")
-    assert value(grad(ir.apply("floor", h0), h0), {h0: 1.5}) == 0
-    _, ys = loop(lambda c, r, k: ([r[0]], [ir.apply("floor", c[0])]), [h0], [x])
+    assert value(grad(ir.apply(FLOOR, h0), h0), {h0: 1.5}) == 0
+    _, ys = loop(lambda c, r, k: ([r[0]], [ir.apply(FLOOR, c[0])]), [h0], [x])
     assert value(grad(total(ys), h0), {h0: 1.5, x: np.ones(2)}) == 0
 
 
@@ -217,13 +219,13 @@ def test_vjp_and_jvp_take_structures() -> None:
 
 def test_derivatives_through_casts() -> None:
     x = var("x", 2)
-    narrow = ir.OPS["cast"](x, dtype=np.dtype("float32"))
-    y = ir.OPS["cast"](narrow * narrow, dtype=np.dtype("float64"))
+    narrow = CAST(x, dtype=np.dtype("float32"))
+    y = CAST(narrow * narrow, dtype=np.dtype("float64"))
     ahead, back = jvp(y, x, np.ones(2)), grad(total(y), x)
     assert ahead.dtype == back.dtype == np.float64
     assert values([ahead, back], {x: np.array([1.0, 3.0])})[0].tolist() == [2.0, 6.0]
-    integer = ir.OPS["cast"](x, dtype=np.dtype("int64"))
-    assert pushforward([ir.OPS["cast"](integer, dtype=np.dtype("float64"))], {x: x}) == [None]
+    integer = CAST(x, dtype=np.dtype("int64"))
+    assert pushforward([CAST(integer, dtype=np.dtype("float64"))], {x: x}) == [None]
 
 
 def test_tangents_of_one_variable_add_up() -> None:
@@ -292,7 +294,7 @@ def test_the_mode_of_a_jacobian_follows_the_sizes(rows: int | str, columns: int 
         assert found is jacobian(y, x, mode=expected)
         return
     (branches,) = found.operands
-    assert branches.op.name == "ifelse"
+    assert branches.op is IFELSE
     for m, n in ((3, 5), (5, 3)):
         shape = tuple(size if isinstance(size, int) else given for size, given in ((rows, m), (columns, n)))
         vw, vx = np.arange(shape[0] * shape[1]).reshape(shape) / 1e4 - 0.1, np.linspace(-0.1, 0.1, shape[1])
@@ -364,11 +366,11 @@ def test_products_with_the_hessian() -> None:
 
 def test_check_grad_goes_as_deep_as_asked() -> None:
     """A rule that is right itself, but whose own derivative is wrong."""
-    op = ir.OPS["tanh"]
+    op = TANH
     original = op.vjp
 
     def frozen(g: Node, y: Node, x: Node) -> tuple[Node]:
-        return (g * (1 - ir.OPS["stop_gradient"](y * y)),)
+        return (g * (1 - STOP_GRADIENT(y * y)),)
 
     try:
         op.vjp = frozen
@@ -380,7 +382,7 @@ def test_check_grad_goes_as_deep_as_asked() -> None:
 
 
 def test_check_grad_shows_the_worst_element() -> None:
-    op = ir.OPS["tanh"]
+    op = TANH
     original = op.vjp
     try:
         op.vjp = lambda g, y, x: (g * (1 - y * y * y),)

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.ir import Node
+from scanjit.ops.elementwise import MUL, TANH
 from scanjit.ops.linalg import contract
-from scanjit.ops.scan import Layout
-from scanjit.ops.shape import full, window
+from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import full
 from scanjit.runtime.gradcheck import check_grad
 from tests.autodiff.helpers import loop, total, value, values, var
 
@@ -25,14 +27,14 @@ RNG = np.random.default_rng(1)
 
 def scans(*outputs: Node) -> list[Node]:
     """The scan nodes of a graph."""
-    return [node for node in ir.walk(outputs) if node.op.name == "scan"]
+    return [node for node in ir.walk(outputs) if node.op is SCAN]
 
 
 # ---- against differences ---------------------------------------------------------------------------------------------
 
 
 def tanh(x: Node) -> Node:
-    return ir.apply("tanh", x)
+    return ir.apply(TANH, x)
 
 
 def matvec(h: Node, w: Node) -> Node:
@@ -81,7 +83,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     ),
     "an integer carry": (
         lambda x, p: loop(
-            lambda c, r, k: ([c[0] * r[0] + ir.apply("mul", c[1], 0.5), c[1] + 1], [c[0], c[1]]),
+            lambda c, r, k: ([c[0] * r[0] + ir.apply(MUL, c[1], 0.5), c[1] + 1], [c[0], c[1]]),
             [p, ir.constant(2)],
             [x],
         ),
@@ -148,7 +150,7 @@ def test_derivatives_are_the_limits_of_differences(name: str) -> None:
 
 def test_check_grad_sees_a_wrong_rule() -> None:
     fn, point = CASES["rnn"]
-    op = ir.OPS["tanh"]
+    op = TANH
     original = op.vjp
     try:
         op.vjp = lambda g, y, x: (g * (1 - y),)

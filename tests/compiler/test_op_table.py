@@ -10,7 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.ir import OPS, PART, Node, Op
 from scanjit.ops import Elementwise
-from scanjit.ops.elementwise import sample
+from scanjit.ops.samples import sample
 from tests.fuzz.check import Config, agree
 from tests.ops.support import inputs
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from scanjit.autodiff import grad
-from scanjit.ir import OPS, Node, apply
+from scanjit.ir import Node, apply
 from scanjit.loops import filter, foldr, map, reduce, scan, until
+from scanjit.ops.elementwise import TANH
+from scanjit.ops.stretch import SUM
 from scanjit.runtime.gradcheck import check_grad
 from tests.loops.test_scan import run, symbol
 
@@ -16,11 +18,11 @@ X, Y, M = rng.normal(size=7), rng.normal(size=5), rng.normal(size=(5, 2))
 
 
 def tanh(x: Node) -> Node:
-    return apply("tanh", x)
+    return apply(TANH, x)
 
 
 def total(x: Node) -> Node:
-    return OPS["sum"](x, axes=tuple(range(x.ndim)))
+    return SUM(x, axes=tuple(range(x.ndim)))
 
 
 def test_taps_of_both_signs() -> None:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scanjit import types
-from scanjit.ir import OPS, Node, constant, new_input
+from scanjit.ir import Node, constant, new_input
 from scanjit.loops import reduce, scan, until
 from scanjit.ops.scan import Layout
+from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import evaluate
 from scanjit.types import Type
 from tests.loops import oracle
@@ -120,7 +121,7 @@ def test_a_scan_is_a_loop(case: Case) -> None:
         results = values(case, args)
         if case.threshold is None:
             return results
-        total = OPS["sum"](results[0], axes=tuple(range(results[0].ndim)))
+        total = SUM(results[0], axes=tuple(range(results[0].ndim)))
         return results, until(total > case.threshold)
 
     n_steps: Any = case.n_steps

@@ -15,6 +15,10 @@ from scanjit.autodiff import grad, jvp
 from scanjit.batching import batch_graph
 from scanjit.ir import OPS, Node, Op
 from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.elementwise import COS
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import SUM
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.runtime.reference import Program, evaluate
 from tests.ops.support import differences, inputs, same
 
@@ -39,10 +43,10 @@ def weighted(y: Node, seed: int = 1) -> Node:
     count = y.ndim
     total = y
     for axis in range(count):
-        line = ir.OPS["iota"](length=y.type.shape[axis])
-        column = ir.OPS["dimshuffle"](line, order=tuple(0 if a == axis else None for a in range(count)))
-        total = total * (ir.apply("cos", column * (axis + seed)) + 0.3)
-    return ir.OPS["sum"](total, axes=tuple(range(count)))
+        line = IOTA(length=y.type.shape[axis])
+        column = DIMSHUFFLE(line, order=tuple(0 if a == axis else None for a in range(count)))
+        total = total * (ir.apply(COS, column * (axis + seed)) + 0.3)
+    return SUM(total, axes=tuple(range(count)))
 
 
 def test_every_op_has_samples_or_tests_elsewhere() -> None:

@@ -11,7 +11,9 @@ from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import OPS, Node, apply, constant
 from scanjit.loops import scan, until
-from scanjit.ops.shape import CONCATENATE, SET_SLICE, full
+from scanjit.ops.reduce import MAX
+from scanjit.ops.shape import CONCATENATE, SET_SLICE
+from scanjit.ops.stretch import full
 from tests.rewrite.support import cut, fn, mm, symbol, total, view
 
 H = 4
@@ -44,7 +46,7 @@ def _fits(x: Node) -> bool:
 
 def _binary(d: Draw, pool: list[Node]) -> Node:
     a, b = d.one(pool), d.one(pool)
-    return apply(d.one(["add", "sub", "mul", "maximum"]), a, b)
+    return apply(OPS[d.one(["add", "sub", "mul", "maximum"])], a, b)
 
 
 def _unary(d: Draw, pool: list[Node]) -> Node:
@@ -80,7 +82,7 @@ def _reduced(d: Draw, pool: list[Node]) -> Node:
             lambda: total(x),
             lambda: total(x, 0),
             lambda: view(total(x, 1), 0, None) + full(0.0, x.type.shape),
-            lambda: view(OPS["max"](x, axes=(1,)), 0, None) * x,
+            lambda: view(MAX(x, axes=(1,)), 0, None) * x,
         ]
     )()
 

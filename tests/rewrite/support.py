@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import OPS, Node, apply, new_input, walk
+from scanjit.ir import INPUT, OPS, Node, apply, new_input, walk
 from scanjit.ops.linalg import contract
 from scanjit.ops.scan import SCAN, Layout
-from scanjit.ops.shape import DIMSHUFFLE, window
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import SUM
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite import Note, pipeline, run
 from scanjit.runtime.reference import evaluate
 from scanjit.types import Type
@@ -46,12 +48,12 @@ def view(x: Node, *order: int | None) -> Node:
 
 def total(x: Node, *axes: int) -> Node:
     """The sum over some axes; over all if none are given."""
-    return OPS["sum"](x, axes=axes or tuple(range(x.ndim)))
+    return SUM(x, axes=axes or tuple(range(x.ndim)))
 
 
 def fn(name: str, *args: Any) -> Node:
     """An op on nodes and numbers."""
-    return apply(name, *args)
+    return apply(OPS[name], *args)
 
 
 # ---- running them ----------------------------------------------------------------------------------------------------
@@ -62,7 +64,7 @@ def values(nodes: Sequence[Node], sizes: Mapping[str, int] | None = None, seed: 
     rng, sizes = np.random.default_rng(seed), {**SIZES, **(sizes or {})}
     found = {}
     for node in walk(nodes):
-        if node.op.name == "input":
+        if node.op is INPUT:
             shape = tuple(types.evaluate(d, _Sizes(sizes)) for d in node.type.shape)
             draw = rng.integers(-3, 4, shape) if node.dtype.kind in "iu" else rng.normal(size=shape)
             found[node] = np.asarray(draw > 0 if node.dtype.kind == "b" else draw).astype(node.dtype)

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from scanjit import types
-from scanjit.ir import OPS, PART, Graph, Node, constant, new_input, walk
+from scanjit.ir import INPUT, PART, Graph, Node, constant, new_input, walk
 from scanjit.loops import scan, until
+from scanjit.ops.elementwise import ADD
+from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import contract
 from scanjit.ops.scan import scan_node
-from scanjit.ops.shape import CONCATENATE, SET_SLICE, full, window
+from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE, window
+from scanjit.ops.stretch import full
 from tests.rewrite.support import body, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 
 B, T = types.size("B"), types.size("T")
@@ -124,7 +127,7 @@ def test_a_slice_of_a_product_stays_with_its_use() -> None:
 def test_gathers_leave() -> None:
     table, indices = symbol("e", 7, 4), symbol("i", "T", "B", dtype="int64")
     positive = fn("abs", indices)
-    out = scan(lambda i, p: fn("tanh", OPS["gather"](table, i, axis=0) + p), [positive], [h()])
+    out = scan(lambda i, p: fn("tanh", GATHER(table, i, axis=0) + p), [positive], [h()])
     new, _ = passed("hoist_pre", [out])
     assert body(one(new))["gather"] == 0
 
@@ -133,7 +136,7 @@ def test_what_may_fail_does_not_leave_a_loop_that_may_end_early() -> None:
     table, indices = symbol("e", 7, 4), fn("abs", symbol("i", "T", "B", dtype="int64"))
 
     def step(i: Node, p: Node) -> Any:
-        p = fn("tanh", OPS["gather"](table, i, axis=0) + mm(p, w()))
+        p = fn("tanh", GATHER(table, i, axis=0) + mm(p, w()))
         return [p], until(total(p) > 1.0)
 
     new, _ = passed("simplify hoist_pre", [scan(step, [indices], [h()])])
@@ -292,7 +295,7 @@ def test_sums_stay(name: str) -> None:
 
 def test_the_initial_value_is_added() -> None:
     new, _ = summed(lambda r, p, q: contract(p, q, (0, 1), (0, 2), (1, 2)), symbol("m", 4, 4))
-    assert new[1].op.name == "add"
+    assert new[1].op is ADD
 
 
 def test_what_is_added_twice_and_used_elsewhere_too() -> None:
@@ -354,7 +357,7 @@ def test_slices_of_a_product_are_products_with_slices() -> None:
     a, v = h(), symbol("v", 4, 6)
     z = mm(a, v)
     new, notes = passed("push_slices", [cut(z, 0, 2), fn("exp", cut(z, 2, 6))])
-    assert count(new)["contract"] == 2 and all(n.operands[1].op.name == "slice" for n in _all(new, "contract"))
+    assert count(new)["contract"] == 2 and all(n.operands[1].op is SLICE for n in _all(new, "contract"))
     assert notes == ["a product is used in 2 slices: each is a product of its own"]
 
 
@@ -370,7 +373,7 @@ def test_slices_go_through_elementwise_ops_and_views() -> None:
     z = view(fn("tanh", a * 2.0 + b), 1, 0)
     new, _ = passed("push_slices", [cut(z, 0, 2, 0), cut(z, 2, 4, 0)])
     assert count(new)["tanh"] == 2
-    assert all(n.operands[0].op.name == "input" for n in _all(new, "slice"))
+    assert all(n.operands[0].op is INPUT for n in _all(new, "slice"))
 
 
 def test_slices_that_overlap_are_left() -> None:

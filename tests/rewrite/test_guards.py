@@ -9,10 +9,14 @@ import pytest
 
 from scanjit import types
 from scanjit.autodiff import grad
-from scanjit.ir import OPS, Node, apply, walk
+from scanjit.ir import Node, apply, walk
 from scanjit.loops import scan, until
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import GREATER, LESS, WHERE, cast
+from scanjit.ops.index import GATHER
+from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
+from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import IOTA
 from tests.rewrite.support import checked, cut, fn, mm, symbol, total, view
 
 B, T = types.size("B"), types.size("T")
@@ -25,9 +29,9 @@ def products(outputs: Sequence[Node]) -> list[str]:
     for node in walk(outputs):
         if node.op is SCAN:
             found += products(node.params["body"].outputs)
-        elif node.op.name == "contract":
+        elif node.op is CONTRACT:
             found.append("all")
-        elif node.op.name == "contract_where":
+        elif node.op is CONTRACT_WHERE:
             found.append("rows" if set(node.params["where"]) <= set(node.params["out"]) else "terms")
     return found
 
@@ -54,7 +58,7 @@ def test_ways_to_write_a_mask(way: str) -> None:
     x, h, w, r = weights(3)
     m = symbol("m", "T", "B", dtype="bool")
     if way == "lengths":
-        m = apply("less", view(OPS["iota"](length=T), 0, None), symbol("n", "B", dtype="int64"))
+        m = apply(LESS, view(IOTA(length=T), 0, None), symbol("n", "B", dtype="int64"))
     elif way in ("float", "column"):
         m = symbol("m", "T", "B", *([1] if way == "column" else []))
 
@@ -63,13 +67,13 @@ def test_ways_to_write_a_mask(way: str) -> None:
         u, reset = (fn("sigmoid", cut(z, k * H, (k + 1) * H) + cut(s, k * H, (k + 1) * H)) for k in (0, 1))
         new = u * p + (1 - u) * fn("tanh", cut(z, 2 * H, 3 * H) + mm(reset * p, cut(r, 2 * H, 3 * H)))
         if way == "column":
-            return fn("where", apply("greater", c, 0), new, p)
+            return fn("where", apply(GREATER, c, 0), new, p)
         if way == "negated":
             return fn("where", ~view(c, 0, None), p, new)
         if way == "arithmetic":
             weight = cast(view(c, 0, None), "float64")
             return weight * new + (1 - weight) * p
-        return held(apply("greater", c, 0) if way == "float" else c, new, 0 if way == "zero" else p)
+        return held(apply(GREATER, c, 0) if way == "float" else c, new, 0 if way == "zero" else p)
 
     hs = scan(gru, [x, m], [h], go_backwards=way == "backwards")
     new, _ = checked([hs, *grad(total(hs * hs), [x, h, w, r])])
@@ -129,7 +133,7 @@ def test_a_product_that_is_read_outside_of_the_mask_too() -> None:
 def test_a_product_that_decides() -> None:
     def step(a: Node, c: Node, p: Node, w: Node, r: Node) -> Node:
         z = mm(p, r)
-        rows = apply("greater", total(z, 1), 0)
+        rows = apply(GREATER, total(z, 1), 0)
         return held(rows, fn("tanh", a + z), p)
 
     _unguarded(step)
@@ -139,8 +143,8 @@ def test_a_product_that_finds_an_index() -> None:
     """An index that nobody wants may still lie outside, and be reported."""
 
     def step(a: Node, c: Node, p: Node, w: Node, r: Node) -> Node:
-        at = OPS["argmax"](mm(p, r), axis=1)
-        return held(c, OPS["gather"](w, at, axis=0) + a, p)
+        at = ARGMAX(mm(p, r), axis=1)
+        return held(c, GATHER(w, at, axis=0) + a, p)
 
     _unguarded(step)
 
@@ -148,11 +152,11 @@ def test_a_product_that_finds_an_index() -> None:
 def test_zero_times_what_may_be_infinite() -> None:
     """Where a product is multiplied by zero later, what stands between them must stay finite for any of its values."""
     (x, _, w, _), m = weights(), symbol("m", "T", "B", dtype="bool")
-    zero = apply("where", view(m, 0, 1, None), x, 0)
+    zero = apply(WHERE, view(m, 0, 1, None), x, 0)
     assert products(checked([zero * fn("tanh", mm(x, w))])[0]) == ["rows"]
     for inner in (1 / (fn("exp", fn("tanh", mm(x, w))) + 1), fn("exp", mm(x, w)), fn("log", fn("abs", mm(x, w)))):
         assert products(checked([zero * inner])[0]) == ["all"]
-        assert products(checked([apply("where", view(m, 0, 1, None), inner, 0)])[0]) == ["rows"]
+        assert products(checked([apply(WHERE, view(m, 0, 1, None), inner, 0)])[0]) == ["rows"]
 
 
 def test_rows_of_steps_that_did_not_run_are_anything() -> None:
@@ -160,7 +164,7 @@ def test_rows_of_steps_that_did_not_run_are_anything() -> None:
 
     def step(a: Node, c: Node, p: Node) -> Any:
         new = held(c, fn("tanh", a + mm(p, r)), p)
-        return [new, apply("where", view(c, 0, None), new, 0)], until(apply("greater", total(new), 2.0))
+        return [new, apply(WHERE, view(c, 0, None), new, 0)], until(apply(GREATER, total(new), 2.0))
 
     _, ys = scan(step, [x, m], [h, None], return_list=True)
     checked([ys, mm(ys, w)])
@@ -170,9 +174,9 @@ def test_small_sums_and_bools_are_left_alone() -> None:
     x, w, m = symbol("x", "T", 3), symbol("w", 3, 5), symbol("m", "T", dtype="bool")
     assert products(checked([held(m, mm(x, w), 0)])[0]) == ["all"]
     a, b = symbol("a", "T", H, dtype="bool"), symbol("b", H, 5, dtype="bool")
-    assert products(checked([apply("where", view(m, 0, None), mm(a, b), False)])[0]) == ["all"]
+    assert products(checked([apply(WHERE, view(m, 0, None), mm(a, b), False)])[0]) == ["all"]
 
 
 def test_masks_along_an_axis_of_the_sum() -> None:
     x, w, m = symbol("x", "T", "B"), symbol("w", "B", 5), symbol("m", "B", dtype="bool")
-    assert products(checked([mm(apply("where", m, x, 0), w)])[0]) == ["terms"]
+    assert products(checked([mm(apply(WHERE, m, x, 0), w)])[0]) == ["terms"]

@@ -11,10 +11,12 @@ import pytest
 
 from scanjit import types
 from scanjit.autodiff import grad
-from scanjit.ir import Node, constant, walk
+from scanjit.ir import BOUND, PART, Node, constant, walk
 from scanjit.loops import scan
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import CONCATENATE, full, window
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import CONCATENATE, SLICE, window
+from scanjit.ops.stretch import full
 from scanjit.rewrite import run
 from tests.rewrite.support import body, checked, count, cut, fn, mm, scans, shape, symbol, total, view
 
@@ -79,8 +81,8 @@ def test_lstm_forward() -> None:
     assert body(loop)["contract"] == 4 and elementwise(loop) == 5
     assert body(loop)["slice"] == 12  # of R, of x @ W and of b
     for node in walk(loop.params["body"].outputs):
-        if node.op.name == "slice":
-            assert node.operands[0].op.name == "bound"
+        if node.op is SLICE:
+            assert node.operands[0].op is BOUND
 
 
 def test_lstm_gradient() -> None:
@@ -280,7 +282,7 @@ def test_the_gradient_of_a_selective_scan_stores_the_state_and_nothing_else_of_i
     layout_ys = forward.type[1:]
     assert sum(kind.ndim == 4 for kind in layout_ys) == 1
     assert all(kind.ndim < 4 for kind in backward.type)
-    assert not any(node.ndim == 4 for node in walk(outputs) if node.op.name not in ("scan", "part"))
+    assert not any(node.ndim == 4 for node in walk(outputs) if node.op not in (SCAN, PART))
 
 
 def test_layer_norm_lstm_stores_statistics() -> None:

@@ -9,7 +9,7 @@ from scanjit.autodiff import grad
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import full
+from scanjit.ops.stretch import full
 from tests.rewrite.support import body, checked, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 
 B, T = types.size("B"), types.size("T")

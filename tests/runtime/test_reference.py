@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import IOTA, RESHAPE, broadcast_to, full, window
+from scanjit.ops.shape import IOTA, RESHAPE, window
+from scanjit.ops.stretch import broadcast_to, full
 from scanjit.runtime import sizes
 from scanjit.runtime.reference import Program, evaluate
 from scanjit.runtime.watch import At, Watch

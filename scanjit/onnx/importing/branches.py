@@ -10,7 +10,7 @@ from scanjit.ir import Node
 from scanjit.loops.ifelse import ifelse
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, scalar
-from scanjit.ops.elementwise import truth
+from scanjit.ops.elementwise import INVERT, truth
 from scanjit.ops.probe import ASSERT
 
 _GRAPHS = {True: "then_branch", False: "else_branch"}
@@ -61,7 +61,7 @@ def _only(node: Node, condition: Node, taken: bool, source: str) -> Node:
     """A result of one branch: calls that need the other one are errors."""
     return ASSERT(
         node,
-        condition if taken else ir.apply("invert", condition),
+        condition if taken else ir.apply(INVERT, condition),
         message=f"{source} was read for sizes that take the {_GRAPHS[taken]} of an If, and these take the other one",
         fix="load the model with these sizes: sj.onnx.load(..., sizes={...})",
     )

@@ -10,6 +10,7 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.onnx.importing import known
+from scanjit.ops.shape import RESHAPE
 from scanjit.types import Dimension
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def scalar(node: Node) -> Node:
     """A number that may come as a vector of one."""
     if node.ndim == 0:
         return node
-    return ir.OPS["reshape"](node, shape=())
+    return RESHAPE(node, shape=())
 
 
 def like(value: Any, node: Node) -> Node:

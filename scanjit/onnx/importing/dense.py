@@ -15,8 +15,9 @@ from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import cast
 from scanjit.ops.linalg import contract
-from scanjit.ops.shape import DIMSHUFFLE, full
-from scanjit.ops.windows import overlap_add
+from scanjit.ops.stretch import full
+from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.windows import WINDOWS, overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
@@ -138,7 +139,7 @@ def hardmax(call: Call) -> Node:
         raise call.refuse("several axes at once, as before version 13")
     places = tensor.expand_dims(ops.ARGMAX(x, axis=axis), axis)
     order = tuple(0 if a == axis else None for a in range(x.ndim))
-    return cast(places == ir.OPS["dimshuffle"](tensor.arange(ir.dim_node(x.type.shape[axis])), order=order), x.dtype)
+    return cast(places == DIMSHUFFLE(tensor.arange(ir.dim_node(x.type.shape[axis])), order=order), x.dtype)
 
 
 def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], Node]:
@@ -185,7 +186,7 @@ def rms_norm(call: Call) -> Node:
 
 def channels(x: Node, ndim: int) -> Node:
     """A vector with an element a channel, along axis 1 of `ndim`."""
-    return ir.OPS["dimshuffle"](x, order=(None, 0, *[None] * (ndim - 2)))
+    return DIMSHUFFLE(x, order=(None, 0, *[None] * (ndim - 2)))
 
 
 def instance_norm(call: Call) -> Node:
@@ -355,7 +356,7 @@ def pool(largest: bool) -> Callable[[Call], list[Node]]:
         steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
         zeros = _padding(call, x.type.shape[2:], sizes, steps, dilations)
         counted = call.flag("count_include_pad")
-        windows = lambda x, fill: ir.OPS["windows"](
+        windows = lambda x, fill: WINDOWS(
             tensor.pad(x, [(0, 0), (0, 0), *zeros], constant_values=fill) if any(map(any, zeros)) else x,
             axes=tuple(range(2, x.ndim)),
             size=sizes,

@@ -12,24 +12,24 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import ABS, INVERT, ISINF, MAXIMUM, MINIMUM, MOD, ROUND, SIGN, SUB, cast, where
 
 Function = Callable[[Call], Node]
 
 
 def unary(name: str) -> Function:
     """An op of one input that is an op here."""
-    return lambda call: ir.apply(name, call.input(0))
+    return lambda call: ir.apply(ir.OPS[name], call.input(0))
 
 
 def binary(name: str) -> Function:
     """An op of two inputs of one dtype that is an op here."""
-    return lambda call: ir.apply(name, *call.pair())
+    return lambda call: ir.apply(ir.OPS[name], *call.pair())
 
 
 def joined(name: str) -> Function:
     """An op of any number of inputs, joined by an op of two."""
-    return lambda call: functools.reduce(lambda a, b: ir.apply(name, a, b), call.all())
+    return lambda call: functools.reduce(lambda a, b: ir.apply(ir.OPS[name], a, b), call.all())
 
 
 def mean(call: Call) -> Node:
@@ -47,12 +47,12 @@ def divide(call: Call) -> Node:
         return a // b
     if (whole := _without_rest(a, b)) is not None:
         return whole // b
-    return ir.apply("abs", a) // ir.apply("abs", b) * ir.apply("sign", a) * ir.apply("sign", b)
+    return ir.apply(ABS, a) // ir.apply(ABS, b) * ir.apply(SIGN, a) * ir.apply(SIGN, b)
 
 
 def _without_rest(a: Node, b: Node) -> Node | None:
     """x, where what is divided is `x - x % b`: that is how a quotient that is rounded down is written."""
-    if a.op.name == "sub" and a.operands[1].op.name == "mod":
+    if a.op is SUB and a.operands[1].op is MOD:
         x, rest = a.operands
         if rest.operands[0] is x and rest.operands[1] is b:
             return x
@@ -75,10 +75,10 @@ def modulo(call: Call) -> Node:
     """What a division leaves, with the sign of the divisor; or with `fmod`, that of the dividend."""
     a, b = call.pair()
     if not call.flag("fmod"):
-        return ir.apply("mod", a, b)
+        return ir.apply(MOD, a, b)
     if a.dtype.kind == "u":
-        return ir.apply("mod", a, b)
-    rest = ir.apply("mod", ir.apply("abs", a), ir.apply("abs", b))
+        return ir.apply(MOD, a, b)
+    rest = ir.apply(MOD, ir.apply(ABS, a), ir.apply(ABS, b))
     return where(a < 0, -rest, rest)
 
 
@@ -101,9 +101,9 @@ def clip(call: Call) -> Node:
         for i, value in ((1, low), (2, high))
     ]
     if bounds[0] is not None:
-        x = ir.apply("maximum", *call.alike(x, bounds[0]))
+        x = ir.apply(MAXIMUM, *call.alike(x, bounds[0]))
     if bounds[1] is not None:
-        x = ir.apply("minimum", *call.alike(x, bounds[1]))
+        x = ir.apply(MINIMUM, *call.alike(x, bounds[1]))
     return x
 
 
@@ -123,7 +123,7 @@ def infinite(call: Call) -> Node:
     """Where infinities of the wanted signs are."""
     x = call.input(0)
     positive, negative = call.flag("detect_positive", True), call.flag("detect_negative", True)
-    found = ir.apply("isinf", x)
+    found = ir.apply(ISINF, x)
     if not positive:
         found = found & (x < 0)
     return found if negative else found & (x > 0)
@@ -131,12 +131,12 @@ def infinite(call: Call) -> Node:
 
 def round_(call: Call) -> Node:
     """The nearest whole number, ties to the even one."""
-    return ir.apply("round", call.input(0))
+    return ir.apply(ROUND, call.input(0))
 
 
 def logical_not(call: Call) -> Node:
     """Where a condition does not hold."""
-    return ir.apply("invert", ops.truth(call.input(0)))
+    return ir.apply(INVERT, ops.truth(call.input(0)))
 
 
 def choose(call: Call) -> Node:
@@ -183,12 +183,12 @@ def hard_sigmoid(x: Node, alpha: float, beta: float) -> Node:
 
 def celu(x: Node, alpha: float) -> Node:
     """x, or `alpha * (exp(x / alpha) - 1)` where it is negative."""
-    return ir.apply("maximum", x, 0.0) + alpha * tensor.expm1(ir.apply("minimum", x, 0.0) / alpha)
+    return ir.apply(MAXIMUM, x, 0.0) + alpha * tensor.expm1(ir.apply(MINIMUM, x, 0.0) / alpha)
 
 
 def selu(x: Node, alpha: float, gamma: float) -> Node:
     """`gamma` times x, or times `alpha * (exp(x) - 1)` where it is negative."""
-    return where(x > 0, x, tensor.expm1(ir.apply("minimum", x, 0.0)) * alpha) * gamma
+    return where(x > 0, x, tensor.expm1(ir.apply(MINIMUM, x, 0.0)) * alpha) * gamma
 
 
 def shrink(x: Node, bias: float, lambd: float) -> Node:
@@ -226,8 +226,8 @@ def of(function: Callable[[Node], Any]) -> Function:
 
 def arcsinh(x: Node) -> Node:
     """The inverse of sinh; odd, without cancellation."""
-    size = ir.apply("abs", x)
-    return ir.apply("sign", x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
+    size = ir.apply(ABS, x)
+    return ir.apply(SIGN, x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
 
 
 def arccosh(x: Node) -> Node:

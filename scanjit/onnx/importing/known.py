@@ -16,6 +16,9 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, Node
+from scanjit.ops.shape import CONCATENATE
+from scanjit.ops.stretch import constant_value
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dim, Dimension
 
 _MOST = 1 << 16
@@ -50,7 +53,7 @@ def size(node: Node) -> Dimension:
 
 def array(node: Node) -> np.ndarray | None:
     """The value of a node that is made of constants alone, if it is small; else None."""
-    known = ir.constant_value(node)
+    known = constant_value(node)
     if known is not None and known.shape == node.type.shape:
         return known
     order = ir.walk([node])
@@ -229,5 +232,5 @@ def vector(found: tuple[Dimension, ...]) -> Node:
     """Dimensions as a vector of int64."""
     if all(isinstance(dim, int) for dim in found):
         return ir.constant(np.array(found, np.int64))
-    parts = [ir.OPS["dimshuffle"](ir.dim_node(dim), order=(None,)) for dim in found]
-    return ir.OPS["concatenate"](*parts, axis=0) if len(parts) > 1 else parts[0]
+    parts = [DIMSHUFFLE(ir.dim_node(dim), order=(None,)) for dim in found]
+    return CONCATENATE(*parts, axis=0) if len(parts) > 1 else parts[0]

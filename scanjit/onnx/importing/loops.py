@@ -15,7 +15,7 @@ from scanjit.loops.step import until
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, scalar
-from scanjit.ops.elementwise import cast, truth, where
+from scanjit.ops.elementwise import INVERT, cast, truth, where
 from scanjit.ops.shape import IOTA
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
@@ -135,7 +135,7 @@ def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length:
         value = known.array(going)
         if value is not None and value:
             return results
-        return results, until(ir.apply("invert", going))
+        return results, until(ir.apply(INVERT, going))
 
     states = [*([ir.constant(np.int64(0))] if counting else []), *initial]
     infos = entries.outputs([*states, *[None] * outputs])

@@ -17,8 +17,10 @@ from scanjit.onnx import tensors
 from scanjit.onnx.importing import dense, recurrent
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import cast, where
-from scanjit.ops.shape import DIMSHUFFLE, IOTA
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, cast, where
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import constant_value
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
@@ -64,7 +66,7 @@ def bounds(x: Node) -> tuple[Node, Node]:
     """The scale and the zero point (of uint8) for which a tensor, and 0, lie within the bounds of uint8."""
     axes = tuple(range(x.ndim))
     low, high = (tensor.cast(op(x, axes=axes) if axes else x, "float32") for op in (ops.MIN, ops.MAX))
-    low, high = ir.apply("minimum", low, np.float32(0)), ir.apply("maximum", high, np.float32(0))
+    low, high = ir.apply(MINIMUM, low, np.float32(0)), ir.apply(MAXIMUM, high, np.float32(0))
     scale = where(high == low, np.float32(1), (high - low) / np.float32(_LARGEST))
     return scale, rounded(-low / scale, None, np.dtype("uint8"))
 
@@ -74,8 +76,8 @@ def rounded(x: Node, zero: Node | None, dtype: np.dtype) -> Node:
     info = np.iinfo(dtype)
     shift = ir.constant(np.zeros((), x.dtype)) if zero is None else cast(zero, x.dtype)
     low, high = (ir.constant(np.asarray(bound, x.dtype)) - shift for bound in (info.min, info.max))
-    inside = ir.apply("minimum", where(x > low, x, low), high)
-    return cast(ir.apply("round", inside) + shift, dtype)
+    inside = ir.apply(MINIMUM, where(x > low, x, low), high)
+    return cast(ir.apply(ROUND, inside) + shift, dtype)
 
 
 def _check_integer(call: Call, dtype: np.dtype) -> None:
@@ -105,14 +107,14 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
         if given.ndim != 1:
             raise errors.ShapeError(f"the scale of {call.op} is a number or a vector", got=given.type)
         given = tensor.specify_shape(given, (n,), f"the scale of {call.op}")
-        return ir.OPS["dimshuffle"](given, order=tuple(0 if a == at else None for a in range(x.ndim)))
+        return DIMSHUFFLE(given, order=tuple(0 if a == at else None for a in range(x.ndim)))
 
     return along
 
 
 def _centred(x: Node, zero: Node | None, dtype: str) -> Node:
     """`x - zero point`, which any of these dtypes holds."""
-    values, shift = ir.constant_value(x), None if zero is None else ir.constant_value(zero)
+    values, shift = constant_value(x), None if zero is None else constant_value(zero)
     if values is not None and values.shape == x.type.shape and (zero is None or shift is not None):
         return ir.constant((values.astype("int32") - (0 if shift is None else shift.astype("int32"))).astype(dtype))
     return cast(x, dtype) if zero is None else cast(x, dtype) - cast(zero, dtype)
@@ -185,7 +187,7 @@ def _summed(x: Node, w: Node, x_axis: int, w_axis: int, step: int, product: Call
 
 def _largest(w: Node) -> int:
     """A bound of the absolute values of integers: of constants, the largest."""
-    values = ir.constant_value(w)
+    values = constant_value(w)
     return _LARGEST if values is None else int(np.abs(values).max(initial=1))
 
 
@@ -268,7 +270,7 @@ def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimensi
     scale, zero = (_of_direction(call, call.optional(i), direction, columns) for i in (at, at + 1))
     if scale is None:
         raise errors.FormatError(f"{call.op} lacks its input {at}")
-    values = ir.constant_value(weights)
+    values = constant_value(weights)
     matrix = weights[direction] if values is None else ir.constant(values[direction])
     return _centred(matrix, zero, "float32"), scale
 
@@ -276,6 +278,6 @@ def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimensi
 def _of_direction(call: Call, given: Node | None, direction: int, columns: Dimension) -> Node | None:
     if given is None or given.ndim == 0:
         return given
-    values = ir.constant_value(given)
+    values = constant_value(given)
     row = given[direction] if values is None else ir.constant(values[direction])
     return row if row.ndim == 0 else tensor.specify_shape(row, (columns,), f"a scale or zero point of {call.op}")

@@ -16,7 +16,8 @@ from scanjit.onnx.importing.activations import Activation
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.loops import last_states
 from scanjit.ops.elementwise import cast, where
-from scanjit.ops.shape import DIMSHUFFLE, IOTA
+from scanjit.ops.shape import IOTA
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 Step = Callable[[Node, Sequence[Node]], Sequence[Node]]

@@ -15,9 +15,10 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
 from scanjit.ops.index import GATHER
-from scanjit.ops.shape import DIMSHUFFLE, IOTA
+from scanjit.ops.shape import IOTA
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
@@ -76,7 +77,7 @@ def _along(x: Node, each: Axis, at: Node, taps: Callable[[Node, Axis], Sequence[
     last = ir.dim_node(each.before) - 1
     terms = []
     for index, weight in taps(at, each):
-        inside = ir.apply("minimum", ir.apply("maximum", index, 0), last)
+        inside = ir.apply(MINIMUM, ir.apply(MAXIMUM, index, 0), last)
         seen = GATHER(x, _settled(inside), axis=each.axis)
         terms.append(seen if weight is None else seen * DIMSHUFFLE(cast(_settled(weight), x.dtype), order=order))
     y = sum(terms[1:], terms[0])

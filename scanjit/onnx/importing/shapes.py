@@ -12,10 +12,12 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import CEIL, MAXIMUM, cast, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.probe import ASSERT
-from scanjit.ops.shape import DIMSHUFFLE, IOTA, full, window
+from scanjit.ops.shape import IOTA, window
+from scanjit.ops.stretch import full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.indexing import _index_array
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
@@ -286,8 +288,8 @@ def range_(call: Call) -> Node:
             first, end, step = (float(value) for value in values if value is not None)
             count: Dimension = max(int(np.ceil((end - first) / step)), 0)
         else:
-            steps = cast(ir.apply("ceil", cast(limit - start, "float64") / cast(delta, "float64")), "int64")
-            count = known.size(ir.apply("maximum", steps, 0))
+            steps = cast(ir.apply(CEIL, cast(limit - start, "float64") / cast(delta, "float64")), "int64")
+            count = known.size(ir.apply(MAXIMUM, steps, 0))
     else:
         (first,), (end,), (step,) = (known.dims(x, "the input of Range") for x in (start, limit, delta))
         if isinstance(step, int) and step == 0:

@@ -14,6 +14,8 @@ from scanjit.onnx.importing import branches, dense, loops, quantized, recurrent,
 from scanjit.onnx.importing import elementwise as e
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
+from scanjit.ops.prod import PROD
+from scanjit.ops.stretch import SUM
 
 TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     # arithmetic
@@ -113,16 +115,16 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "MatMul": dense.matmul,
     "MaxPool": dense.pool(largest=True),
     "RMSNormalization": dense.rms_norm,
-    "ReduceL1": dense.reduction(r.SUM, before=tensor.abs),
-    "ReduceL2": dense.reduction(r.SUM, before=tensor.square, after=tensor.sqrt),
-    "ReduceLogSum": dense.reduction(r.SUM, after=tensor.log),
+    "ReduceL1": dense.reduction(SUM, before=tensor.abs),
+    "ReduceL2": dense.reduction(SUM, before=tensor.square, after=tensor.sqrt),
+    "ReduceLogSum": dense.reduction(SUM, after=tensor.log),
     "ReduceLogSumExp": dense.reduce_logsumexp,
     "ReduceMax": dense.reduction(r.MAX),
     "ReduceMean": dense.reduce_mean,
     "ReduceMin": dense.reduction(r.MIN),
-    "ReduceProd": dense.reduction(r.PROD),
-    "ReduceSum": dense.reduction(r.SUM),
-    "ReduceSumSquare": dense.reduction(r.SUM, before=tensor.square),
+    "ReduceProd": dense.reduction(PROD),
+    "ReduceSum": dense.reduction(SUM),
+    "ReduceSumSquare": dense.reduction(SUM, before=tensor.square),
     # quantized tensors
     "ConvInteger": quantized.conv_integer,
     "DequantizeLinear": quantized.dequantize,

@@ -11,7 +11,9 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
-from scanjit.ops.shape import BROADCAST_TO, DIMSHUFFLE, SLICE, full
+from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import BROADCAST_TO, full
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Block, Item, Region, name_of
 from scanjit.schedule.nests import (

@@ -1,0 +1,52 @@
+"""The product over axes. Its derivative runs a scan, so that it is right where there are zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scanjit import types
+from scanjit.ir import Graph, Node, free_variables, new_input, parts
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.scan import scan_node
+from scanjit.ops.shape import RESHAPE
+from scanjit.ops.stretch import SUM, expand, full
+from scanjit.ops.view import DIMSHUFFLE
+
+
+def _others(x: Node, axes: tuple[int, ...]) -> Node:
+    """For each element the product of all others along `axes`: of those before it, times those after it.
+
+    Without a division, so it is right (and so are its derivatives) where there are zeros.
+    """
+    rest = [a for a in range(x.ndim) if a not in axes]
+    shape = x.type.shape
+    moved = DIMSHUFFLE(x, order=(*axes, *rest))
+    flat = RESHAPE(moved, shape=(types.product(shape[a] for a in axes), *(shape[a] for a in rest)))
+    before, after = (_products_before(flat, reverse) for reverse in (False, True))
+    back = RESHAPE(before * after, shape=moved.type.shape)
+    return DIMSHUFFLE(back, order=tuple([*axes, *rest].index(a) for a in range(x.ndim)))
+
+
+def _products_before(x: Node, reverse: bool) -> Node:
+    """The products of the rows before each row (or, in reverse, after it)."""
+    one = full(1, x.type.shape[1:], x.dtype)
+    product, row = new_input(one.type), new_input(one.type)
+    results = [product * row, product]
+    sizes = free_variables(results, [product, row])  # what computed sizes are computed from
+    body = Graph.of([product, row, *sizes], results)
+    return parts(scan_node(body, [one], [x], sizes, x.type.shape[0], reverse=reverse))[1]
+
+
+PROD = Reduction(
+    "prod",
+    join=lambda a, b: a * b,
+    combine="{0} * {1}",
+    horizontal="reduce_mul",
+    initial=lambda dtype: 1,
+    function=lambda x, axis: np.multiply.reduce(x, axis=axis, dtype=x.dtype),
+    vjp=lambda g, y, x, *, axes: (expand(g, axes) * _others(x, axes) if axes else g,),
+    jvp=lambda tangents, y, x, *, axes: (
+        tangents[0] if tangents[0] is None or not axes else SUM(tangents[0] * _others(x, axes), axes=axes)
+    ),
+    doc="the product over axes, in the dtype of the operand",
+)

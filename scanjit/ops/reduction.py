@@ -1,0 +1,87 @@
+"""The class of ops that reduce axes: `sum` in `stretch`, `max` and others in `reduce`, `prod` in `prod`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, Op
+from scanjit.ops.samples import NUMBERS, sample
+from scanjit.types import Dimension, Type
+
+_EMPTY = "a reduction that has no value for nothing needs at least {left} element along axis {axis}, not {right}"
+
+
+class Reduction(Op):
+    """An associative reduction over `axes` (sorted, distinct, not negative; they are dropped).
+
+    Parameters
+    ----------
+    join : the two partial results that are given, joined.
+    combine : the same as an expression in generated code, of `{0}` and `{1}`.
+    horizontal : the SIMD function that reduces the lanes of one vector; or a function of the dtype.
+    initial : what changes nothing when it is joined, as a function of the dtype.
+    empty : whether that is the value of a reduction over nothing; else nothing is an error.
+
+    Attributes
+    ----------
+    keeps_zero : whether the result is zero where all that is reduced is zero.
+    """
+
+    kind: ClassVar[str] = "reduction"
+    never_fails = goes_anywhere = True
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        join: Callable[[Node, Node], Node],
+        combine: str,
+        horizontal: str,
+        initial: Callable[[np.dtype], Any],
+        function: Callable[..., Any],
+        empty: bool = True,
+        **rest: Any,
+    ) -> None:
+        def infer(x: Type, *, axes: tuple[int, ...]) -> Type:
+            if list(axes) != sorted(set(axes)) or any(not 0 <= a < x.ndim for a in axes):
+                raise errors.ShapeError(f"the axes of {name} must exist", got=axes, expected=f"axes of {x}")
+            for axis in () if empty else axes:
+                need_some(x, axis)
+            return x.with_shape([dim for a, dim in enumerate(x.shape) if a not in axes])
+
+        def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axes: tuple[int, ...]) -> Any:
+            return self(args[0], axes=tuple(a + 1 for a in axes)), True
+
+        def samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+            shapes: list[tuple[tuple[int, ...], tuple[int, ...]]]
+            shapes = [((4,), (0,)), ((2, 3), (1,)), ((2, 3, 2), (0, 2)), ((2, 3), (0, 1)), ((1, 3), (0,)), ((2,), ())]
+            shapes += [((0, 2), (0,)), ((2, 0), (0, 1))] if empty else [((2, 0), (0,))]
+            for shape, axes in shapes:
+                yield (sample(rng, shape, dtype),), {"axes": axes}
+
+        def aligned(position: int, operand: Type, result: Type, *, axes: tuple[int, ...]) -> dict[int, int]:
+            return {a: b for b, a in enumerate(a for a in range(operand.ndim) if a not in axes)}
+
+        rest.setdefault("dtypes", NUMBERS)
+        super().__init__(
+            name,
+            infer=infer,
+            batch=batch,
+            samples=samples,
+            aligned=aligned,
+            reference=lambda x, *, axes: np.asarray(function(x, axis=axes)),
+            **rest,
+        )
+        self.join, self.combine, self.horizontal, self.initial, self.empty = join, combine, horizontal, initial, empty
+        self.keeps_zero = not empty or not initial(np.dtype(self.dtypes[0]))
+
+
+def need_some(x: Type, axis: int) -> None:
+    """Something to reduce: known now, or checked at run time."""
+    if x.shape[axis] == 0:
+        raise errors.ShapeError(_EMPTY.format(left=1, right=0, axis=axis))
+    types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)), errors.ShapeError)

@@ -1,0 +1,42 @@
+"""Arrays and parameters from which the tests of ops are made: `Op.samples` gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scanjit import types
+
+INTS = ("int8", "int16", "int32", "int64", "uint8")
+FLOATS = ("float64", "float32")
+NUMBERS = (*FLOATS, *INTS)
+ANY_DTYPE = tuple(map(str, types.DTYPES))
+
+Sample = tuple[tuple[Any, ...], dict[str, Any]]
+"""The operands and the parameters of one call."""
+
+
+def sample(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, low: float = -3, high: float = 3
+) -> np.ndarray:
+    """Random numbers of a dtype between two bounds (for tests)."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return rng.random(shape) < 0.5
+    if kind in "iu":
+        lowest = max(math.ceil(low), 0) if kind == "u" else math.ceil(low)
+        return np.asarray(rng.integers(lowest, max(int(high), lowest) + 1, shape)).astype(dtype)
+    return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
+
+
+def numbered(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array whose elements (but for bools) are different (for tests)."""
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) + 1).astype(dtype)
+
+
+def sampled(*cases: tuple[tuple[int, ...], dict[str, Any]]) -> Callable[[Any, Any], list[Sample]]:
+    """Samples of an op with one operand, of these shapes and with these parameters."""
+    return lambda rng, dtype: [((numbered(shape, dtype),), params) for shape, params in cases]

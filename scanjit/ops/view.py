@@ -1,0 +1,99 @@
+"""Views: no value is computed or moved. `dimshuffle` is the one that all other files build with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, Op
+from scanjit.ops.samples import ANY_DTYPE, sampled
+from scanjit.types import Dimension, Type
+
+Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
+"""Where an axis of a view's operand is read: an offset, and for some axes of the view, the stride."""
+
+
+class View(Op):
+    """An op whose result is its operand, read at an affine index.
+
+    `access(shape, **params)` says, for each axis of the operand (of that shape), at which index it is read:
+    `offset + sum(stride * index of the view's axis)`. `shows_all` says whether every element of the operand is in the
+    view: a slice and windows may leave some out.
+    """
+
+    kind: ClassVar[str] = "view"
+    moves_data = never_fails = is_linear = True
+
+    def __init__(self, name: str, *, access: Callable[..., list[Access]], shows_all: bool = True, **rest: Any) -> None:
+        super().__init__(name, aligned=self._aligned, **rest)
+        self.access, self.shows_all = access, shows_all
+
+    def _aligned(self, position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
+        """The axes that are read whole, in their order, by just one axis of the view."""
+        found = {}
+        for axis, (start, terms) in enumerate(self.access(operand.shape, **params)):
+            whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0
+            if whole and operand.shape[axis] == result.shape[terms[0][0]] and operand.shape[axis] != 1:
+                found[axis] = terms[0][0]
+        return found
+
+
+def linear_jvp(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
+    """The jvp of a linear op with one operand: the op itself, on the tangent."""
+    return None if tangents[0] is None else y.op(tangents[0], **params)
+
+
+# ---- dimshuffle: transposes, new axes of size 1, axes of size 1 dropped ----------------------------------------------
+
+
+def _dimshuffle_infer(x: Type, *, order: tuple[int | None, ...]) -> Type:
+    used = [axis for axis in order if axis is not None]
+    if len(set(used)) != len(used) or any(not 0 <= axis < x.ndim for axis in used):
+        raise errors.ShapeError("axes must be distinct and exist", got=order, expected=f"axes of a {x.ndim}-d tensor")
+    for axis in set(range(x.ndim)) - set(used):
+        types.equate(x.shape[axis], 1, f"the size of axis {axis}, which is dropped, and 1")
+    return x.with_shape([1 if axis is None else x.shape[axis] for axis in order])
+
+
+def _dimshuffle_vjp(g: Node, y: Node, x: Node, *, order: tuple[int | None, ...]) -> tuple[Node]:
+    back = tuple(order.index(axis) if axis in order else None for axis in range(x.ndim))
+    return (DIMSHUFFLE(g, order=back),)
+
+
+def _dimshuffle_reference(x: np.ndarray, *, order: tuple[int | None, ...]) -> np.ndarray:
+    dropped = tuple(axis for axis in range(x.ndim) if axis not in order)
+    kept = [axis for axis in range(x.ndim) if axis in order]
+    moved = np.squeeze(x, dropped).transpose([kept.index(axis) for axis in order if axis is not None])
+    return np.expand_dims(moved, tuple(i for i, axis in enumerate(order) if axis is None))
+
+
+def _dimshuffle_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, order: tuple[int | None, ...]
+) -> Any:
+    return DIMSHUFFLE(args[0], order=(0, *(None if axis is None else axis + 1 for axis in order))), True
+
+
+DIMSHUFFLE = View(
+    "dimshuffle",
+    infer=_dimshuffle_infer,
+    reference=_dimshuffle_reference,
+    access=lambda shape, *, order: [
+        (0, ((order.index(axis), 1),)) if axis in order else (0, ()) for axis in range(len(shape))
+    ],
+    vjp=_dimshuffle_vjp,
+    jvp=linear_jvp,
+    batch=_dimshuffle_batch,
+    samples=sampled(
+        ((2, 3), {"order": (1, 0)}),
+        ((2, 3), {"order": (None, 0, None, 1)}),
+        ((1, 3, 1), {"order": (1,)}),
+        ((2, 1, 3), {"order": (2, None, 0)}),
+        ((), {"order": (None, None)}),
+        ((0, 2), {"order": (1, 0)}),
+    ),
+    dtypes=ANY_DTYPE,
+    doc="axes in another order; `None` makes a new axis of size 1; axes of size 1 may be left out",
+)
