@@ -33,7 +33,7 @@ from scanjit.schedule.nests import (
     Tile,
     TimeLoop,
 )
-from scanjit.schedule.threads.parallel import in_pieces
+from scanjit.schedule.threads.split import in_pieces
 from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
@@ -74,15 +74,14 @@ def generate(
     program: Program,
     label: str = "main",
     profile: bool = False,
-    kept: Collection[Statement] = (),
 ) -> Generated:
-    """Generate the source of a program; with `profile`, it takes the time of each statement. Those in `kept` are left
-    out in calls for which the entry `PREPARED` of the table is not 0."""
+    """Generate the source of a program; with `profile`, it takes the time of each statement. Statements that run once
+    are left out in calls for which the entry `PREPARED` of the table is not 0."""
     table: dict[tuple[str, Buffer | Dimension], str] = {}
     functions: dict[str, Source] = {}
     timed: list[Leaf] = []
     writer = _MainWriter(program.target, table, functions, {}, timed if profile else None)
-    writer.kept = kept
+    writer.once = program.once
     writer.statements(program.body, 0)
     main = writer.finished(label, [])
     return Generated(
@@ -114,7 +113,7 @@ class _MainWriter:
     ) -> None:
         self.target, self.table, self.functions, self.counters = target, table, functions, counters
         self.timed = timed
-        self.kept: Collection[Statement] = ()
+        self.once: Collection[Statement] = ()
         self.kept_sizes: dict[Dimension, None] = {}
         self.lines: list[str] = []
         self.shares: list[str] = []
@@ -167,7 +166,7 @@ class _MainWriter:
     def _portion(self, few: Sequence[Statement], depth: int) -> None:
         """Write a function that runs some of many statements: the time to compile one grows faster than its length."""
         inner = _MainWriter(self.target, self.table, self.functions, self.counters, self.timed)
-        inner.team, inner.kept, inner.rows, inner.stepping = self.team, self.kept, self.rows, self.stepping
+        inner.team, inner.once, inner.rows, inner.stepping = self.team, self.once, self.rows, self.stepping
         inner.kept_sizes, inner.pieces = self.kept_sizes, self.pieces
         own = _counted(few)
         known = [name for atom, name in self.counters.items() if atom not in own]
@@ -179,7 +178,7 @@ class _MainWriter:
     def _statement(self, statement: Statement, depth: int) -> None:
         if not isinstance(statement, Leaf):
             _WRITERS[type(statement)](self, statement, depth)
-        elif statement in self.kept:
+        elif statement in self.once:
             self.add(depth, f"if {self._entry('flag', PREPARED)} == 0:")
             self._leaf(statement, depth + 1)
             self.kept_sizes |= dict.fromkeys(self._sizes_of_last())

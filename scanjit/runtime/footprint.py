@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scanjit import errors
-from scanjit.schedule.memory.lifetimes import ALIGNMENT
+from scanjit.schedule.memory.addresses import ALIGNMENT
 
 if TYPE_CHECKING:
-    from scanjit.runtime.program import Part
+    from scanjit.runtime.compiled import CompiledStage
 
 
 class Memory(NamedTuple):
@@ -25,9 +25,9 @@ class Memory(NamedTuple):
         return self.workspace + self.results
 
 
-def footprint(parts: Sequence[Part], sizes: Mapping[str, int], name: str) -> Memory:
+def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: str) -> Memory:
     """The memory of a call with these sizes, which are given by name."""
-    atoms = list(dict.fromkeys(atom for part in parts for atom in part.atoms))
+    atoms = list(dict.fromkeys(atom for stage in stages for atom in stage.table.atoms))
     missing = [str(atom) for atom in atoms if atom.name not in sizes]
     if missing:
         raise errors.ArgumentError(
@@ -36,11 +36,11 @@ def footprint(parts: Sequence[Part], sizes: Mapping[str, int], name: str) -> Mem
             expected=", ".join(missing),
             fix="name the sizes of the inputs, as in sj.tensor(('T', 'B', 64)); or look at explain() after a call",
         )
-    layouts = [part._layout({atom: int(sizes[atom.name]) for atom in part.atoms}) for part in parts]
-    workspace = sum(layout.workspace + ALIGNMENT for layout in layouts if layout.workspace)
+    known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}) for stage in stages]
+    workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)
     results = sum(
         math.prod(shape) * buffer.dtype.itemsize
-        for part, layout in zip(parts, layouts, strict=True)
-        for shape, buffer in zip(layout.shapes, part.out_buffers, strict=True)
+        for stage, sized in zip(stages, known, strict=True)
+        for shape, buffer in zip(sized.shapes, stage.table.out_buffers, strict=True)
     )
     return Memory(workspace, results)

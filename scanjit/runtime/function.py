@@ -583,7 +583,7 @@ class CompiledFunction:
             )
         from scanjit.runtime.footprint import footprint
 
-        return footprint(self._executable.parts, sizes, self.name)  # type: ignore[attr-defined]
+        return footprint(self._executable.stages, sizes, self.name)  # type: ignore[attr-defined]
 
     def profile(self) -> Profile:
         """How long each statement of the program took in the calls made with `sj.config.profile` on, beside what the

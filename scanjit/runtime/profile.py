@@ -6,24 +6,25 @@ import copy
 import ctypes
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from scanjit import codegen, errors
+from scanjit import errors
 from scanjit.codegen import Generated
 from scanjit.codegen.frame import PROFILE
-from scanjit.runtime import limits, processors
+from scanjit.runtime import limits
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.locks import holding
-from scanjit.runtime.program import Executable, Layout, Part
-from scanjit.schedule.threads.cost import Cost, costs
-from scanjit.schedule.threads.parallel import team_of_each
+from scanjit.runtime.program import Staged
+from scanjit.runtime.sized import Sized
+from scanjit.schedule import Program
+from scanjit.schedule.cost.statements import Cost, costs
+from scanjit.schedule.threads.sharing import team_of_each
 from scanjit.show.identifiers import writable
-from scanjit.types import Atom
 
 
 @dataclass
@@ -116,46 +117,34 @@ def _drawn(text: str) -> str:
     return writable(text).replace("$", r"\$")
 
 
-class TimedPart(Part):
-    """A stage whose main function measures the time of each statement. `lines` holds the sums over all calls."""
+class StageTimer:
+    """Takes the time of each statement of a stage, whose code was generated for it; adds it up in `lines`."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.lines = [Line(statement.title) for statement in self.code.timed]
+    def __init__(self, program: Program, code: Generated) -> None:
+        self.program = program
+        self.lines = [Line(statement.title) for statement in code.timed]
         self.seconds, self.threads = 0.0, 1
-        self._place = self.code.table.index(PROFILE) if PROFILE in self.code.table else None
-        self._costs: dict[int, tuple[Layout, list[tuple[Cost, int]]]] = {}
+        self._place = code.table.index(PROFILE) if PROFILE in code.table else None
+        self._costs: dict[int, tuple[Sized, list[tuple[Cost, int]]]] = {}
         self._lock = threading.RLock()
 
-    def _generate(self, name: str) -> Generated:
-        return codegen.generate(self.program, name, profile=True, kept=self.prepared)
-
-    def _new_layout(self, sizes: dict[Atom, int], count: int) -> Layout:
-        layout = super()._new_layout(sizes, count)
-        self._costs[id(layout)] = layout, list(self._expected(layout, sizes))
-        return layout
-
-    def _expected(self, layout: Layout, sizes: dict[Atom, int]) -> Iterator[tuple[Cost, int]]:
-        """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
-        for statement in self.program.body:
-            for part, team in team_of_each(statement, layout.choices):
-                yield from ((cost, team.many if team else 0) for cost in costs([part], sizes))
-
-    def _start(self, table: int, layout: Layout) -> None:
+    def run(self, start: Callable[[], None], table: int, sized: Sized, threads: int) -> None:
+        """Call `start`, which runs the code with the table at that address, and add up how long it takes."""
         counters = np.zeros((len(self.lines), 2), np.int64)
         if self._place is not None:
             ctypes.c_int64.from_address(table + 8 * self._place).value = address(counters)
-        start = time.perf_counter()
-        super()._start(table, layout)
-        seconds = time.perf_counter() - start
-        holding(
-            [self._lock],
-            self._add,
-            counters,
-            seconds,
-            self._costs[id(layout)][1],
-            processors.count() if layout.large else 1,
-        )
+        if id(sized) not in self._costs:
+            self._costs[id(sized)] = sized, list(self.expected(sized))
+        begin = time.perf_counter()
+        start()
+        seconds = time.perf_counter() - begin
+        holding([self._lock], self._add, counters, seconds, self._costs[id(sized)][1], threads)
+
+    def expected(self, sized: Sized) -> Iterator[tuple[Cost, int]]:
+        """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
+        for statement in self.program.body:
+            for part, team in team_of_each(statement, sized.sharing.teams):
+                yield from ((cost, team.many if team else 0) for cost in costs([part], sized.sizes))
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
         """Add the times of a call. If an exception comes meanwhile, nothing is added."""
@@ -173,21 +162,21 @@ class TimedPart(Part):
         self.lines, self.seconds, self.threads = lines, self.seconds + seconds, most
 
 
-def timed(leaves: list[Any], outputs: list[Any], name: str) -> Executable:
+def timed(leaves: list[Any], outputs: list[Any], name: str) -> Staged:
     """The computation of `outputs`, with a clock around each statement."""
-    return Executable(leaves, outputs, name, "numba", TimedPart)
+    return Staged(leaves, outputs, name, "numba", StageTimer)
 
 
-def profile_of(executable: Executable | None, name: str, calls: int) -> Profile:
+def profile_of(executable: Staged | None, name: str, calls: int) -> Profile:
     """The profile of the calls so far; an error if no call was profiled."""
     if executable is None or not calls:
         raise errors.ArgumentError(
             f"no call of {name} was profiled",
             fix='set sj.config.profile = True, call the function (of mode="numba"), and ask then',
         )
-    parts = [part for part in executable.parts if isinstance(part, TimedPart)]
-    lines = [line for part in parts for line in part.lines if line.runs]
-    seconds, most = sum(part.seconds for part in parts), max((part.threads for part in parts), default=1)
+    timers = [stage.timer for stage in executable.stages if isinstance(stage.timer, StageTimer)]
+    lines = [line for timer in timers for line in timer.lines if line.runs]
+    seconds, most = sum(timer.seconds for timer in timers), max((timer.threads for timer in timers), default=1)
     return Profile(name, calls, seconds, most, lines)
 
 

@@ -8,8 +8,12 @@ from scanjit.ir import SHARED, Node
 from scanjit.schedule.lower import assemble, branch, factor, scan
 from scanjit.schedule.lower.places import choose_places
 from scanjit.schedule.lower.region import Context, Region
+from scanjit.schedule.memory.lifetimes import find_lifetimes
+from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Buffer, Program, Ref
 from scanjit.schedule.statements import statements
+from scanjit.schedule.threads.beside import side_by_side
+from scanjit.schedule.threads.rows import own_rows
 
 __all__ = ["Program", "schedule"]
 
@@ -38,7 +42,8 @@ def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) ->
     refs = region.schedule(outputs, [None] * len(outputs))
     refs = [_given_out(region, node, ref) for node, ref in zip(outputs, refs, strict=True)]
     body = statements(region)
-    return Program(inputs, refs, body, context.codes, target, context.notes)
+    program = Program(inputs, refs, body, context.codes, target, context.notes)
+    return find_lifetimes(own_rows(side_by_side(find_once(program))))
 
 
 def _given_out(region: Region, node: Node, ref: Ref) -> Ref:

@@ -10,12 +10,13 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.config import config
-from scanjit.runtime import program as backend
-from scanjit.schedule.memory.lifetimes import assign
+from scanjit.schedule.cost import rates
+from scanjit.schedule.cost.statements import Cost
+from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.nests import Beside
-from scanjit.schedule.threads import parallel
-from scanjit.schedule.threads.cost import Cost
-from scanjit.schedule.threads.parallel import Team
+from scanjit.schedule.threads import sharing
+from scanjit.schedule.threads.teams import Assignment, Team, teams_for
+from scanjit.schedule.threads.times import Work
 from tests.fuzz.check import Config, agree
 
 H = 5
@@ -48,7 +49,7 @@ def arguments(inputs, T=6, B=3, seed=0):
 
 
 def groups(f):
-    return [group for part in f._executable.parts for group in part.beside]
+    return [s for stage in f._executable.stages for s in stage.program.body if isinstance(s, Beside)]
 
 
 def scans(inputs, outputs):
@@ -60,9 +61,9 @@ def scans(inputs, outputs):
 def always_apart(monkeypatch):
     """Teams for all loops side by side, whatever they cost."""
     before = config.threads
-    monkeypatch.setattr(parallel, "MEETING", 1e9)
-    monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 0.0)
-    monkeypatch.setattr(parallel, "SMALLEST_STRETCH", 0.0)
+    monkeypatch.setattr(rates, "MEETING", 1e9)
+    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "SMALLEST_STRETCH", 0.0)
     yield
     config.threads = before
 
@@ -130,8 +131,9 @@ def test_in_turns_with_planned_memory(always_apart, threads, small):
         found = f(*args)
     assert all(agree(a, b) for a, b in zip(found, wanted, strict=True))
     if threads > 1:
-        (layout,) = f._executable.parts[0]._layouts.values()
-        assert all(choice.teams for choice in layout.choices.values()) and len(layout.choices) == 4
+        (sized,) = f._executable.stages[0].known.values()
+        teams = sized.sharing.teams.values()
+        assert all(assigned.teams for assigned in teams) and len(teams) == 4
 
 
 def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch):
@@ -142,8 +144,8 @@ def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch)
         results = []
         for threads, meeting in itertools.product((1, 2, 3, 5), (0.0, 1e9)):
             config.threads = threads
-            monkeypatch.setattr(parallel, "MEETING", meeting)
-            f._executable.parts[0]._layouts.clear()
+            monkeypatch.setattr(rates, "MEETING", meeting)
+            f._executable.stages[0].known.clear()
             results.append(f(*args))
         for other in results[1:]:
             for a, b in zip(results[0], other, strict=True):
@@ -177,12 +179,12 @@ def touched(statement):
 
 def test_branches_share_no_memory():
     inputs, outputs = network(2)
-    (part,) = sj.function(inputs, outputs, mode="emulate")._executable.parts
-    sizes = {atom: 40 for life in part.lives for d in life.buffer.shape for atom in types.atoms(d)}
-    offsets, _ = assign(part.lives, sizes)
+    (stage,) = sj.function(inputs, outputs, mode="emulate")._executable.stages
+    sizes = {atom: 40 for life in stage.table.lives for d in life.buffer.shape for atom in types.atoms(d)}
+    offsets, _ = assign(stage.table.lives, sizes)
     spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
-             for life, at in zip(part.lives, offsets, strict=True)}  # fmt: skip
-    found = [s for s in part.program.body if isinstance(s, Beside)]
+             for life, at in zip(stage.table.lives, offsets, strict=True)}  # fmt: skip
+    found = [s for s in stage.program.body if isinstance(s, Beside)]
     assert len(found) == 4
     for group in found:
         one, two = map(touched, group.branches)
@@ -194,18 +196,18 @@ def test_branches_share_no_memory():
 
 
 def cost(work, runs=100, pieces=64):
-    return parallel.Part([Cost(None, runs, work, 0.0, pieces)], {}, 2**20)  # type: ignore[arg-type]
+    return Work([Cost(None, runs, work, 0.0, pieces)], {}, 2**20)  # type: ignore[arg-type]
 
 
 def test_longest_first():
-    teams, _ = parallel._teams([cost(1e5), cost(9e5), cost(4e5), cost(4e5)], 2)
+    teams, _ = teams_for([cost(1e5), cost(9e5), cost(4e5), cost(4e5)], 2)
     assert teams == [Team(1, 1), Team(0, 1), Team(1, 1), Team(1, 1)]
 
 
 def test_more_threads_than_loops():
-    teams, _ = parallel._teams([cost(3e6), cost(1e6)], 4)
+    teams, _ = teams_for([cost(3e6), cost(1e6)], 4)
     assert teams == [Team(0, 3), Team(3, 1)]
-    teams, _ = parallel._teams([cost(1e3), cost(1e3)], 4)
+    teams, _ = teams_for([cost(1e3), cost(1e3)], 4)
     assert teams == [Team(0, 1), Team(1, 1)]  # so little a step that meeting would cost more
 
 
@@ -215,11 +217,11 @@ def test_a_profile_counts_the_threads_of_each_branch(always_apart, monkeypatch):
     config.threads = 3
     monkeypatch.setattr(config, "profile", True)
     f(*arguments(inputs))
-    (part,) = f._profiled.parts
-    (layout,) = part._layouts.values()
-    expected = list(part._expected(layout, {atom: 3 for atom in part.atoms}))
+    (stage,) = f._profiled.stages
+    (sized,) = stage.known.values()
+    expected = list(stage.timer.expected(sized))
     assert {threads for _, threads in expected} == {0, 1}
-    assert len(expected) == len(part.lines) and "3 threads" in str(f.profile())
+    assert len(expected) == len(stage.timer.lines) and "3 threads" in str(f.profile())
 
 
 def test_what_is_decided_is_explained(monkeypatch):
@@ -231,13 +233,13 @@ def test_what_is_decided_is_explained(monkeypatch):
         config.threads = 2
         f(*arguments(inputs))
         assert "too little work for several threads" in f.explain()
-        f._executable.parts[0]._layouts.clear()
-        monkeypatch.setattr(backend, "worth", lambda *_: True)
+        f._executable.stages[0].known.clear()
+        monkeypatch.setattr(sharing, "worth", lambda *_: True)
         f(*arguments(inputs))
         assert "on threads 0, 1, without waiting for each other" in f.explain()
-        uneven = parallel.Choice(None, 2e9, 1e9)
-        f._executable.parts[0]._layouts.clear()
-        monkeypatch.setattr(backend, "choice", lambda *_: uneven)
+        uneven = Assignment(None, 2e9, 1e9)
+        f._executable.stages[0].known.clear()
+        monkeypatch.setattr(sharing, "assignment", lambda *_: uneven)
         f(*arguments(inputs))
         assert "all 2 threads share the steps of each (about 2.0e+09 operations apart, 1.0e+09" in f.explain()
         config.threads = 1

@@ -14,6 +14,7 @@ from scanjit.codegen import main
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import ReductionWriter
 from scanjit.runtime import program as backend
+from scanjit.runtime import sized, workspace
 from scanjit.schedule.lower import maps
 from scanjit.schedule.memory.lifetimes import Lifetime
 from scanjit.schedule.nests import Access
@@ -122,7 +123,7 @@ def test_memory_that_is_shared_too_early(monkeypatch: pytest.MonkeyPatch) -> Non
     def assign(lives: list[Lifetime], sizes: Any) -> tuple[list[int], int]:
         return [0] * len(lives), 1 << 16
 
-    monkeypatch.setattr(backend, "assign", assign)
+    monkeypatch.setattr(sized, "assign", assign)
     run()  # each has an allocation of its own
     with pytest.raises((Mismatch, MemoryFault)):
         check(some_program(), [Config(width=32, shared=True)])
@@ -131,5 +132,5 @@ def test_memory_that_is_shared_too_early(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_compiled_code_that_writes_outside() -> None:
     config = Config()
     with pytest.raises(Mismatch, match="wrote outside"), config.active():
-        array = backend.np.empty((3,), np.float64)
+        array = workspace.np.empty((3,), np.float64)
         np.lib.stride_tricks.as_strided(array, (4,), (8,))[3] = 1.0

@@ -10,8 +10,9 @@ import pytest
 
 import scanjit as sj
 from scanjit import types
-from scanjit.runtime import program as backend
-from scanjit.schedule.memory.lifetimes import ALIGNMENT, assign
+from scanjit.runtime import sized
+from scanjit.runtime.compiled import CompiledStage
+from scanjit.schedule.memory.addresses import ALIGNMENT, assign
 from scanjit.schedule.nests import leaves_of
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
@@ -20,26 +21,28 @@ SEEDS = range(20_000, 20_100)
 
 
 @functools.cache
-def compiled_parts(seed: int) -> tuple[Program, list[backend._Part]]:
-    """The program of a seed, and the parts that are compiled of it."""
+def compiled_stages(seed: int) -> tuple[Program, list[CompiledStage]]:
+    """The program of a seed, and the stages that are compiled of it."""
     p = program(seed)
     with Config().active():
-        return p, sj.function(p.inputs, p.outputs, mode="emulate")._executable.parts  # type: ignore[attr-defined]
+        return p, sj.function(p.inputs, p.outputs, mode="emulate")._executable.stages  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 50))
 def test_what_lives_together_lies_apart(first: int) -> None:
     for seed in range(first, first + 50):
-        p, parts = compiled_parts(seed)
-        for part in parts:
-            if not part.simple:
+        p, stages = compiled_stages(seed)
+        for stage in stages:
+            if not stage.simple:
                 continue
-            sizes = {atom: p.sizes.get(atom, 3) for life in part.lives for d in life.buffer.shape
+            sizes = {atom: p.sizes.get(atom, 3) for life in stage.table.lives for d in life.buffer.shape
                      for atom in types.atoms(d)}  # fmt: skip
-            offsets, total = assign(part.lives, sizes)
-            ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, part.lives, strict=True)]
+            offsets, total = assign(stage.table.lives, sizes)
+            ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, stage.table.lives, strict=True)]
             assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
-            for (a, i), (b, j) in itertools.combinations(list(zip(part.lives, range(len(ends)), strict=True)), 2):
+            for (a, i), (b, j) in itertools.combinations(
+                list(zip(stage.table.lives, range(len(ends)), strict=True)), 2
+            ):
                 if a.meets(b):
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
@@ -48,10 +51,10 @@ def test_every_use_is_within_the_lifetime() -> None:
     """Each temporary that a statement touches is known to the plan, and lives over more than one moment if it is used
     by more than one statement."""
     for seed in SEEDS:
-        for part in compiled_parts(seed)[1]:
-            lives = {id(life.buffer): life for life in part.lives}
+        for stage in compiled_stages(seed)[1]:
+            lives = {id(life.buffer): life for life in stage.table.lives}
             uses: dict[int, int] = {}
-            for statement in leaves_of(part.program.body):
+            for statement in leaves_of(stage.program.body):
                 for buffer in {id(b): b for b, _, _ in statement.refs()}.values():
                     if buffer.kind == "temporary":
                         assert id(buffer) in lives, f"seed {seed}: {buffer}"
@@ -83,7 +86,7 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> N
         ends = list(itertools.accumulate(lengths, initial=0))
         return ends[:-1], ends[-1]
 
-    monkeypatch.setattr(backend, "assign", apart)
+    monkeypatch.setattr(sized, "assign", apart)
     alone = sj.function([x, w], outputs)(*given)
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -97,7 +100,7 @@ def test_what_is_predicted_is_allocated(checkpoint: int | None) -> None:
     for length, batch in ((5, 2), (30, 3)):
         results = f(np.zeros((length, batch, 20), "float32"), np.zeros((20, 20), "float32"))
         predicted = f.memory(T=length, B=batch)
-        kept = sum(space.memory.nbytes for part in f._executable.parts for space in part._workspaces)  # type: ignore[attr-defined]
+        kept = sum(space.memory.nbytes for stage in f._executable.stages for space in stage.workspaces.free)  # type: ignore[attr-defined]
         assert predicted.workspace == kept
         assert sum(x.nbytes for x in results) <= predicted.results <= sum(x.nbytes for x in results) + 80 * batch
         assert str(predicted.workspace - ALIGNMENT) in f.explain()

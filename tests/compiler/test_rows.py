@@ -11,7 +11,9 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.config import config
-from scanjit.schedule.threads import parallel
+from scanjit.schedule.cost import rates
+from scanjit.schedule.threads.rows import with_rows
+from scanjit.schedule.threads.sharing import keeping
 from tests.fuzz.check import Config
 
 H = 5
@@ -41,7 +43,7 @@ def deep(x: Any, h: Any, w: Any) -> Any:
 
 def kept(f: sj.CompiledFunction) -> int:
     """How many loops there are whose rows threads may keep."""
-    return sum(len(part.rows) for part in f._executable.parts)
+    return sum(len(list(with_rows(stage.program.body))) for stage in f._executable.stages)
 
 
 def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:
@@ -54,8 +56,8 @@ def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """What a meeting of threads is said to cost: rows are kept, or not."""
     before = config.threads
     for name, value in (("MEETING", request.param), ("SMALLEST_PROGRAM", 0.0), ("SMALLEST_STRETCH", 0.0)):
-        monkeypatch.setattr(parallel, name, value)
-    monkeypatch.setattr(parallel, "SMALLEST_NEST", 0)
+        monkeypatch.setattr(rates, name, value)
+    monkeypatch.setattr(rates, "SMALLEST_NEST", 0)
     yield request.param
     config.threads = before
 
@@ -105,10 +107,10 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
     x, w = arguments(3, 29 if batch == "B" else batch)
     expected = loop(step, batch, gradient=gradient)(x, w)
     with Config(width=16, threads=3, shared=shared).active():
-        parallel.MEETING = meeting
+        rates.MEETING = meeting
         f = loop(step, batch, gradient=gradient)
         got = f(x, w)
-    decided = [layout.rows for part in f._executable.parts for layout in part._layouts.values()]
+    decided = [sized.sharing.keeps for stage in f._executable.stages for sized in stage.known.values()]
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
     for a, b in zip(_list(got), _list(expected), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -136,11 +138,11 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     """Where a row tile more makes one thread much slower, threads share the columns of every row."""
     x, w = sj.tensor(("T", "B", 640), "float32"), sj.tensor((640, 640), "float32")
     f = sj.function([x, w], sj.scan(lambda x, h: np.tanh(x + h @ w), x, x[0]), mode="emulate")
-    (part,) = f._executable.parts
-    atoms = {atom.name: atom for atom in part.atoms if types.is_named(atom)}
+    (stage,) = f._executable.stages
+    atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        assert list(parallel.keeping(part.program, sizes, {}, 2).values()) == [wanted]
+        assert list(keeping(stage.program, sizes, {}, 2).values()) == [wanted]
 
 
 def test_remainder() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
-from scanjit.schedule.threads import parallel
+from scanjit.schedule.cost import rates
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
 
@@ -119,7 +119,7 @@ def test_compiled(program: Callable[..., Graph]) -> None:
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread's share may be less than two vectors, where all points are more."""
     for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
-        monkeypatch.setattr(parallel, name, 0)
+        monkeypatch.setattr(rates, name, 0)
     f, h = sj.tensor(("T", "N"), "float32", "f"), sj.tensor(("N",), "float32", "h")
     y = sj.scan(lambda f, h: f * h + f, sequences=f, outputs_info=[h])  # (a product that may become part of a sum)
     compiled = sj.function([f, h], [y, *sj.grad((y * y).sum(), [f, h])])

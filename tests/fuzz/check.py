@@ -22,11 +22,12 @@ from scanjit.codegen import reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
-from scanjit.runtime import emulation, host, processors, reference
+from scanjit.runtime import emulation, host, processors, reference, workspace
 from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
+from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows
-from scanjit.schedule.threads import parallel, rows
+from scanjit.schedule.threads import rows
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate
 from scanjit.simd.emulate import Memory
@@ -76,13 +77,13 @@ class Config:
                 patch.setattr(reduce, "CHUNK", 2)
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:
-                patch.setattr(parallel, "SMALLEST_NEST", 0)
+                patch.setattr(rates, "SMALLEST_NEST", 0)
                 if not self.shared:  # so that there are loops whose rows threads do not keep, too
-                    patch.setattr(parallel, "MEETING", 0.0)
+                    patch.setattr(rates, "MEETING", 0.0)
                 patch.setattr(rows, "OwnRows", lambda size, unit, kept: OwnRows(size, ODD_UNIT, kept))
                 _in_turns(patch, self.threads)
             guard = Guard()
-            patch.setattr(backend, "np", guard)
+            patch.setattr(workspace, "np", guard)
             yield
             guard.check()
 
@@ -97,28 +98,28 @@ class Config:
 _emulate = emulation.emulate
 
 
-def _spoiled(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+def _spoiled(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
     """The emulation, with results that are garbage until they are written."""
     for array in made:
         array.reshape(-1).view(np.uint8)[...] = 0xA5
-    return _emulate(part, layout, arrays, made)
+    return _emulate(code, table, sized, arrays, made)
 
 
-def _planned(part: Any, layout: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+def _planned(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
     """The emulation, with all temporaries where they are planned to lie in one workspace."""
 
     class Workspace(Memory):
         def __init__(self) -> None:
             super().__init__()
-            self.offsets = iter(layout.temporaries)
-            self.base = self.add(np.full(layout.workspace, 0xA5, np.uint8), name="workspace")
+            self.offsets = iter(sized.offsets)
+            self.base = self.add(np.full(sized.workspace, 0xA5, np.uint8), name="workspace")
 
         def allocate(self, nbytes: int, name: str | None = None, tracked: bool = True) -> int:
-            return self.base + next(self.offsets)[1]
+            return self.base + next(self.offsets)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emulation, "Memory", Workspace)
-        return _spoiled(part, layout, arrays, made)
+        return _spoiled(code, table, sized, arrays, made)
 
 
 class _Turns:

@@ -12,7 +12,6 @@ import pytest
 import scanjit as sj
 from scanjit import codegen, schedule
 from scanjit.rewrite import run as rewrite
-from scanjit.schedule.threads.rows import find_rows
 from scanjit.target import target_for
 from scanjit.target.value import AVX512
 from tests.golden.programs import PROGRAMS
@@ -30,7 +29,6 @@ def generated(name: str, target: str) -> str:
     leaves, outputs = PROGRAMS[name]()
     rewritten = rewrite(outputs)
     program = schedule.schedule(leaves, rewritten.outputs, TARGETS[target])
-    find_rows(program)
     code = codegen.generate(program, name)
     notes = [str(note).split(" (")[0].split(" at /")[0] for note in rewritten.notes]
     head = "\n".join(f"# {note}" for note in notes)

@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.codegen.frame import SCRATCH
-from scanjit.schedule.memory.lifetimes import assign
+from scanjit.schedule.memory.addresses import assign
 from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)
@@ -255,9 +255,9 @@ def test_unrolled_as_loops_over_stretches() -> None:
 
 def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
-    (part,) = sj.function(*made, mode="emulate")._executable.parts  # type: ignore[attr-defined]
-    sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in part.atoms}
-    return assign([life for life in part.lives if life.buffer is not SCRATCH], sizes)[1]
+    (stage,) = sj.function(*made, mode="emulate")._executable.stages  # type: ignore[attr-defined]
+    sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in stage.table.atoms}
+    return assign([life for life in stage.table.lives if life.buffer is not SCRATCH], sizes)[1]
 
 
 def test_memory_grows_with_the_square_root() -> None:

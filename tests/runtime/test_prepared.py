@@ -31,7 +31,7 @@ def runs_of_packs(f, *arrays) -> int:
 
 
 def _packs(f) -> int:
-    return sum(line.runs for part in f._profiled.parts for line in part.lines if line.label == "pack")
+    return sum(line.runs for stage in f._profiled.stages for line in stage.timer.lines if line.label == "pack")
 
 
 def test_packed_once_a_value(program) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import processors
-from scanjit.schedule.threads import parallel
+from scanjit.schedule.cost import rates
 
 ALL = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -199,7 +199,7 @@ def test_to_import_us_imports_no_threadpoolctl():
 
 
 def test_what_is_allowed_is_what_runs(monkeypatch):
-    monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
     x = sj.matrix("x")
     f = sj.function([x], np.tanh(x @ x))
     monkeypatch.setitem(sj.config.__dict__, "profile", True)

@@ -16,13 +16,13 @@ import pytest
 import scanjit as sj
 from scanjit.config import config
 from scanjit.runtime import threads as workers
-from scanjit.schedule.threads import parallel
+from scanjit.schedule.cost import rates
 
 
 @pytest.fixture(autouse=True)
 def small_programs_count_as_large(monkeypatch):
-    monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 0.0)
-    monkeypatch.setattr(parallel, "SMALLEST_STRETCH", 0.0)
+    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "SMALLEST_STRETCH", 0.0)
     before = config.threads
     yield
     config.threads = before
@@ -84,15 +84,15 @@ def test_after_a_fork(network):
 
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):
-    monkeypatch.setattr(parallel, "SMALLEST_PROGRAM", 1e12)
+    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 1e12)
     given = []
 
     def watch(part):
         inner = part._run
         monkeypatch.setattr(part, "_run", lambda *args: (given.append(args[-1]), inner(*args)))
 
-    for part in network._executable.parts:
-        watch(part)
+    for stage in network._executable.stages:
+        watch(stage)
     run(network, 2, arguments(batch=3, hidden=9))
     assert set(given) == {1}
 

@@ -9,7 +9,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.codegen import main
-from scanjit.schedule.threads import parallel
+from scanjit.schedule.cost import rates
 from scanjit.simd.emulated_memory import Memory, MemoryFault
 from scanjit.simd.emulated_races import Races
 from scanjit.simd.kinds import KINDS
@@ -101,7 +101,7 @@ def test_what_any_thread_may_write() -> None:
 
 def test_a_program_whose_threads_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
-        monkeypatch.setattr(parallel, name, 0.0)
+        monkeypatch.setattr(rates, name, 0.0)
     x = sj.matrix("x", "float32")
     y = np.tanh(x) @ np.tanh(x).T
 

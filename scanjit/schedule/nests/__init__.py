@@ -12,6 +12,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
 from scanjit.schedule.nests.lapack import LapackCall
+from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
 from scanjit.schedule.nests.nest import Nest, Store
 from scanjit.schedule.nests.pack import Pack
@@ -46,6 +47,7 @@ __all__ = [
     "JoinedLoop",
     "LapackCall",
     "Leaf",
+    "Lifetime",
     "Literal",
     "Load",
     "Nest",

@@ -54,7 +54,7 @@ class Beside(Statement):
 
     Where `apart` is not 0, each branch is run by threads of its own, the others not waiting for them: by `many[i]`
     threads from number `first[i]` on. Else, and where there is but one thread, all threads run one branch after the
-    other. These numbers are known when sizes and threads are (see `parallel.chosen`).
+    other. These numbers are known when sizes and threads are (see `threads.sharing`).
     """
 
     branches: list[Statement]

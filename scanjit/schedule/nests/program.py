@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.lifetime import Lifetime
+from scanjit.schedule.nests.statement import Leaf, Statement
 from scanjit.target import Target
 
 
 @dataclass(eq=False)
 class Program:
-    """Statements, and the buffers for inputs and outputs. `outputs` say where each result lies in its buffer.
-    `target` is the machine that it was scheduled for."""
+    """Statements, and what is known of them. Passes return a new program.
+
+    Attributes
+    ----------
+    inputs : the buffers of the arguments, shared variables included.
+    outputs : where each result lies in its buffer.
+    body : the statements, in order.
+    codes : the nodes that may report an index out of bounds; the number of one is its position here, plus 1.
+    target : the machine that it was scheduled for.
+    notes : what `explain` says about how the program was made.
+    once : statements of the body that run once for each value of the shared variables, not in every call.
+    lasting : the buffers that these write and others read: they keep what is in them between calls.
+    lifetimes : when each temporary is in use; first come those of `lasting`, in the same order.
+    """
 
     inputs: list[Buffer]
     outputs: list[Ref]
@@ -21,3 +35,6 @@ class Program:
     codes: list[Any]
     target: Target
     notes: list[str] = field(default_factory=list)
+    once: Sequence[Leaf] = ()
+    lasting: Sequence[Buffer] = ()
+    lifetimes: Sequence[Lifetime] = ()

@@ -8,6 +8,7 @@ instead. Whether it does is decided when the sizes are known; here, loops that c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from scanjit.schedule.nests import (
     Beside,
@@ -21,31 +22,32 @@ MOST_BRANCHES = 8
 """So many loops are put side by side at most."""
 
 
-def arrange(program: Program, fixed: Collection[Statement] = ()) -> list[Beside]:
-    """Put independent loops of a program side by side; returns those groups. Statements that are `fixed` are left out.
+def side_by_side(program: Program) -> Program:
+    """The program with independent loops side by side, in groups (`Beside`).
 
-    What a loop needs comes before its group, what needs it after; otherwise the order stays. Nothing moves past a
-    loop that may end early: sizes may depend on its steps."""
+    What a loop needs comes before its group, what needs it after; otherwise the order stays. Statements that run `once`
+    are in no group. Nothing moves past a loop that may end early: sizes may depend on how many steps it makes.
+    """
     body: list[Statement] = []
-    made: list[Beside] = []
     stretch: list[Statement] = []
     for statement in program.body:
         if statement.ends_early:
-            body += [*_arranged(stretch, fixed, made), statement]
+            body += [*_arranged(stretch, program.once), statement]
             stretch = []
         else:
             stretch.append(statement)
-    program.body = [*body, *_arranged(stretch, fixed, made)]
-    if not made and sum(statement.in_steps for statement in program.body) > 1:
-        program.notes.append("no loops side by side: of any two, one needs the other")
-    return made
+    body += _arranged(stretch, program.once)
+    notes = program.notes
+    if not any(isinstance(statement, Beside) for statement in body) and sum(s.in_steps for s in body) > 1:
+        notes = [*notes, "no loops side by side: of any two, one needs the other"]
+    return replace(program, body=body, notes=notes)
 
 
-def _arranged(body: list[Statement], fixed: Collection[Statement], made: list[Beside]) -> list[Statement]:
-    """Statements with independent loops side by side; these are added to `made`."""
+def _arranged(body: list[Statement], once: Collection[Statement]) -> list[Statement]:
+    """Statements with independent loops side by side, but for those that run `once`."""
     needs = _needs(body)
     left, result = list(range(len(body))), []
-    loops = [i for i in left if body[i] not in fixed and body[i].in_steps]
+    loops = [i for i in left if body[i] not in once and body[i].in_steps]
     while loops:
         group = [loops.pop(0)]
         for i in loops:
@@ -59,8 +61,7 @@ def _arranged(body: list[Statement], fixed: Collection[Statement], made: list[Be
         left = [i for i in after if i not in group]
         branches = [body[i] for i in group]
         first, many = ([counter(what) for _ in branches] for what in ("first", "many"))
-        made.append(Beside(branches, counter("apart"), first, many))
-        result.append(made[-1])
+        result.append(Beside(branches, counter("apart"), first, many))
     return [*result, *(body[i] for i in left)]
 
 

@@ -3,13 +3,13 @@
 Threads that share every nest of a step wait for each other after each. Where all nests of a step go over the same rows,
 and what is written of a row is read for that row alone, a thread can compute its rows from the first step to the last,
 and meet nobody. It then reads all right operands, not a part of their columns; whether that pays is decided when the
-sizes are known (`parallel`).
+sizes are known (`sharing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace as changed
+from collections.abc import Sequence
+from dataclasses import replace
 
 from scanjit import types
 from scanjit.schedule.nests import (
@@ -31,39 +31,48 @@ Own = tuple[NestLoop, Dimension]
 """The loop of a nest that goes over the rows, and how many of its iterations are one row."""
 
 
-def find_rows(program: Program) -> list[TimeLoop]:
-    """Find the loops over time whose rows never meet, and note the rows in them and in their nests."""
-    return list(_loops(program.body, set()))
+def own_rows(program: Program) -> Program:
+    """The program in which each loop over time whose rows never meet says which rows these are (`TimeLoop.rows`), and
+    each nest in it which loop goes over them (`Tile.own`)."""
+    made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
+    return replace(program, body=[_rebuilt(statement, frozenset(), made) for statement in program.body])
 
 
-def _loops(body: Sequence[Statement], counters: set[Atom]) -> Iterator[TimeLoop]:
-    for statement in body:
-        counted = counters | {atom for dim in statement.counters for atom in types.atoms(dim)}
-        if isinstance(statement, TimeLoop) and _mark(statement, counted):
-            yield statement
-        else:
-            yield from _loops(statement.inner, counted)
+def with_rows(body: Sequence[Statement]) -> list[TimeLoop]:
+    """The loops that say so."""
+    every = (inside for statement in body for inside in statement.every())
+    return [loop for loop in every if isinstance(loop, TimeLoop) and loop.rows is not None]
 
 
-def _mark(loop: TimeLoop, counters: set[Atom]) -> bool:
+def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Statement, Statement]) -> Statement:
+    if statement not in made:
+        counters = counters.union(*map(types.atoms, statement.counters))
+        own = _with_own_rows(statement, counters) if isinstance(statement, TimeLoop) else None
+        inner = ([_rebuilt(inside, counters, made) for inside in body] for body in statement.bodies)
+        made[statement] = own or statement.with_bodies(*inner)
+    return made[statement]
+
+
+def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None:
+    """A loop that says which its rows are; None if they meet, or if their number changes with a counter."""
     nests = [statement for statement in loop.body if isinstance(statement, Nest)]
     if len(nests) < len(loop.body) or not all(map(_is_plain, nests)) or loop.stop is not None:
-        return False
+        return None
     written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
     for size in _sizes(nests):
         steps: dict[Buffer, Dimension] = {}
         found = [_own(nest, size, written, steps) for nest in nests]
         own = [pair for pair in found if pair is not None]
         if len(own) == len(nests) and counters.isdisjoint(types.atoms(size)):
+            body: list[Statement] = []
             unit = 1
             for nest, (rows, each) in zip(nests, own, strict=True):
                 assert nest.tile is not None
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
-                nest.tile = changed(nest.tile, own=rows, each=each, rest=rest)
+                body.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            loop.rows = OwnRows(size, unit, counter("kept"))
-            return True
-    return False
+            return replace(loop, body=body, rows=OwnRows(size, unit, counter("kept")))
+    return None
 
 
 def _is_plain(nest: Nest) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace as changed
 
 from scanjit.schedule.lower.region import Region
 from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Statement, Tile, counter, leaves_of, walk_values
-from scanjit.schedule.threads.parallel import choose_split, leaves_rest
+from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.merge import merge_loops
@@ -42,7 +42,7 @@ def tile_nest(region: Region, nest: Nest) -> list[Statement]:
         return []
     nest = lanes.lanes_last(merge_loops(nest), region.context.target)
     tile = choose_tile(nest, region.context.target, region.parent is None)
-    split, unit = choose_split(nest, tile)
+    split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     packs, nest = pack_operands(region, nest)

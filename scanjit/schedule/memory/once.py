@@ -1,13 +1,13 @@
-"""What depends on shared variables and constants alone: computed once a value, and kept between calls.
+"""Which statements run once for each value of the shared variables: those that depend on these and on constants alone.
 
-Right operands of products packed into panels are the reason for this: weights that do not change between calls are
-packed once. Copies, transposes and whatever else is made of them come along, also where several statements write parts
-of one buffer, as the parts of a concatenation.
+Weights that do not change between calls are packed once: that is what this is for. What else is computed of them, such
+as a transposed copy, runs once as well. Several statements may write parts of one buffer, as for a concatenation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from scanjit import types
 from scanjit.schedule.nests import (
@@ -22,9 +22,8 @@ Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
 """Of each buffer: the statements of a program that touch it, in order, and whether they write there."""
 
 
-def prepared(program: Program) -> tuple[list[Leaf], list[Buffer]]:
-    """The statements whose results stay the same as long as these inputs do, and the buffers in which the others find
-    them."""
+def find_once(program: Program) -> Program:
+    """The program with its statements that run once (`Program.once`), and the buffers that these fill for others."""
     uses = _uses(program.body)
     known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
     found = dict.fromkeys(
@@ -37,12 +36,13 @@ def prepared(program: Program) -> tuple[list[Leaf], list[Buffer]]:
             if not _stays(statement, found, uses):
                 del found[statement]
     made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
-    return list(found), [buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer])]
+    lasting = [buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer])]
+    return replace(program, once=list(found), lasting=lasting)
 
 
 def _stays(statement: Leaf, found: Collection[Statement], uses: Uses) -> bool:
-    """Whether a statement does the same in every call, if those do that were `found` to: it reads what is fixed and
-    what they alone write, and so do all that write where it writes."""
+    """Whether a statement does the same in every call, if the statements in `found` do: it reads fixed inputs and
+    buffers that only they write; and nobody but them writes where it writes."""
     touched = list(_touched(statement))
     written = {buffer for buffer, writes in touched if writes}
     read = {buffer for buffer, writes in touched if not writes}
@@ -61,7 +61,7 @@ def _is_input(buffer: Buffer) -> bool:
 
 
 def _is_made(buffer: Buffer, found: Collection[Statement], uses: Uses) -> bool:
-    """Whether these statements alone write a buffer, and nobody else reads it before they have."""
+    """Whether only these statements write a buffer, and others read it only after them."""
     last = max((i for i, (_, writes) in enumerate(uses[buffer]) if writes), default=-1)
     return buffer.kind == "temporary" and all(statement in found for statement, _ in uses[buffer][: last + 1])
 

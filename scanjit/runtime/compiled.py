@@ -1,0 +1,189 @@
+"""One stage of a computation, compiled: scheduled, generated, loaded; and run with the arrays and sizes of a call."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from scanjit import codegen, errors, schedule, types
+from scanjit.ir import SHARED
+from scanjit.runtime import host, processors, threads
+from scanjit.runtime.addresses import address
+from scanjit.runtime.sized import Sized, sized
+from scanjit.runtime.stages import Stage
+from scanjit.runtime.table import STATUS_WORDS, Table
+from scanjit.runtime.workspace import Workspace, Workspaces, new_results
+from scanjit.schedule.memory.notes import notes as memory_notes
+from scanjit.schedule.nests import LapackCall, leaves_of
+from scanjit.schedule.threads.notes import notes as thread_notes
+from scanjit.schedule.threads.sharing import decided
+from scanjit.types import Atom, Type
+
+MOST_SIZED = 64
+"""For how many combinations of sizes a program remembers where everything lies."""
+
+
+class Timer(Protocol):
+    """Takes the time of calls."""
+
+    def run(self, start: Callable[[], None], table: int, sized: Sized, threads: int) -> None:
+        """Call `start`, which runs the code with the table at that address, and note how long it takes."""
+
+
+class CompiledStage:
+    """One stage. Safe to call from several threads at once."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        mode: str,
+        timer: Callable[[schedule.Program, codegen.Generated], Timer] | None = None,
+    ) -> None:
+        self.stage, self.mode = stage, mode
+        self.program = schedule.schedule(stage.leaves, stage.outputs, host.target())
+        self._check_memory({})
+        self.code = codegen.generate(self.program, name, profile=timer is not None)
+        self.table = Table.of(self.program, self.code)
+        self.timer = None if timer is None else timer(self.program, self.code)
+        self._shared = [i for i, leaf in enumerate(stage.leaves) if leaf.op is SHARED]
+        self._given = [(entry, i) for i, entry in enumerate(self.table.inputs) if entry is not None]
+        self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
+        self._decides = bool(decided(self.program))
+        self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
+        self.known: dict[tuple[int, ...], Sized] = {}
+        """By the number of threads and the sizes; the last one is of the last new sizes."""
+        self.workspaces = Workspaces()
+        self.kernels: list[Any] = []
+        if mode == "numba":
+            self._load()
+
+    def _load(self) -> None:
+        from scanjit.runtime.kernels import kernels
+
+        arity = {source.name: source.arity for source in self.code.functions}
+        functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
+        self.kernels = kernels(functions)
+        self._main = self.kernels[-1].address
+        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.body))
+        self._run = threads.running(lapack)
+
+    def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
+        """An error for a buffer that no memory can hold, as far as sizes are known: the addresses in it would not fit
+        into the int64 that generated code counts with."""
+        places = {ref.buffer: node.where for ref, node in zip(self.program.outputs, self.stage.outputs, strict=True)}
+        for buffer in (*places, *(life.buffer for life in self.program.lifetimes)):
+            known = (types.evaluate(d, sizes) if all(a in sizes for a in types.atoms(d)) else d for d in buffer.shape)
+            types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, tuple(known)), places.get(buffer))
+
+    # ---- what is looked at -------------------------------------------------------------------------------------------
+
+    def sources(self) -> list[str]:
+        """The generated source, main function first."""
+        return [source.text for source in reversed(self.code.functions)]
+
+    def notes(self) -> list[str]:
+        """What `explain` says: how the program was made, and what was decided for the last new sizes."""
+        last = next(reversed(self.known.values()), None)
+        sharing, planned = (None, None) if last is None else (last.sharing, (last.workspace, last.nbytes))
+        found = [*self.program.notes, *thread_notes(self.program, sharing)]
+        return [*found, *memory_notes(self.program, self.table.lives, planned)]
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def sized(self, sizes: Mapping[Atom, int]) -> Sized:
+        """What is known for some sizes."""
+        count = processors.count() if self._decides else 0
+        key = (count, *[sizes[atom] for atom in self.table.atoms])
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) >= MOST_SIZED:
+                self.known.clear()
+            self._check_memory(sizes)
+            found = self.known[key] = sized(self.program, self.code, self.table, sizes, max(count, 1))
+        return found
+
+    def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
+        """New arrays, one an output, from those of the stage's leaves."""
+        sized = self.sized(sizes)
+        made = new_results(sized, self.table)
+        if self.mode == "emulate":
+            from scanjit.runtime.emulation import emulate
+
+            code = emulate(self.code, self.table, sized, arrays, made)
+        else:
+            code = self._call(sized, arrays, made)
+        if code:
+            node = self.program.codes[code - 1]
+            raise errors.OutOfBoundsError(
+                f"an index of {node.op.name} is out of bounds",
+                got=f"indexing {node.args[0]!r}",
+                fix="run it with mode='reference', which says the index, the axis and the step",
+                where=node.where,
+            )
+        return [
+            made[which]
+            if start == 0 and stop == made[which].size and shape == made[which].shape
+            else made[which].reshape(-1)[start:stop].reshape(shape)
+            for which, start, stop, shape in sized.results
+        ]
+
+    def _call(self, sized: Sized, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+        """Fill the table and run; returns the status."""
+        if not sized.workspace:
+            return self._run_with(sized, sized.entries[:], self._given, arrays, made)
+        workspace = self.workspaces.take(sized.workspace)
+        ready = self.table.ready
+        values = [arrays[i] for i in self._shared] if ready is not None else []
+        held = ready is not None and workspace.holds(sized, values)
+        if held and workspace.filled_for is sized:
+            code = self._run_with(sized, workspace.entries[:], self._arguments, arrays, made)
+        else:
+            entries, base = sized.entries[:], workspace.base
+            for entry, offset in zip(self.table.temporaries, sized.offsets, strict=True):
+                entries[entry] = base + offset
+            if ready is not None:
+                entries[ready] = held
+            code = self._run_with(sized, entries, self._given, arrays, made)
+            self._note(workspace, sized, values, entries)
+        self.workspaces.leave(workspace)
+        return code
+
+    def _note(self, workspace: Workspace, sized: Sized, values: list[np.ndarray], entries: array[int]) -> None:
+        """Note, after a call, what a workspace holds."""
+        if self.table.ready is None:
+            return
+        entries[self.table.ready] = True
+        tail = self.table.tail
+        entries[len(entries) - tail :] = array("q", bytes(8 * tail))
+        workspace.filled_for, workspace.values, workspace.entries = sized, values, entries
+
+    def _run_with(
+        self,
+        sized: Sized,
+        entries: array[int],
+        given: Sequence[tuple[int, int]],
+        arrays: Sequence[np.ndarray],
+        made: Sequence[np.ndarray],
+    ) -> int:
+        """Run with a table, after the addresses of these arguments and of the results are put into it."""
+        table, here = self.table, entries.buffer_info()[0]
+        for entry, number in given:
+            entries[entry] = address(arrays[number])
+        for place, result in zip(table.outputs, made, strict=True):
+            if place is not None:
+                entries[place] = address(result)
+        status = len(entries) - table.tail
+        if table.status is not None:
+            entries[table.status] = here + 8 * status
+        if table.sync is not None:
+            entries[table.sync] = here + 8 * (status + STATUS_WORDS)
+        count = (sized.sharing.threads if self._decides else processors.count()) if sized.sharing.several else 1
+        if self.timer is None:
+            self._run(self._main, here, count)
+        else:
+            self.timer.run(lambda: self._run(self._main, here, count), here, sized, count)
+        return entries[status]

@@ -1,0 +1,1 @@
+"""What things cost. All choices of the scheduler that compare costs ask here."""

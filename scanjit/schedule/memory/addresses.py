@@ -1,0 +1,67 @@
+"""Where each temporary lies in the workspace, once the sizes are known."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+
+from scanjit import types
+from scanjit.errors import InternalError
+from scanjit.schedule.nests import Lifetime
+from scanjit.types import Atom
+
+ALIGNMENT = 64
+"""Every temporary begins at a multiple of so many bytes."""
+
+
+def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[int], int]:
+    """Offsets of the temporaries in the workspace, and its size: first fit among those that live at the same time."""
+    offsets = [0] * len(lives)
+    free = _Free()
+    ends: list[tuple[int, int, tuple[int, int]]] = []
+    beside: list[tuple[int, int, Lifetime]] = []
+    for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
+        life = lives[i]
+        nbytes = -(-max(types.evaluate(life.buffer.nbytes, sizes), 1) // ALIGNMENT) * ALIGNMENT
+        while ends and ends[0][0] < life.first:
+            free.give(*heapq.heappop(ends)[2])
+        taken = sorted((start, end) for start, end, other in beside if life.branches and life.meets(other))
+        offsets[i] = free.take(nbytes, taken)
+        place = offsets[i], offsets[i] + nbytes
+        heapq.heappush(ends, (life.last, i, place))
+        if life.branches:
+            beside.append((*place, life))
+    return offsets, free.total
+
+
+class _Free:
+    """The parts of the workspace that nobody uses at a moment, in order; those beside each other are one."""
+
+    def __init__(self) -> None:
+        self.gaps: list[tuple[int, float]] = [(0, math.inf)]
+        self.total = 0
+
+    def take(self, nbytes: int, taken: Sequence[tuple[int, int]]) -> int:
+        """Where the first so many bytes are that meet none of the places `taken`."""
+        for i, (start, end) in enumerate(self.gaps):
+            at = start
+            for low, high in taken:
+                if low < at + nbytes and at < high:
+                    at = high
+            if at + nbytes <= end:
+                rest = [(start, at), (at + nbytes, end)]
+                self.gaps[i : i + 1] = [(low, high) for low, high in rest if low < high]
+                self.total = max(self.total, at + nbytes)
+                return at
+        raise InternalError("a workspace without end is full")
+
+    def give(self, start: int, end: float) -> None:
+        """Free a place."""
+        i = bisect.bisect(self.gaps, (start, end))
+        if i < len(self.gaps) and self.gaps[i][0] == end:
+            end = self.gaps.pop(i)[1]
+        if i and self.gaps[i - 1][1] == start:
+            i, start = i - 1, self.gaps.pop(i - 1)[0]
+        self.gaps.insert(i, (start, end))

@@ -1,0 +1,19 @@
+"""What `explain` says about memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.schedule.nests import Lifetime, Program
+
+
+def notes(program: Program, lives: Sequence[Lifetime], planned: tuple[int, Sequence[int]] | None) -> list[str]:
+    """Which temporaries lie in the workspace, and what is computed once for many calls. `planned`: the bytes of the
+    workspace, and of each temporary, for the last new sizes (None: there was no call yet)."""
+    listed = ", ".join(f"{life.buffer.name} {tuple(life.buffer.shape)}" for life in lives) or "none"
+    text = f"memory: {len(lives)} temporaries in one workspace, which is kept between calls: {listed}"
+    if planned is not None:
+        workspace, nbytes = planned
+        text += f"; {workspace} bytes for the last new sizes, {sum(nbytes)} without sharing"
+    once = ", ".join(statement.title for statement in program.once)
+    return [text, *([f"{once}: once for each value of the shared variables, not in every call"] if once else [])]

@@ -1,0 +1,44 @@
+"""What `explain` says about threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scanjit.schedule.nests import Beside, Program, TimeLoop
+from scanjit.schedule.threads.rows import with_rows
+from scanjit.schedule.threads.sharing import Sharing
+
+
+def notes(program: Program, sharing: Sharing | None) -> list[str]:
+    """Which loops stand side by side, in which loops threads may keep their rows, and what was decided for the last new
+    sizes (None: there was no call yet)."""
+    beside = Counter(_beside(s, sharing) for s in program.body if isinstance(s, Beside))
+    rows = [f"{loop.title}: its rows never meet; {_kept(loop, sharing)}" for loop in with_rows(program.body)]
+    return [*(note if times == 1 else f"{note} (so {times} times)" for note, times in beside.items()), *rows]
+
+
+def _beside(beside: Beside, sharing: Sharing | None) -> str:
+    names = Counter(branch.title for branch in beside.branches).items()
+    text = f"side by side: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
+    if sharing is None:
+        return f"{text}; whether each gets threads of its own depends on sizes"
+    if not sharing.several or sharing.threads < 2:
+        return f"{text}; {_why_one_thread(sharing)}"
+    teams, apart, together = sharing.teams[beside]
+    costs = f"about {apart:.1e} operations apart, {together:.1e} together"
+    if teams is None:
+        return f"{text}; all {sharing.threads} threads share the steps of each ({costs})"
+    numbers = [f"{t.first}" if t.many == 1 else f"{t.first}-{t.first + t.many - 1}" for t in teams]
+    return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
+
+
+def _kept(loop: TimeLoop, sharing: Sharing | None) -> str:
+    if sharing is None:
+        return "whether each thread keeps its rows through all steps depends on sizes"
+    if not sharing.several or sharing.threads < 2:
+        return _why_one_thread(sharing)
+    return "each thread keeps its rows through all steps" if sharing.keeps[loop] else "threads share each step"
+
+
+def _why_one_thread(sharing: Sharing) -> str:
+    return "one thread" if sharing.threads < 2 else "too little work for several threads"
