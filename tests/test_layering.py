@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "tracebacks errors config walks target types ir show ops tensor loops autodiff batching derivatives rewrite "
+    "tracebacks errors config walks target types ir ops show tensor loops autodiff batching derivatives rewrite "
     "schedule simd codegen runtime random export onnx torch"
 ).split()
 COMPILED = {"simd", "codegen", "runtime"}  # the only layers that may know Numba

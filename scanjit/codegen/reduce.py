@@ -10,7 +10,11 @@ from scanjit.codegen.frame import Point
 from scanjit.codegen.guard import GuardWriter
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import INT64
+from scanjit.ir import Op
 from scanjit.ops import Reduction
+from scanjit.ops.elementwise import MUL
+from scanjit.ops.reduce import ARGMAX
+from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, NestLoop, Reduce, walk_values
 from scanjit.types import Dimension
 
@@ -106,7 +110,7 @@ class ReductionWriter(GuardWriter):
     def _chunks(self, together: Together, stop: Dimension, step: int) -> None:
         """The loop over whole vectors. A long sum of floats is made of sums of chunks, so that its rounding error grows
         with the length of a chunk and the number of chunks, not with their product."""
-        sums = [r for r in together.reductions if r.op.name == "sum" and r.dtype.kind == "f"]
+        sums = [r for r in together.reductions if r.op is SUM and r.dtype.kind == "f"]
         stretch = CHUNK * step
         chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
         if not sums or chain or self.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
@@ -160,7 +164,7 @@ class ReductionWriter(GuardWriter):
         if not isinstance(reduction.op, Reduction):
             dtype = _compared(reduction)
             best, place = self.fresh("best"), self.fresh("place")
-            self.scope.add(f"{best} = splat_{suffix(dtype, point.width)}({number(_worst(reduction.op.name, dtype))})")
+            self.scope.add(f"{best} = splat_{suffix(dtype, point.width)}({number(_worst(reduction.op, dtype))})")
             self.scope.add(f"{place} = splat_{suffix(INT64, point.width)}(0)")
             return [best, place]
         total = self.fresh("acc")
@@ -174,8 +178,8 @@ class ReductionWriter(GuardWriter):
             return self._better(reduction, loop, point, names)
         (total,) = names
         body = reduction.body
-        product = isinstance(body, Apply) and body.op.name == "mul" and body.dtype.kind == "f"
-        if reduction.op.name == "sum" and product:
+        product = isinstance(body, Apply) and body.op is MUL and body.dtype.kind == "f"
+        if reduction.op is SUM and product:
             left, right = (self.value(arg, point) for arg in body.args)  # type: ignore[attr-defined]
             return [f"fma({left}, {right}, {total})"]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value(body, point))]
@@ -189,7 +193,7 @@ class ReductionWriter(GuardWriter):
             cast = self.fresh("b")
             self.scope.add(f"{cast} = cast_{suffix(dtype, point.width)}({body})")
             body = cast
-        better, sign = self.fresh("better"), ">" if reduction.op.name == "argmax" else "<"
+        better, sign = self.fresh("better"), ">" if reduction.op is ARGMAX else "<"
         nan = f" | (isnan({body}) & ~isnan({best}))" if dtype.kind == "f" else ""
         self.scope.add(f"{better} = ({body} {sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.counter(loop, point)})"
@@ -214,8 +218,8 @@ def _compared(reduction: Reduce) -> np.dtype:
     return np.dtype("int8") if dtype.kind == "b" else dtype
 
 
-def _worst(name: str, dtype: np.dtype) -> float | int:
+def _worst(op: Op, dtype: np.dtype) -> float | int:
     """What everything is at least as good as."""
     if dtype.kind == "f":
-        return -np.inf if name == "argmax" else np.inf
-    return int(np.iinfo(dtype).min if name == "argmax" else np.iinfo(dtype).max)
+        return -np.inf if op is ARGMAX else np.inf
+    return int(np.iinfo(dtype).min if op is ARGMAX else np.iinfo(dtype).max)

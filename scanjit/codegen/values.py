@@ -8,6 +8,8 @@ import numpy as np
 
 from scanjit.codegen.frame import STATUS, Frame, Point, Scope
 from scanjit.codegen.names import number, suffix
+from scanjit.ir import Op
+from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB
 from scanjit.schedule.nests import (
     Apply,
     Fetch,
@@ -24,7 +26,7 @@ from scanjit.types import Dimension
 from scanjit.walks import bottom_up
 
 INT64 = np.dtype("int64")
-_HINTS = {"add": "s", "sub": "d", "mul": "m", "div": "r", "neg": "m", "and": "b", "or": "b"}
+_HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
 class ValueWriter(Frame):
@@ -236,5 +238,5 @@ def _plain_number(value: Value) -> str | None:
 def _hint(value: Value) -> str:
     """The beginning of a variable's name."""
     if isinstance(value, Apply):
-        return _HINTS.get(value.op.name, value.op.name + "_")
+        return _HINTS.get(value.op, value.op.name + "_")
     return {Load: "x", Fetch: "x", Literal: "k", Position: "at"}.get(type(value), "v")

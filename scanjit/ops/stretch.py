@@ -48,6 +48,7 @@ BROADCAST_TO = View(
     access=lambda given, *, shape: [
         (0, ()) if dim == 1 else (0, ((axis, 1),)) for axis, dim in enumerate(given, start=len(shape) - len(given))
     ],
+    repeats=True,
     vjp=lambda g, y, x, *, shape: (sum_to(g, x.type.shape),),
     jvp=linear_jvp,
     batch=_broadcast_batch,

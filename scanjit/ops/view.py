@@ -21,15 +21,23 @@ class View(Op):
 
     `access(shape, **params)` says, for each axis of the operand (of that shape), at which index it is read:
     `offset + sum(stride * index of the view's axis)`. `shows_all` says whether every element of the operand is in the
-    view: a slice and windows may leave some out.
+    view: a slice and windows may leave some out. `repeats` says whether the view may have an element several times.
     """
 
     kind: ClassVar[str] = "view"
     moves_data = never_fails = is_linear = True
 
-    def __init__(self, name: str, *, access: Callable[..., list[Access]], shows_all: bool = True, **rest: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        access: Callable[..., list[Access]],
+        shows_all: bool = True,
+        repeats: bool = False,
+        **rest: Any,
+    ) -> None:
         super().__init__(name, aligned=self._aligned, **rest)
-        self.access, self.shows_all = access, shows_all
+        self.access, self.shows_all, self.repeats = access, shows_all, repeats
 
     def _aligned(self, position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
         """The axes that are read whole, in their order, by just one axis of the view."""

@@ -77,6 +77,7 @@ WINDOWS = View(
     reference=_reference,
     access=_access,
     shows_all=False,
+    repeats=True,
     vjp=_vjp,
     jvp=linear_jvp,
     batch=_batch,

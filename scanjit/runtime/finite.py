@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, PART, Node
+from scanjit.ir import CONSTANT, PART, SHARED, Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.runtime.probes import formula
 from scanjit.runtime.watch import At, Watch, described
@@ -28,8 +28,8 @@ class Finite(Watch):
         bad = self._bad(value)
         if bad is None:
             return
-        kind = "the shared variable" if node.op.name == "shared" else "argument"
-        name = node.params["variable"].name if node.op.name == "shared" else node.name
+        kind = "the shared variable" if node.op is SHARED else "argument"
+        name = node.params["variable"].name if node.op is SHARED else node.name
         raise errors.NonFiniteError(
             f"{kind} {name or '(without a name)'} is not finite",
             got=_element(value, bad),

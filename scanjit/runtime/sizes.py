@@ -9,6 +9,7 @@ from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node
+from scanjit.ops.shape import IOTA
 from scanjit.types import Atom, Dimension
 
 # ---- from shapes to symbols ------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ def conditions(outputs: Iterable[Node]) -> list[Check]:
 
 
 def _of_node(node: Node) -> list[Check]:
-    if not node.operands and node.op.name != "iota" and "body" not in node.params:
+    if not node.operands and node.op is not IOTA and "body" not in node.params:
         return []
     checks = inferred(node)[1]
     body = node.params.get("body")

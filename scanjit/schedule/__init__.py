@@ -17,15 +17,19 @@ from scanjit.schedule.threads.rows import own_rows
 
 __all__ = ["Program", "schedule"]
 
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.index import SCATTER
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE
 from scanjit.target import Target
 
 HANDLERS = {
-    "scan": scan.schedule_scan,
-    "ifelse": branch.schedule_branch,
-    "concatenate": assemble.concatenate,
-    "reshape": assemble.reshape,
-    "set_slice": assemble.set_slice,
-    "scatter": assemble.scatter,
+    SCAN: scan.schedule_scan,
+    IFELSE: branch.schedule_branch,
+    CONCATENATE: assemble.concatenate,
+    RESHAPE: assemble.reshape,
+    SET_SLICE: assemble.set_slice,
+    SCATTER: assemble.scatter,
     **factor.HANDLERS,
 }
 """How the ops are scheduled that are more than a value at every point of a space."""

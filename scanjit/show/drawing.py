@@ -8,12 +8,13 @@ from typing import Any
 
 from scanjit import ir
 from scanjit.ir import CONSTANT, INPUT, PART, SHARED, SIZE, Node
+from scanjit.ops.scan import SCAN
 from scanjit.show.identifiers import writable
 from scanjit.show.subject import leaf_name, number, subject
 
 _MOST_BOXES = 60
 _ROW, _BOX, _GAP, _LETTER = 64.0, 36.0, 16.0, 6.6
-_FILLS = {"input": "#dbe9ff", "shared": "#e4dbff", "constant": "#f3f3f3", "size": "#f3f3f3", "scan": "#ffe9b8"}
+_FILLS = {INPUT: "#dbe9ff", SHARED: "#e4dbff", CONSTANT: "#f3f3f3", SIZE: "#f3f3f3", SCAN: "#ffe9b8"}
 
 Box = tuple[float, float, float]
 """The centre (x, y) and the width of a node's box."""
@@ -87,7 +88,7 @@ def _label(node: Node) -> tuple[str, str]:
         head = str(node.params["dim"])
     elif node.op is PART:
         head = f"[{node.params['index']}]"
-    elif node.op.name == "scan":
+    elif node.op is SCAN:
         head = f"scan, {len(node.params['body'].nodes())} nodes a step"
     return _shortened(head or node.op.name), _shortened(kind)
 
@@ -103,7 +104,7 @@ def _line(start: Box, end: Box) -> str:
 
 def _box(node: Node, x: float, y: float, width: float) -> str:
     head, kind = (html.escape(writable(line)) for line in _label(node))
-    fill = _FILLS.get(node.op.name, "#ffffff")
+    fill = _FILLS.get(node.op, "#ffffff")
     return (
         f'<rect x="{x - width / 2:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" height="{_BOX}" rx="5" '
         f'fill="{fill}" stroke="#666"/><text x="{x:.1f}" y="{y - 3:.1f}">{head}</text>'

@@ -6,31 +6,58 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from scanjit import errors, ir, types
-from scanjit.ir import INPUT, SHARED, Graph, Node
+from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node, Op
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.elementwise import (
+    ADD,
+    AND,
+    CAST,
+    DIV,
+    EQUAL,
+    FLOORDIV,
+    GREATER,
+    GREATER_EQUAL,
+    INVERT,
+    LESS,
+    LESS_EQUAL,
+    MOD,
+    MUL,
+    NEG,
+    NOT_EQUAL,
+    OR,
+    POW,
+    SUB,
+    XOR,
+)
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.show.subject import leaf_name, number, setting, subject
 from scanjit.types import Dim, Dimension
 
 # What binds tighter has the higher number, as in Python.
 _COMPARE, _OR, _XOR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
-_INFIX = {
-    "less": ("<", _COMPARE),
-    "less_equal": ("<=", _COMPARE),
-    "greater": (">", _COMPARE),
-    "greater_equal": (">=", _COMPARE),
-    "equal": ("==", _COMPARE),
-    "not_equal": ("!=", _COMPARE),
-    "or": ("|", _OR),
-    "xor": ("^", _XOR),
-    "and": ("&", _AND),
-    "add": ("+", _SUM),
-    "sub": ("-", _SUM),
-    "mul": ("*", _PRODUCT),
-    "div": ("/", _PRODUCT),
-    "floordiv": ("//", _PRODUCT),
-    "mod": ("%", _PRODUCT),
-    "pow": ("**", _POWER),
+_INFIX: dict[Op, tuple[str, int]] = {
+    LESS: ("<", _COMPARE),
+    LESS_EQUAL: ("<=", _COMPARE),
+    GREATER: (">", _COMPARE),
+    GREATER_EQUAL: (">=", _COMPARE),
+    EQUAL: ("==", _COMPARE),
+    NOT_EQUAL: ("!=", _COMPARE),
+    OR: ("|", _OR),
+    XOR: ("^", _XOR),
+    AND: ("&", _AND),
+    ADD: ("+", _SUM),
+    SUB: ("-", _SUM),
+    MUL: ("*", _PRODUCT),
+    DIV: ("/", _PRODUCT),
+    FLOORDIV: ("//", _PRODUCT),
+    MOD: ("%", _PRODUCT),
+    POW: ("**", _POWER),
 }
-_PREFIX = {"neg": "-", "invert": "~"}
+_PREFIX: dict[Op, str] = {NEG: "-", INVERT: "~"}
 _LONGEST = 20_000
 """How long a formula may become: shared parts are written out each time, which grows without bounds."""
 
@@ -67,7 +94,7 @@ def formula_inside(node: Node, owners: Sequence[Node]) -> str:
     for owner in owners:
         for operand in owner.operands:
             formula.text(operand)
-        formula = _inside_branch(formula, owner) if owner.op.name == "ifelse" else _inside_scan(formula, owner)[0]
+        formula = _inside_branch(formula, owner) if owner.op is IFELSE else _inside_scan(formula, owner)[0]
     return formula.text(node)[0]
 
 
@@ -114,18 +141,18 @@ class _Formula:
         return self.known[root]
 
     def _make(self, node: Node) -> Text:
-        name = node.op.name
-        if name in _WRITERS:
-            return _WRITERS[name](self, node)
-        if name in _INFIX and len(node.operands) == 2:
+        op = node.op
+        if op in _WRITERS:
+            return _WRITERS[op](self, node)
+        if op in _INFIX:
             return self._infix(node)
-        if name in _PREFIX:
-            return _PREFIX[name] + self.inside(node.operands[0], _UNARY), _UNARY
+        if op in _PREFIX:
+            return _PREFIX[op] + self.inside(node.operands[0], _UNARY), _UNARY
         arguments = [self.known[arg][0] for arg in node.operands]
-        return f"{name}({', '.join([*arguments, *_settings(node)])})", _ATOM
+        return f"{op.name}({', '.join([*arguments, *_settings(node)])})", _ATOM
 
     def _infix(self, node: Node) -> Text:
-        sign, binds = _INFIX[node.op.name]
+        sign, binds = _INFIX[node.op]
         left, right = node.operands
         if binds == _POWER:
             return f"{self.inside(left, _POWER + 1)} ** {self.inside(right, _UNARY)}", binds
@@ -229,7 +256,7 @@ def _scatter(formula: _Formula, node: Node) -> Text:
 def _dimshuffle(formula: _Formula, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
-    if x.op.name == "slice" and list(order) == sorted(kept) and len(kept) < x.ndim:
+    if x.op is SLICE and list(order) == sorted(kept) and len(kept) < x.ndim:
         return _slice(formula, x, dropped=sorted(set(range(x.ndim)) - set(kept)))
     if kept == sorted(kept) and len(kept) == x.ndim:
         return formula.primary(x) + _brackets(["None" if axis is None else ":" for axis in order]), _ATOM
@@ -293,7 +320,7 @@ def _ifelse(formula: _Formula, node: Node) -> Text:
 
 def _part(formula: _Formula, node: Node) -> Text:
     whole = node.args[0]
-    if whole.op.name == "ifelse" and len(whole.type) == 1:
+    if whole.op is IFELSE and len(whole.type) == 1:
         return formula.known[whole]
     return f"{formula.known[whole][0]}[{node.params['index']}]", _ATOM
 
@@ -333,23 +360,23 @@ def _scan(formula: _Formula, node: Node) -> Text:
     return f"scan{{{index} < {p['length']}{' reversed' if p['reverse'] else ''}: {'; '.join(lines)}}}", _ATOM
 
 
-_WRITERS: dict[str, Callable[[_Formula, Node], Text]] = {
-    "input": lambda formula, node: (formula.names.leaf(node), _ATOM),
-    "shared": lambda formula, node: (formula.names.leaf(node), _ATOM),
-    "bound": lambda formula, node: (f"bound{node.params['index']}", _ATOM),
-    "constant": _constant,
-    "size": lambda formula, node: _dim(node.params["dim"]),
-    "part": _part,
-    "cast": lambda formula, node: (f"{node.dtype}({formula.known[node.operands[0]][0]})", _ATOM),
-    "iota": lambda formula, node: (f"arange({node.params['length']})", _ATOM),
-    "slice": _slice,
-    "set_slice": _set_slice,
-    "gather": _gather,
-    "scatter": _scatter,
-    "dimshuffle": _dimshuffle,
-    "reshape": _reshape,
-    "concatenate": _concatenate,
-    "contract": _contract,
-    "ifelse": _ifelse,
-    "scan": _scan,
+_WRITERS: dict[Op, Callable[[_Formula, Node], Text]] = {
+    INPUT: lambda formula, node: (formula.names.leaf(node), _ATOM),
+    SHARED: lambda formula, node: (formula.names.leaf(node), _ATOM),
+    BOUND: lambda formula, node: (f"bound{node.params['index']}", _ATOM),
+    CONSTANT: _constant,
+    SIZE: lambda formula, node: _dim(node.params["dim"]),
+    PART: _part,
+    CAST: lambda formula, node: (f"{node.dtype}({formula.known[node.operands[0]][0]})", _ATOM),
+    IOTA: lambda formula, node: (f"arange({node.params['length']})", _ATOM),
+    SLICE: _slice,
+    SET_SLICE: _set_slice,
+    GATHER: _gather,
+    SCATTER: _scatter,
+    DIMSHUFFLE: _dimshuffle,
+    RESHAPE: _reshape,
+    CONCATENATE: _concatenate,
+    CONTRACT: _contract,
+    IFELSE: _ifelse,
+    SCAN: _scan,
 }

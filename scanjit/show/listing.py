@@ -8,6 +8,8 @@ from typing import Any, TextIO
 
 from scanjit import errors, ir
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.scan import SCAN
 from scanjit.show.subject import leaf_name, number, setting, subject
 
 
@@ -79,7 +81,7 @@ def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
     waiting = ir.walk(roots)
     while waiting:
         node = waiting.pop(0)
-        if node.op.name == "scan":
+        if node.op is SCAN:
             names[node.params["name"] or "(without a name)"] = None
             found += [node] if node.params["name"] == name else []
         for value in node.params.values():
@@ -169,16 +171,16 @@ _USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "ch
 def _matters(node: Node, key: str) -> bool:
     """Whether a parameter is worth showing: graphs are shown apart, and of scans only what is unusual."""
     value = node.params[key]
-    if node.op.name == "ifelse" and value == ():
+    if node.op is IFELSE and value == ():
         return False
-    if node.op.name == "scan" and (key in ("carries", "sequences") or value is _USUAL.get(key, node) or value == ()):
+    if node.op is SCAN and (key in ("carries", "sequences") or value is _USUAL.get(key, node) or value == ()):
         return False
     return value is not None and not isinstance(value, Graph)
 
 
 def _roles(owner: Node, graph: Graph) -> list[str]:
     """What the inputs of an op's graph are."""
-    if owner.op.name != "scan":
+    if owner.op is not SCAN:
         return [f"input {i}" for i in range(len(graph.inputs))]
     carries, rows = owner.params["carries"], owner.params["sequences"]
     rest = len(graph.inputs) - carries - rows
@@ -187,10 +189,10 @@ def _roles(owner: Node, graph: Graph) -> list[str]:
 
 def _results(owner: Node, graph: Graph, ids: dict[Node, str]) -> str:
     found = [ids[node] for node in graph.outputs]
-    if owner.op.name == "ifelse":
+    if owner.op is IFELSE:
         half = len(found) // 2
         return f"then {', '.join(found[:half])}; else {', '.join(found[half:])}"
-    if owner.op.name != "scan":
+    if owner.op is not SCAN:
         return "return " + ", ".join(found)
     carries, stop = owner.params["carries"], owner.params["until"]
     parts = [("carry", found[:carries]), ("emit", found[carries : len(found) - stop])]

@@ -10,6 +10,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import PART, Node
+from scanjit.ops.scan import SCAN
 from scanjit.tensor import (
     convolution,
     creation,
@@ -101,7 +102,7 @@ def _iterate(self: Node) -> Iterator[Node]:
     if length is None:
         name = self.name if self.name and self.name.isidentifier() else "x"
         fix = f"take the entries one by one: {name}[0], {name}[1], ...; to loop over all, use sj.scan or sj.map"
-        if self.op is PART and self.args[0].op.name == "scan":
+        if self.op is PART and self.args[0].op is SCAN:
             fix = "sj.scan returns outputs alone; with return_updates=True, it returns (outputs, updates)"
         raise errors.ArgumentError("a symbol of unknown length cannot be iterated over", got=repr(self), fix=fix)
     return (indexing.getitem(self, i) for i in range(length))

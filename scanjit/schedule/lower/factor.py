@@ -51,4 +51,4 @@ def _called(region: Region, node: Node, call: LapackCall, place: Ref, needs: lis
     region.makers[node] = [item]
 
 
-HANDLERS = {CHOLESKY.name: cholesky, LU.name: lu, TRIANGULAR_SOLVE.name: triangular_solve}
+HANDLERS = {CHOLESKY: cholesky, LU: lu, TRIANGULAR_SOLVE: triangular_solve}

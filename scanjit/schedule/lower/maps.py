@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scanjit import ir
-from scanjit.ir import OPS, Node
+from scanjit.ir import Node
 from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops.elementwise import AND, MUL
+from scanjit.ops.index import GATHER
+from scanjit.ops.linalg import Contraction
+from scanjit.ops.reduce import ANY, ArgReduction
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import (
     Access,
     Apply,
@@ -119,14 +125,14 @@ class Builder:
             return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
         if isinstance(op, View):
             return [(node.args[0], view_map(node, at))]
-        if op.name == "gather":
+        if op is GATHER:
             return list(zip(node.operands[1:], self._index_maps(node, at), strict=True))
-        if isinstance(op, Reduction) or op.name in ("argmax", "argmin"):
+        if isinstance(op, Reduction | ArgReduction):
             axes, loops = self._summed(node)
             rest = iter(at)
             x = node.operands[0]
             return [(x, tuple((0, ((loops[axes.index(a)], 1),)) if a in axes else next(rest) for a in range(x.ndim)))]
-        if op.name in ("contract", "contract_where"):
+        if isinstance(op, Contraction):
             where: dict[int, Axis] = dict(zip(node.params["out"], at, strict=True))
             where |= {label: (0, ((loop, 1),)) for label, loop in zip(*self._summed(node), strict=True)}
             labels = [node.params[k] for k in ("left", "right", "where") if k in node.params]
@@ -144,13 +150,13 @@ class Builder:
             return Literal(node.dtype, node.params["data"].array[()])
         if op is ir.SIZE:
             return Position(node.dtype, node.params["dim"], {})
-        if op.name == "iota":
+        if op is IOTA:
             return Position(node.dtype, at[0][0], dict(at[0][1]))
-        if op.name == "gather":
+        if op is GATHER:
             return self._gathered(node, at, values)
-        if isinstance(op, Reduction) or op.name in ("argmax", "argmin"):
+        if isinstance(op, Reduction | ArgReduction):
             return Reduce(node.dtype, op, self._summed(node)[1], values[0])
-        if op.name in ("contract", "contract_where"):
+        if isinstance(op, Contraction):
             return self._contraction(node, values)
         ref = self.locate(node)
         if ref is not None:
@@ -193,8 +199,8 @@ class Builder:
     def _contraction(self, node: Node, values: list[Value]) -> Value:
         loops = self._summed(node)[1]
         boolean = node.dtype.kind == "b"
-        product = Apply(node.dtype, OPS["and" if boolean else "mul"], tuple(values[:2]), {})
-        op = OPS["any" if boolean else "sum"]
+        product = Apply(node.dtype, AND if boolean else MUL, tuple(values[:2]), {})
+        op = ANY if boolean else SUM
         return Reduce(node.dtype, op, loops, product, guard=(*values, None)[2]) if loops else product
 
     def _loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:

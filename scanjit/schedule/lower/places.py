@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from scanjit import ir
 from scanjit.ir import Node
-from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops import Elementwise, View
+from scanjit.ops.index import GATHER
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE
 from scanjit.schedule.lower.region import Region, bases
 from scanjit.schedule.nests import Ref, row_major
 from scanjit.types import Dimension
@@ -24,7 +26,7 @@ def choose_places(region: Region, outputs: Sequence[Node], targets: Sequence[Ref
     order = ir.walk(outputs, region.places, sizes=False)
     _choose_stored(region, order, outputs)
     for node, target in zip(outputs, targets, strict=True):
-        if target is not None and node in region.stored and node not in region.wanted and _computed(node):
+        if target is not None and node in region.stored and node not in region.wanted and node.op.goes_anywhere:
             region.wanted[node] = target
     _want_parts(region, order)
 
@@ -45,9 +47,9 @@ def _choose_stored(region: Region, order: Sequence[Node], outputs: Sequence[Node
             base = bases(arg)[0]
             if base.op is not ir.CONSTANT and base not in region.places:
                 stored.add(base)
-            elif base.op is ir.CONSTANT and not base.ndim and op.name == "gather":
+            elif base.op is ir.CONSTANT and not base.ndim and op is GATHER:
                 stored.add(arg)  # a number, stretched: no memory holds it
-        if isinstance(op, Elementwise) or op.name == "gather":
+        if isinstance(op, Elementwise) or op is GATHER:
             weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
             cost = op.cost if isinstance(op, Elementwise) else EXPENSIVE
             shared = uses.get(node, 0) > 1 and (cost >= EXPENSIVE or weight[node] > LONG)
@@ -58,7 +60,7 @@ def _choose_stored(region: Region, order: Sequence[Node], outputs: Sequence[Node
                     stored.add(bases(arg)[0])
         elif isinstance(op, View):
             weight[node] = weight.get(node.args[0], 0) if node.args[0] not in stored else 0
-        elif op not in (ir.CONSTANT, ir.SIZE) and op.name != "iota":
+        elif op not in (ir.CONSTANT, ir.SIZE, IOTA):
             stored.add(node)
     stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
     stored.difference_update([node for node in stored if node in region.places])
@@ -69,19 +71,19 @@ def _want_parts(region: Region, order: Sequence[Node]) -> None:
     for node in reversed(order):
         if node not in region.stored or node in region.places:
             continue
-        if node.op.name == "concatenate":
+        if node.op is CONCATENATE:
             whole = region.wanted.setdefault(node, region.new_buffer(node))
             start: Dimension = 0
             for part in node.operands:
                 length = part.type.shape[node.params["axis"]]
-                if _computed(part) and part not in region.places and part not in region.wanted:
+                if part.op.goes_anywhere and part not in region.places and part not in region.wanted:
                     region.stored.add(part)
                     region.wanted[part] = whole.window(node.params["axis"], start, length)
                 start = start + length
-        elif node.op.name == "reshape":
+        elif node.op is RESHAPE:
             (x,) = node.operands
             whole = region.wanted.setdefault(node, region.new_buffer(node))
-            if whole.contiguous and _computed(x) and x not in region.places and x not in region.wanted:
+            if whole.contiguous and x.op.goes_anywhere and x not in region.places and x not in region.wanted:
                 region.stored.add(x)
                 shape = x.type.shape
                 region.wanted[x] = Ref(whole.buffer, whole.offset, shape, row_major(shape))
@@ -89,32 +91,14 @@ def _want_parts(region: Region, order: Sequence[Node]) -> None:
 
 def _read_from_memory(node: Node) -> Sequence[Node]:
     """The operands of an op that reads arrays, not values."""
-    name = node.op.name
-    if name in ("contract", "contract_where", "scan", "ifelse"):
-        return node.operands
-    if name in ("gather", "reshape"):
-        return node.operands[:1]
-    return ()
-
-
-def _computed(node: Node) -> bool:
-    """Whether a node is computed by a nest, into any place that one likes."""
-    op = node.op
-    return isinstance(op, Elementwise | Reduction) or op.name in (
-        "contract",
-        "contract_where",
-        "gather",
-        "argmax",
-        "argmin",
-        "concatenate",
-    )
+    return node.operands[: {"none": 0, "first": 1, "all": None}[node.op.reads_memory]]
 
 
 def _stretched(arg: Node, node: Node) -> bool:
     """Whether an elementwise node reads an operand more than once an element."""
     if arg.type.shape != node.type.shape:
         return True
-    return any(view.op.name in ("broadcast_to", "windows") for view in bases(arg)[1:])
+    return any(isinstance(view.op, View) and view.op.repeats for view in bases(arg)[1:])
 
 
 def _cost(node: Node) -> int:

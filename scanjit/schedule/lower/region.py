@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scanjit import ir, types
 from scanjit.errors import InternalError
-from scanjit.ir import Node
+from scanjit.ir import Node, Op
 from scanjit.ops import View
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import Builder
@@ -77,14 +77,14 @@ Item = Task | Block | Single
 class Context:
     """What all regions of a program share.
 
-    `handlers` schedule the ops that are more than a value at every point, by name; `choose_places` decides which nodes
+    `handlers` schedule the ops that are more than a value at every point; `choose_places` decides which nodes
     of a region lie in memory (`Region.stored`), and which inside another's place (`Region.wanted`).
     """
 
     def __init__(
         self,
         target: Target,
-        handlers: Mapping[str, Callable[[Region, Node], None]],
+        handlers: Mapping[Op, Callable[[Region, Node], None]],
         choose_places: Callable[[Region, Sequence[Node], Sequence[Ref | None]], None],
     ) -> None:
         self.target, self.handlers, self.choose_places = target, handlers, choose_places
@@ -194,7 +194,7 @@ class Region:
         self.context.choose_places(self, outputs, targets)
         for node in order:
             if node in self.stored and node not in self.places:
-                handler = self.context.handlers.get(node.op.name, Region.compute)
+                handler = self.context.handlers.get(node.op, Region.compute)
                 handler(self, node)
         result = []
         for node, target in zip(outputs, targets, strict=True):

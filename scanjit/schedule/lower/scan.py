@@ -11,7 +11,7 @@ from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
-from scanjit.ops.shape import SLICE
+from scanjit.ops.shape import IOTA, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.schedule.lower import maps
@@ -324,7 +324,7 @@ def _one_shape(carries: Sequence[Node], new: Sequence[Node], ys: Sequence[Node])
 
 def _inline(node: Node) -> bool:
     known = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE)
-    return isinstance(node.op, Elementwise | View) or node.op in known or node.op.name == "iota"
+    return isinstance(node.op, Elementwise | View) or node.op in known or node.op is IOTA
 
 
 MOST_INSIDE = 2000

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from scanjit.ir import OPS, Op
+from scanjit.ir import Op
 from scanjit.ops import Reduction
+from scanjit.ops.elementwise import ADD
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.types import Dimension
@@ -230,7 +231,7 @@ class Reduce(Value):
             guard = None if self.guard is None else changes.value(self.guard)
             return Reduce(self.dtype, self.op, loops, body, init, guard)
         if init is not None:
-            return Apply(self.dtype, OPS["add"], (init, body), {})
+            return Apply(self.dtype, ADD, (init, body), {})
         return body if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit import types
+from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.schedule.nests import (
     Apply,
     JoinedLoop,
@@ -34,7 +35,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     if nest.sequential:
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
     if reductions and _horizontal(nest, reductions):
-        positional = any(r.op.name in ("argmax", "argmin") for r in reductions)
+        positional = any(r.op in (ARGMAX, ARGMIN) for r in reductions)
         return Tile(lanes=1 if positional else lanes, horizontal=True)
     if not nest.space:
         return Tile(lanes=lanes if linear(nest) is not None else 1)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scanjit.ir import OPS
+from scanjit.ir import Op
+from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB, WHERE
 from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, walk_values
 from scanjit.walks import fold
 
@@ -100,18 +101,18 @@ class _Reader:
             return None, value
         if not isinstance(value, Apply):
             raise _NotLinear
-        name = value.op.name
-        if name in ("add", "sub"):
+        op = value.op
+        if op in (ADD, SUB):
             (a, x), (b, y) = args
-            return self._sum(name, a, b), self._sum(name, x, y)
-        if name == "neg":
+            return self._sum(op, a, b), self._sum(op, x, y)
+        if op is NEG:
             ((a, x),) = args
-            return self._sum("sub", None, a), self._sum("sub", None, x)
-        if name in ("mul", "div") and args[1][0] is None:
-            return self._scaled(name, args[0][0], value.args[1]), self._scaled(name, args[0][1], value.args[1])
-        if name == "mul" and args[0][0] is None:
-            return self._scaled(name, args[1][0], value.args[0]), self._scaled(name, args[1][1], value.args[0])
-        if name == "where" and args[0][0] is None:
+            return self._sum(SUB, None, a), self._sum(SUB, None, x)
+        if op in (MUL, DIV) and args[1][0] is None:
+            return self._scaled(op, args[0][0], value.args[1]), self._scaled(op, args[0][1], value.args[1])
+        if op is MUL and args[0][0] is None:
+            return self._scaled(op, args[1][0], value.args[0]), self._scaled(op, args[1][1], value.args[0])
+        if op is WHERE and args[0][0] is None:
             return self._either(value, args[1][0], args[2][0]), self._either(value, args[1][1], args[2][1])
         raise _NotLinear
 
@@ -124,26 +125,26 @@ class _Reader:
         assert isinstance(factor, Value)
         return factor
 
-    def _apply(self, name: str, *args: Value) -> Value:
-        return Apply(self.register.dtype, OPS[name], args, {})
+    def _apply(self, op: Op, *args: Value) -> Value:
+        return Apply(self.register.dtype, op, args, {})
 
-    def _sum(self, name: str, left: object, right: object) -> Value | None:
+    def _sum(self, op: Op, left: object, right: object) -> Value | None:
         if right is None:
             return left  # type: ignore[return-value]
-        if left is None and name == "add":
+        if left is None and op is ADD:
             return right  # type: ignore[return-value]
         if left is None:
-            return self._apply("neg", self._value(right))
-        return self._apply(name, self._value(left), self._value(right))
+            return self._apply(NEG, self._value(right))
+        return self._apply(op, self._value(left), self._value(right))
 
-    def _scaled(self, name: str, factor: object, by: Value) -> Value | None:
+    def _scaled(self, op: Op, factor: object, by: Value) -> Value | None:
         if factor is None:
             return None
-        if factor is ONE and name == "mul":
+        if factor is ONE and op is MUL:
             return by
-        return self._apply(name, self._value(factor), by)
+        return self._apply(op, self._value(factor), by)
 
     def _either(self, value: Apply, yes: object, no: object) -> Value | None:
         if yes is None and no is None:
             return None
-        return self._apply("where", value.args[0], self._value(yes), self._value(no))
+        return self._apply(WHERE, value.args[0], self._value(yes), self._value(no))

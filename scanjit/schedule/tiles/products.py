@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit import types
+from scanjit.ops.elementwise import MUL
+from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, walk_values
 from scanjit.types import Dimension
 
@@ -18,7 +20,7 @@ def reductions_of(nest: Nest) -> list[Reduce]:
 def factors(reduction: Reduce) -> tuple[Load, Load] | None:
     """The two loads of a sum of products."""
     body = reduction.body
-    if reduction.op.name == "sum" and isinstance(body, Apply) and body.op.name == "mul":
+    if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL:
         left, right = body.args
         if isinstance(left, Load) and isinstance(right, Load):
             return left, right

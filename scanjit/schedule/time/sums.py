@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from scanjit import types
+from scanjit.ops.elementwise import MUL
+from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.region import Region
 from scanjit.schedule.nests import (
@@ -191,12 +193,12 @@ def _backwards(nest: Nest) -> Nest:
 def is_chain(value: Reduce) -> bool:
     """Whether a reduction is a sum of floats over what is no reduction itself."""
     nested = any(isinstance(inner, Reduce) for inner in walk_values([value.body]))
-    return value.op.name == "sum" and value.dtype.kind == "f" and value.init is None and not nested
+    return value.op is SUM and value.dtype.kind == "f" and value.init is None and not nested
 
 
 def is_product(value: Reduce) -> bool:
     body = value.body
-    return isinstance(body, Apply) and body.op.name == "mul" and all(isinstance(arg, Load) for arg in body.args)
+    return isinstance(body, Apply) and body.op is MUL and all(isinstance(arg, Load) for arg in body.args)
 
 
 def _inside(value: Reduce) -> list[Access]:
