@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scanjit.errors import ScanjitError
+from scanjit.target import Target
 
 GENERATOR_VERSION = "1"
 """To be raised when generated code changes its meaning though no file that `version()` covers has changed."""
@@ -45,20 +46,11 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 # ---- what decides object code, besides the source ----------------------------------------------------------------
 
 
-def version() -> str:
-    """A digest of everything but the kernel's own source that decides its object code.
-
-    It covers the generator (its version and its source files), Numba, llvmlite, Python and the CPU. Numba is not
-    imported for it.
-    """
-    relevant = ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")
-    return _version(tuple(os.environ.get(name) for name in relevant))
-
-
 @functools.lru_cache
-def _version(environment: tuple[str | None, ...]) -> str:
+def version(target: Target) -> str:
+    """A digest of all that decides the object code of a kernel besides its source: the generator (its version and its
+    source files), Numba, llvmlite, Python and the target. Numba is not imported for it."""
     import llvmlite
-    import llvmlite.binding as llvm
 
     facts = [
         GENERATOR_VERSION,
@@ -66,10 +58,7 @@ def _version(environment: tuple[str | None, ...]) -> str:
         _numba_version(),
         llvmlite.__version__,
         f"{sys.version_info.major}.{sys.version_info.minor}",
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-        environment,
+        target.code,
     ]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 

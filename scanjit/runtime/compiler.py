@@ -1,4 +1,5 @@
-"""From the source of a kernel to object code, through Numba. Nothing is loaded here; only here `runtime` needs Numba.
+"""From the source of a kernel to object code for a target, through Numba. Nothing is loaded here; only here `runtime`
+needs Numba.
 
 Numba is used below its public API, for three reasons. A kernel's object code has to be ours, to be loaded from the
 disk cache by a process that never imports Numba. Its one exported symbol has to be known before it is compiled, so
@@ -41,7 +42,10 @@ from numba.core.typing import builtins as _declarations  # noqa: F401
 from numba.core.typing import mathdecl, signature, templates
 from numba.cpython import builtins, mathimpl, numbers, rangeobj  # noqa: F401
 
-from scanjit.errors import InternalError
+from scanjit.errors import ArgumentError, InternalError
+from scanjit.runtime import host
+from scanjit.simd.llvm_lanes import TargetModule
+from scanjit.target import Target
 
 if TYPE_CHECKING:
     from scanjit.runtime.kernels import Unit
@@ -53,11 +57,27 @@ class Translated(NamedTuple):
     """A kernel as text for LLVM."""
 
     unit: Unit
+    target: Target
     module: str
     arity: int
 
 
-def translate(unit: Unit) -> Translated:
+def to_object(unit: Unit, target: Target) -> bytes:
+    """An object file that a linker takes: ELF, COFF, Mach-O or WebAssembly, as the target has it. Nothing is loaded, so
+    the target may be another machine than this one.
+
+    It exports `unit.symbol`, a function of C's calling convention. Each of its arguments has 64 bits, also where an
+    address has 32; and so has each entry of the table that the main function of a program gets.
+
+    Raises
+    ------
+    ArgumentError : this LLVM makes no code for the target.
+    InternalError : the source does not compile.
+    """
+    return _emitted(translate(unit, target), loaded=False)[0]
+
+
+def translate(unit: Unit, target: Target) -> Translated:
     """What Numba makes of a kernel: types, and text for LLVM. All in Python; LLVM itself may be at work meanwhile, in
     another thread, on another kernel.
 
@@ -65,6 +85,7 @@ def translate(unit: Unit) -> Translated:
     ------
     InternalError : the source does not compile; with the kernel's name and path.
     """
+    layout = _data_layout(target)
     try:
         namespace: dict[str, Any] = {"__name__": unit.name, "__file__": unit.path}
         for name, (symbol, arity) in unit.externals.items():
@@ -73,21 +94,26 @@ def translate(unit: Unit) -> Translated:
         function = namespace[unit.name]
         arity = _parameters(function)
         with global_compiler_lock:
-            return Translated(unit, _module(function, arity, unit.symbol), arity)
+            return Translated(unit, target, _module(function, arity, TargetModule(unit.symbol, target, layout)), arity)
     except Exception as error:
         raise _failed(unit, error) from error
 
 
-def to_object(translated: Translated) -> tuple[bytes, list[str]]:
-    """Object code, and the symbols that have to be there when it is loaded.
+def to_load(translated: Translated) -> tuple[bytes, list[str]]:
+    """Object code for this process, and the symbols that have to be there when it is loaded.
 
     Raises
     ------
     InternalError : the kernel can raise, which nobody would see.
     """
+    return _emitted(translated, loaded=True)
+
+
+def _emitted(translated: Translated, loaded: bool) -> tuple[bytes, list[str]]:
     with _llvm:
-        module = _optimised(translated)
-        code = _target()[1]._tm.emit_object(module)
+        machine = _machine(translated.target, loaded)
+        module = _optimised(translated, machine)
+        code = machine.emit_object(module)
     if code[:5] == b"\x7fELF\x02":
         undefined = sorted(set(_undefined_in_elf(code)))
     else:  # near enough elsewhere: misses the few library calls that LLVM makes of its own intrinsics
@@ -97,15 +123,47 @@ def to_object(translated: Translated) -> tuple[bytes, list[str]]:
     return code, undefined
 
 
-def to_assembly(unit: Unit) -> str:
-    """The text of the same code; raises as `translate` and `to_object` do."""
-    translated = translate(unit)
+def to_assembly(unit: Unit, target: Target) -> str:
+    """The text of what `to_load` gives; raises as `translate` and `to_load` do."""
+    translated = translate(unit, target)
     with _llvm:
-        return str(_target()[1]._tm.emit_assembly(_optimised(translated)))
+        machine = _machine(target, loaded=True)
+        return str(machine.emit_assembly(_optimised(translated, machine)))
 
 
 _llvm = threading.Lock()
-"""Held while the one target machine is in use."""
+"""Held while a machine of LLVM's is in use: each is made once."""
+
+
+@functools.cache
+def _machine(target: Target, loaded: bool) -> llvm.TargetMachine:
+    """LLVM's idea of a target. Code that is `loaded` into this process may lie at any distance from what it calls."""
+    if target.triple == host.TRIPLE:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    try:
+        found = llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise ArgumentError(
+            "LLVM, as llvmlite brings it, makes no code for this target", got=target.triple, fix=str(error), where=""
+        ) from None
+    options: dict[str, Any] = {"cpu": target.name, "features": target.features, "opt": 3}
+    if loaded:
+        options |= {"jit": True, "reloc": "static" if target.is_x86 else "default"}
+    else:
+        options |= {"codemodel": "default", "reloc": "pic" if target.is_posix else "default"}
+    if target.triple.startswith("riscv64") and target.has("d"):
+        options["abiname"] = "lp64d"  # what all Linux systems use; a linker refuses to mix it with others
+    return found.create_target_machine(**options)
+
+
+@functools.cache
+def _data_layout(target: Target) -> str:
+    with _llvm:
+        return str(_machine(target, loaded=True).target_data)
 
 
 def _failed(unit: Unit, error: Exception) -> InternalError:
@@ -121,10 +179,11 @@ def _parameters(function: Callable[..., Any]) -> int:
     return int(code.co_argcount)
 
 
-def _module(function: Callable[..., Any], arity: int, symbol: str) -> str:
-    """The function as Numba compiles it, and the entry to it. Only the entry has a name outside of the object file."""
-    context, target = _target()
-    library = target.create_library(function.__name__)
+def _module(function: Callable[..., Any], arity: int, module: TargetModule) -> str:
+    """Fill a module with the function, as Numba compiles it, and with an entry to it, which has the module's name. Only
+    the entry has a name outside of the object file."""
+    context = _context()
+    library = _Library(context.codegen(), function.__name__, module)
     flags = compiler.Flags()
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.nrt = False
@@ -133,31 +192,28 @@ def _module(function: Callable[..., Any], arity: int, symbol: str) -> str:
     described = compiler.compile_extra(
         context.typing_context, context, function, arguments, types.void, flags, {}, library, _Pipeline
     )
-    module = library.module
     for value in module.global_values:
         if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
             value.linkage = "internal"  # so that it is inlined
-    _add_entry(module, context, described, symbol)
+    _add_entry(module, context, described)
     return str(module)
 
 
-def _add_entry(module: ir.Module, context: Any, described: Any, symbol: str) -> None:
+def _add_entry(module: TargetModule, context: Any, described: Any) -> None:
     """Add a function of C's calling convention around one of Numba's."""
-    word = ir.IntType(8 * struct.calcsize("P"))
-    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [word] * len(described.argtypes)), symbol)
+    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(described.argtypes)), module.name)
     builder = ir.IRBuilder(entry.append_basic_block())
     inner = module.get_global(described.llvm_func_name)
     inner.attributes.add("alwaysinline")  # however large: its status is looked at here
     status, _ = context.call_conv.call_function(builder, inner, described.restype, described.argtypes, entry.args)
-    # The optimiser proves that nothing is raised. Where it cannot, this call is left over, and `to_object` says so.
+    # The optimiser proves that nothing is raised. Where it cannot, this call is left over, and `_emitted` says so.
     with builder.if_then(status.is_error, likely=False):
         builder.call(ir.Function(module, ir.FunctionType(ir.VoidType(), []), _RAISED), [])
     builder.ret_void()
 
 
-def _optimised(translated: Translated) -> Any:
+def _optimised(translated: Translated, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The LLVM module of a kernel, as it will become object code. Few calls: after each it waits for Python's lock."""
-    machine = _target()[1]._tm
     try:
         module = llvm.parse_assembly(translated.module)
         module.verify()
@@ -343,41 +399,29 @@ _sizes: dict[Any, int] = {}
 
 
 class _Library(codegen.CPUCodeLibrary):
-    """Keeps the module of a kernel as it is, for `_module`."""
+    """Has Numba write a kernel into a module of ours."""
 
-    module: ir.Module
+    def __init__(self, own: Any, name: str, module: TargetModule) -> None:
+        super(codegen.CPUCodeLibrary, self).__init__(own, name)  # its own would ask LLVM for a module
+        self.module = module
 
-    def __init__(self, target: Any, name: str) -> None:
-        super(codegen.CPUCodeLibrary, self).__init__(target, name)  # its own would ask LLVM for a module
+    def create_ir_module(self, name: str) -> TargetModule:
+        return self.module
 
     def add_ir_module(self, ir_module: Any) -> None:
-        self.module = ir_module
+        """Numba would give it to LLVM here."""
 
     def add_linking_library(self, library: Any) -> None:
         raise TypeError(f"it calls what Numba has to compile: {library.name}")
 
 
-class _Codegen(codegen.JITCPUCodegen):
-    """Numba's own target for this machine (any distance between code and callees is fine), but it loads nothing."""
-
-    _library_class = _Library
-    _triple = llvm.get_process_triple()
-
-    def _create_empty_module(self, name: str) -> ir.Module:
-        module = ir.Module(name)
-        module.triple, module.data_layout = self._triple, self._data_layout or ""
-        return module
-
-    def _add_module(self, module: Any) -> None:
-        pass
-
-
 @functools.cache
-def _target() -> tuple[Any, _Codegen]:
-    target = _Codegen("scanjit")
-    context = cpu_target.target_context.subtarget(_internal_codegen=target, typing_context=_Typing())
+def _context() -> Any:
+    """How Numba lowers kernels, for any target. It takes sizes from this machine, of which kernels only ask those of
+    integers and of tuples of them."""
+    context = cpu_target.target_context.subtarget(typing_context=_Typing())
     context.__class__ = _Context  # it shares the definitions that Numba's own has or gets
-    return context, target
+    return context
 
 
 def _undefined_in_elf(code: bytes) -> Iterator[str]:

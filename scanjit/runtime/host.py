@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 from scanjit import errors
 from scanjit.target import Target, target_for
 
+TRIPLE: str = llvm.get_process_triple()
 WIDTHS = ("4", "8", "16", "32", "64")
 """What `SCANJIT_VECTOR_BYTES` may say."""
 
@@ -58,19 +59,14 @@ def _host(width: str | None, name: str | None, features: str | None) -> Target:
             expected=f"one of {', '.join(WIDTHS)}, or nothing",
             where="",
         )
-    triple = llvm.get_process_triple()
-    return target_for(
-        triple, name or llvm.get_host_cpu_name(), _features(triple, name, features), int(width or 0) or None
-    )
+    if features is None:
+        features = "" if name == "generic" else _features()
+    name = name or llvm.get_host_cpu_name()
+    return target_for(TRIPLE, name, features, int(width) if width else None)
 
 
-def _features(triple: str, name: str | None, listed: str | None) -> list[str]:
-    """The instructions that code may use: those that are listed, if any are; else those of the processor."""
-    if listed is not None:
-        return [item[1:] for item in listed.split(",") if item.startswith("+")]
-    if name == "generic":
-        return ["sse2"] if triple.startswith("x86_64") else ["neon"] if triple.startswith(("aarch64", "arm64")) else []
+def _features() -> str:
     try:
-        return [feature for feature, present in llvm.get_host_cpu_features().items() if present]
+        return str(llvm.get_host_cpu_features().flatten())
     except RuntimeError:  # LLVM cannot tell on this system
-        return []
+        return ""

@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scanjit.errors import InternalError
-from scanjit.runtime import cache
+from scanjit.errors import ArgumentError, InternalError
+from scanjit.runtime import cache, host
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
+from scanjit.target import Target
 
 
 class Unit(NamedTuple):
@@ -60,11 +61,13 @@ class Kernel:
     seconds : how long that took; 0 when it came from the cache.
     """
 
-    def __init__(self, unit: Unit, externals: Mapping[str, int], arity: int, address: int, seconds: float) -> None:
+    def __init__(
+        self, unit: Unit, target: Target, externals: Mapping[str, int], arity: int, address: int, seconds: float
+    ) -> None:
         self.name, self.source, self.path, self.symbol = unit.name, unit.source, unit.path, unit.symbol
         self.externals, self.arity, self.address = dict(externals), arity, address
         self.compiled, self.seconds = seconds > 0, seconds
-        self._unit = unit
+        self._unit, self._target = unit, target
 
     @functools.cached_property
     def call(self) -> Callable[..., None]:
@@ -82,7 +85,7 @@ class Kernel:
 
         def assemble(abandoned: Callable[[], bool]) -> str:
             with _lock:
-                return compiler.to_assembly(self._unit)
+                return compiler.to_assembly(self._unit, self._target)
 
         return undisturbed(assemble)
 
@@ -120,15 +123,20 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
 
     Those that have to be compiled are compiled in two stages side by side: while LLVM works on one, Numba works on the
     next. Both do so in threads of their own: Numba and LLVM are never left in the middle, nor is the cache."""
-    if any(name not in _kernels for _, name, _ in wanted):
-        undisturbed(functools.partial(_make_missing, wanted))
+    target = host.target()
+    if target.triple != host.TRIPLE:
+        raise ArgumentError(
+            "this machine cannot run what is made for another one", got=target.triple, expected=host.TRIPLE, where=""
+        )
+    if any((name, target.code) not in _kernels for _, name, _ in wanted):
+        undisturbed(functools.partial(_make_missing, wanted, target))
     for source, name, externals in wanted:
-        found = _kernels[name]
+        found = _kernels[name, target.code]
         if found.source != source or found.externals != dict(externals):
             raise InternalError(
                 f"two different kernels are called {name}", where=found.path, fix="name them by content"
             )
-    return [_kernels[name] for _, name, _ in wanted]
+    return [_kernels[name, target.code] for _, name, _ in wanted]
 
 
 def compile_count() -> int:
@@ -142,56 +150,76 @@ _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
-_kernels: dict[str, Kernel] = {}
+_kernels: dict[tuple[str, tuple[str, str, str]], Kernel] = {}
+"""By name, and by what object code depends on of the target."""
 _compilations = 0
 
 
-def _make_missing(wanted: Sequence[Wanted], abandoned: Callable[[], bool]) -> None:
-    with _lock:
-        _make([each for each in wanted if each[1] not in _kernels], abandoned)
+def units(wanted: Sequence[Wanted], target: Target) -> dict[str, Unit]:
+    """What kernels are compiled from, by name. The source of each lies in the cache then; nothing is compiled.
 
+    Examples
+    --------
+    An object file for another machine, which nobody here could load:
 
-def _make(wanted: Sequence[Wanted], abandoned: Callable[[], bool]) -> None:
-    store = cache.default()
-    units: dict[str, Unit] = {}
+    >>> from scanjit.runtime import compiler
+    >>> from scanjit.target import target_for
+    >>> there = target_for("x86_64-pc-windows-msvc")
+    >>> source = "from scanjit.simd import store_i64\\ndef answer_1(place): store_i64(place, 42)"
+    >>> unit = units([(source, "answer_1", {})], there)["answer_1"]
+    >>> compiler.to_object(unit, there)[:2].hex()  # what a COFF file for x86-64 begins with
+    '6486'
+    """
+    found: dict[str, Unit] = {}
     for source, name, externals in wanted:
-        if name not in units:
-            units[name] = _unit(source, name, externals, units, store)
+        if name not in found:
+            found[name] = _unit(source, name, externals, found, target)
+    return found
+
+
+def _make_missing(wanted: Sequence[Wanted], target: Target, abandoned: Callable[[], bool]) -> None:
+    with _lock:
+        _make(units([each for each in wanted if (each[1], target.code) not in _kernels], target), target, abandoned)
+
+
+def _make(units: Mapping[str, Unit], target: Target, abandoned: Callable[[], bool]) -> None:
+    store = cache.default()
     entries: dict[str, cache.Entry] = {}
     for name, unit in units.items():
         entry = store.load(unit.stem)
         if entry is not None and entry.metadata.get("symbol") == unit.symbol:
             entries[name] = entry
     seconds: dict[str, float] = {}
-    for unit, entry, spent in _compiled([unit for name, unit in units.items() if name not in entries], abandoned):
+    missing = [unit for name, unit in units.items() if name not in entries]
+    for unit, entry, spent in _compiled(missing, target, abandoned):
         entries[unit.name], seconds[unit.name] = entry, spent
         store.store(unit.stem, entry)
     for name, unit in units.items():
         externals = {callee: arity for callee, (_, arity) in unit.externals.items()}
         for callee, arity in externals.items():
-            _callee(callee, arity, name)
+            _callee(callee, arity, name, target)
         address = _loader.load(unit, entries[name])
-        _kernels[name] = Kernel(unit, externals, entries[name].metadata["arity"], address, seconds.get(name, 0.0))
+        arity = entries[name].metadata["arity"]
+        made = Kernel(unit, target, externals, arity, address, seconds.get(name, 0.0))
+        _kernels[name, target.code] = made
 
 
-def _unit(
-    source: str, name: str, externals: Mapping[str, int], planned: Mapping[str, Unit], store: cache.Cache
-) -> Unit:
+def _unit(source: str, name: str, externals: Mapping[str, int], planned: Mapping[str, Unit], target: Target) -> Unit:
     if not (name.isidentifier() and name.isascii()):
         raise InternalError("the name of a kernel has to be an identifier of ASCII letters", got=repr(name))
     callees = {}
     for callee, arity in sorted(externals.items()):
-        symbol = planned[callee].symbol if callee in planned else _callee(callee, arity, name).symbol
+        symbol = planned[callee].symbol if callee in planned else _callee(callee, arity, name, target).symbol
         callees[callee] = symbol, arity
-    facts = (cache.version(), name, source, [(callee, *found) for callee, found in callees.items()])
+    facts = (cache.version(target), name, source, [(callee, *found) for callee, found in callees.items()])
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:20]
     stem = f"{name[:100]}_{key}"
-    path = store.source(stem, source) or _in_memory(stem, source)
+    path = cache.default().source(stem, source) or _in_memory(stem, source)
     return Unit(name, source, path, f"scanjit_{name}_{key}", callees, stem)
 
 
-def _callee(name: str, arity: int, caller: str) -> Kernel:
-    callee = _kernels.get(name)
+def _callee(name: str, arity: int, caller: str, target: Target) -> Kernel:
+    callee = _kernels.get((name, target.code))
     if callee is None or callee.arity != arity:
         raise InternalError(
             f"the kernel {caller} calls {name}, which is not there in this form",
@@ -208,7 +236,9 @@ def _in_memory(stem: str, source: str) -> str:
     return path
 
 
-def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tuple[Unit, cache.Entry, float]]:
+def _compiled(
+    units: Sequence[Unit], target: Target, abandoned: Callable[[], bool]
+) -> list[tuple[Unit, cache.Entry, float]]:
     """Compile units. Yields each with its object code and the seconds that compiling took."""
     global _compilations
     if not units:
@@ -224,7 +254,7 @@ def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tupl
             translated, seconds = item
             start = time.perf_counter()
             try:
-                code, undefined = compiler.to_object(translated)
+                code, undefined = compiler.to_load(translated)
             except BaseException as error:
                 errors.append(error)
                 return
@@ -240,7 +270,7 @@ def _compiled(units: Sequence[Unit], abandoned: Callable[[], bool]) -> list[tupl
                 if abandoned():
                     raise Abandoned
                 start = time.perf_counter()
-                waiting.put((compiler.translate(unit), time.perf_counter() - start))
+                waiting.put((compiler.translate(unit, target), time.perf_counter() - start))
         finally:
             waiting.put(None)
             thread.join()

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scanjit.runtime import host
 from scanjit.runtime import threads as team
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
-from scanjit.simd import cpu
 
 SIDE_BY_SIDE = 12
 """Enough to hide the latency of an fma, and few enough for the registers of any machine."""
@@ -77,7 +77,7 @@ def _pace(measured: Measured) -> float:
 
 def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> Measured:
     """A call of independent multiply-adds, and its number of floating-point operations."""
-    lanes = cpu.lanes(dtype)
+    lanes = host.target().lanes(np.dtype(dtype).itemsize)
     amount = 2.0 * lanes * SIDE_BY_SIDE * rounds * threads
     return Measured(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
 
@@ -89,7 +89,7 @@ def latency(dtype: str) -> Measured:
 
 def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Measured:
     """A call that reads an array of `footprint` bytes again and again, about `nbytes` in all; and the exact number."""
-    lanes = cpu.lanes(dtype)
+    lanes = host.target().lanes(np.dtype(dtype).itemsize)
     step = SIDE_BY_SIDE * lanes * np.dtype(dtype).itemsize
     each = max(footprint // threads // step, 1) * step
     rounds = max(nbytes // (each * threads), 1)

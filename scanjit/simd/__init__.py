@@ -5,7 +5,7 @@ Generated code imports what it uses by name, and the names state the type where 
     from scanjit.simd import load_f32x16, store, tanh
 
 Functions are made when first asked for. Importing this package does not import Numba: a process that only loads kernels
-from the cache (`scanjit.simd.cpu`) or runs them in plain Python (`scanjit.simd.emulate`) never pays for it.
+from the cache or runs them in plain Python (`scanjit.simd.emulate`) never pays for it.
 """
 
 from __future__ import annotations

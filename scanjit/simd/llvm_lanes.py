@@ -9,7 +9,8 @@ from typing import Any
 import llvmlite.binding
 from llvmlite import ir
 
-from . import cpu
+from scanjit.target import Target
+
 from .kinds import KINDS, Kind
 from .lanes import Lanes, dekker_error
 
@@ -19,6 +20,15 @@ ELEMENTS = {"f32": F32, "f64": F64, "i8": I8, "i16": ir.IntType(16), "i32": I32,
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
 _HAS_SPLAT_SYNTAX = llvmlite.binding.llvm_version_info[0] >= 19
+
+
+class TargetModule(ir.Module):
+    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it."""
+
+    def __init__(self, name: str, target: Target, data_layout: str):
+        super().__init__(name)
+        self.target = target
+        self.triple, self.data_layout = target.triple, data_layout
 
 
 @functools.cache
@@ -172,6 +182,11 @@ class LlvmLanes(Lanes):
         self.lanes = lanes
         self.flags = flags
 
+    @property
+    def _target(self) -> Target:
+        module: TargetModule = self.builder.module
+        return module.target
+
     def _new(self, value: ir.Value, kind: Kind | None = None, lanes: int | None = None) -> LlvmLanes:
         return LlvmLanes(self.builder, value, kind or self.kind, lanes or self.lanes, self.flags)
 
@@ -230,7 +245,7 @@ class LlvmLanes(Lanes):
 
     def fma(self, b: Lanes, c: Lanes) -> LlvmLanes:
         assert isinstance(b, LlvmLanes) and isinstance(c, LlvmLanes)
-        if self.kind.floating and cpu.has_fma():
+        if self.kind.floating and self._target.has_fma:
             return self._intrinsic("fma", b.value, c.value)
         product = self.arithmetic("mul", b)
         return product.arithmetic("add", c)
@@ -238,7 +253,7 @@ class LlvmLanes(Lanes):
     def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
         assert isinstance(b, LlvmLanes)
         product = self * b
-        if cpu.has_fma():
+        if self._target.has_fma:
             return product, self.fma(b, -product)
         return product, dekker_error(self, b, product)
 
@@ -357,7 +372,7 @@ class LlvmLanes(Lanes):
         return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))  # type: ignore[attr-defined]
 
     def fmod(self, other: Lanes) -> Lanes:
-        if not cpu.has_fma():
+        if not self._target.has_fma:
             return self.libm("fmod", other)
         # r = a - trunc(a/b)*b is exact with one rounding; the rounded quotient can only be one too large.
         quotient = (self / other).unary("trunc")
@@ -370,7 +385,7 @@ class LlvmLanes(Lanes):
     def scale(self, exponent: Lanes) -> LlvmLanes | None:
         assert isinstance(exponent, LlvmLanes)
         width = self.lanes * self.kind.bits
-        if width < 128 or not cpu.is_x86() or not {"avx512f", "avx512vl"} <= cpu.features():
+        if width < 128 or not self._target.has_avx512:
             return None
         if width > 512:
             step = 512 // self.kind.bits
@@ -411,6 +426,7 @@ def _libm_lanes(symbol: str, *operands: LlvmLanes) -> LlvmLanes:
 
 __all__ = [
     "LlvmLanes",
+    "TargetModule",
     "call",
     "constant",
     "declare",

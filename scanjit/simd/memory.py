@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import os
-
 from llvmlite import ir
 
-from .cpu import is_x86
 from .kinds import KINDS, Kind
-from .llvm_lanes import I32, I64, LlvmLanes, call, constant, element_type, indices, splat_scalar, vector_type
+from .llvm_lanes import (
+    I32,
+    I64,
+    LlvmLanes,
+    TargetModule,
+    call,
+    constant,
+    element_type,
+    indices,
+    splat_scalar,
+    vector_type,
+)
 
 _BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
 
@@ -159,14 +167,14 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """The value, of which LLVM may assume nothing, though it may know it. (Lanes that zeros move into become an
     instruction that takes several times as long, if LLVM knows that they are zeros.)"""
-    if not is_x86():
+    if not builder.module.target.is_x86:
         return value
     return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=x,0", [value], False)
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:
     """The time, in ticks of the processor's own clock: nearly free to read, and of no unit."""
-    name = "llvm.readcyclecounter" if is_x86() else "llvm.readsteadycounter"
+    name = "llvm.readcyclecounter" if builder.module.target.is_x86 else "llvm.readsteadycounter"
     return call(builder, name, I64, [])
 
 
@@ -204,7 +212,7 @@ def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: i
         builder.call(_barrier_function(builder.module), [address, threads, line])
 
 
-def _barrier_function(module: ir.Module) -> ir.Function:
+def _barrier_function(module: TargetModule) -> ir.Function:
     """The waiting itself, one function in a module."""
     name = "scanjit_barrier"
     if name in module.globals:
@@ -231,13 +239,13 @@ def _barrier_function(module: ir.Module) -> ir.Function:
     looks.add_incoming(I64(0), entry)
     b.cbranch(b.icmp_signed("==", b.load_atomic(meetings, "acquire", 8), before), pause, done)
     b.position_at_end(pause)
-    if is_x86():
+    if module.target.is_x86:
         b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
     more = b.add(looks, I64(1))
     looks.add_incoming(more, pause)
     b.cbranch(b.icmp_signed("<", more, I64(PATIENCE)), wait, rest)
     b.position_at_end(rest)
-    if os.name == "posix":
+    if module.target.is_posix:
         b.call(_declared(module, "sched_yield", I32), [])
     told = interrupted(b, line)
     looks.add_incoming(I64(0), b.block)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scanjit.target.measured import Speeds, speeds
 
-AVX512 = frozenset({"avx512f", "avx512vl", "avx512dq", "avx512bw"})
-"""The parts of AVX-512 without which vectors of 64 bytes would not pay."""
+AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
+"""The parts of AVX-512 that make vectors of 64 bytes pay."""
 POSIX = ("linux", "darwin", "macos", "bsd")
 """What the triples of systems contain whose C library has `sched_yield`."""
 
@@ -21,7 +20,8 @@ class Target:
     ----------
     triple : LLVM's name for processor family, system and file format, such as "aarch64-linux-gnu".
     name : LLVM's name for the processor, such as "znver4"; "" for any of its family.
-    features : LLVM's names for the instructions that code may use, such as "avx2".
+    features : the instructions that code may use, and those that it may not though other processors of this name have
+        them, as LLVM writes them: "+avx2,+fma,-sse4a".
     vector_bytes : the bytes of a vector register; 4 where there are none.
     registers : how many vector registers there are.
     tiles : how fast register tiles of each shape are.
@@ -29,19 +29,23 @@ class Target:
 
     Examples
     --------
-    >>> target = target_for("x86_64-pc-windows-msvc", features=["avx2", "fma"])
+    >>> target = target_for("x86_64-pc-windows-msvc", features="+avx2,+fma")
     >>> target.vector_bytes, target.registers, target.has_fma
     (32, 16, True)
     """
 
     triple: str
     name: str
-    features: frozenset[str]
+    features: str
     vector_bytes: int
     registers: int
     tiles: Speeds = field(compare=False, repr=False)
     level1_bytes: int = 32 * 1024
     level2_bytes: int = 2**20
+
+    def has(self, *features: str) -> bool:
+        """Whether code may use all these instructions: `target.has("avx2", "fma")`."""
+        return _has(self.features, *features)
 
     @property
     def is_x86(self) -> bool:
@@ -54,18 +58,23 @@ class Target:
         if _is_arm64(self.triple):
             return True
         if _architecture(self.triple).startswith("riscv"):
-            return "d" in self.features
-        return self.is_x86 and "fma" in self.features
+            return self.has("d")
+        return self.is_x86 and self.has("fma")
 
     @property
     def has_avx512(self) -> bool:
         """Whether instructions of AVX-512 take vectors of 16, 32 and 64 bytes."""
-        return self.is_x86 and {"avx512f", "avx512vl"} <= self.features
+        return self.is_x86 and self.has("avx512f", "avx512vl")
 
     @property
-    def yields(self) -> bool:
-        """Whether the system has `sched_yield`, with which a thread that waits lets others run."""
+    def is_posix(self) -> bool:
+        """Whether the system has shared libraries, and `sched_yield`, with which a thread lets others run."""
         return any(system in self.triple for system in POSIX)
+
+    @property
+    def code(self) -> tuple[str, str, str]:
+        """What object code depends on, beside the source of a kernel."""
+        return self.triple, self.name, self.features
 
     @property
     def near_bytes(self) -> int:
@@ -78,7 +87,7 @@ class Target:
         return max(1, self.vector_bytes // itemsize)
 
 
-def target_for(triple: str, name: str = "", features: Iterable[str] = (), vector_bytes: int | None = None) -> Target:
+def target_for(triple: str, name: str = "", features: str = "", vector_bytes: int | None = None) -> Target:
     """A target, from what LLVM calls it.
 
     Parameters
@@ -90,13 +99,12 @@ def target_for(triple: str, name: str = "", features: Iterable[str] = (), vector
     --------
     >>> target_for("aarch64-linux-gnu").lanes(4)
     4
-    >>> target_for("x86_64-linux-gnu", features=["avx2"], vector_bytes=16).lanes(4)
+    >>> target_for("x86_64-linux-gnu", features="+avx2", vector_bytes=16).lanes(4)
     4
     """
-    have = frozenset(features)
-    width = _vector_bytes(triple, have) if vector_bytes is None else vector_bytes
+    width = _vector_bytes(triple, features) if vector_bytes is None else vector_bytes
     registers = 32 if width == 64 or _is_arm64(triple) else 16
-    return Target(triple, name, have, width, registers, speeds(name, width, registers))
+    return Target(triple, name, features, width, registers, speeds(name, width, registers))
 
 
 def _architecture(triple: str) -> str:
@@ -107,8 +115,12 @@ def _is_arm64(triple: str) -> bool:
     return _architecture(triple) in ("aarch64", "arm64")
 
 
-def _vector_bytes(triple: str, features: frozenset[str]) -> int:
+def _has(listed: str, *features: str) -> bool:
+    return {f"+{feature}" for feature in features} <= set(listed.split(","))
+
+
+def _vector_bytes(triple: str, features: str) -> int:
     """The bytes of a vector register."""
     if _architecture(triple) in ("x86_64", "amd64"):
-        return 64 if features >= AVX512 else 32 if "avx2" in features else 16
-    return 16 if _is_arm64(triple) or features & {"simd128", "v"} else 4
+        return 64 if _has(features, *AVX512) else 32 if _has(features, "avx2") else 16
+    return 16 if _is_arm64(triple) or _has(features, "simd128") or _has(features, "v") else 4

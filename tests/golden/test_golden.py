@@ -18,7 +18,7 @@ from tests.golden.programs import PROGRAMS
 
 HERE = pathlib.Path(__file__).parent
 TARGETS = {
-    "avx512": target_for("x86_64-linux-gnu", features=AVX512),
+    "avx512": target_for("x86_64-linux-gnu", features=",".join(f"+{name}" for name in AVX512)),
     "sse": target_for("x86_64-linux-gnu"),
 }
 KEPT = [(name, "avx512") for name in PROGRAMS] + [("lstm", "sse")]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from scanjit.ops import random as ops
-from scanjit.simd import cpu, math_random
+from scanjit.runtime import host
+from scanjit.simd import math_random
 from scanjit.simd.kinds import KINDS
 from scanjit.simd.numpy_lanes import NumpyLanes
 from tests.simd.support import run_compiled, run_emulated
@@ -76,7 +77,7 @@ def test_vectors_equal_the_reference(name: str, dtype: np.dtype) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("width", [1, cpu.lanes("i64"), 2 * cpu.lanes("i64")])
+@pytest.mark.parametrize("width", [1, host.target().lanes(8), 2 * host.target().lanes(8)])
 def test_machine_code_equals_the_reference(width: int) -> None:
     """All functions in one kernel, in three widths: the same bits, with and without fused multiply-add."""
     floats = [(f"random_{name}_f{8 * dtype.itemsize}", dtype.itemsize) for name, dtype in FLOATS]

@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scanjit import __main__ as command
 from scanjit.errors import ScanjitError
-from scanjit.runtime import cache
+from scanjit.runtime import cache, host
 from scanjit.runtime.cache import Cache, Entry
 
 ENTRY = Entry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
@@ -226,20 +227,19 @@ def test_processes_that_write_and_prune_at_once_only_ever_see_whole_entries(tmp_
     assert not list(tmp_path.glob(".scanjit-*"))
 
 
-def test_the_version_covers_the_generator_and_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SCANJIT_VECTOR_BYTES", raising=False)
-    original = cache.version()
-    assert cache.version() == original
-    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", "16")
-    assert cache.version() != original
-    monkeypatch.delenv("SCANJIT_VECTOR_BYTES")
+def test_the_version_covers_the_generator_and_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = host.target()
+    original = cache.version(here)
+    assert cache.version(here) == original
+    for other in (replace(here, features="+sse2"), replace(here, name="another"), replace(here, triple="wasm32")):
+        assert cache.version(other) != original
     for part in ("_generator_digest", "_numba_version"):
         with monkeypatch.context() as patch:
-            cache._version.cache_clear()
+            cache.version.cache_clear()
             patch.setattr(cache, part, lambda: "another")
-            assert cache.version() != original
-    cache._version.cache_clear()
-    assert cache.version() == original
+            assert cache.version(here) != original
+    cache.version.cache_clear()
+    assert cache.version(here) == original
 
 
 def test_the_environment_decides_where_and_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

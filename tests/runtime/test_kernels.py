@@ -272,7 +272,7 @@ def test_a_damaged_source_file_heals(damage: str | None, monkeypatch: pytest.Mon
 def test_another_generator_compiles_anew_and_both_live_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     old = kernel(SCALE, "scale")
     monkeypatch.setattr(kernels, "_kernels", {})
-    monkeypatch.setattr(cache, "version", lambda: "another")
+    monkeypatch.setattr(cache, "version", lambda target: "another")
     new = kernel(SCALE, "scale")
     assert new.compiled and new.symbol != old.symbol and new.address != old.address and new.path != old.path
     assert apply(old, 5) == apply(new, 5) == [15]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scanjit.runtime import limits
+from scanjit.runtime import host, limits
 from scanjit.runtime.addresses import address
-from scanjit.simd import cpu
 
 
 def test_memory_begins_with_a_line_and_is_written() -> None:
@@ -18,9 +17,9 @@ def test_memory_begins_with_a_line_and_is_written() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_how_much_they_do(threads: int) -> None:
     measured = limits.throughput("float32", threads, 3)
-    assert measured.amount == 2 * cpu.lanes("float32") * limits.SIDE_BY_SIDE * 3 * threads
+    assert measured.amount == 2 * host.target().lanes(4) * limits.SIDE_BY_SIDE * 3 * threads
     measured.call()
-    vectors = limits.SIDE_BY_SIDE * cpu.vector_bytes()
+    vectors = limits.SIDE_BY_SIDE * host.target().vector_bytes
     measured = limits.stream("float32", threads, 5 * vectors * threads + 1, 20 * vectors * threads)
     assert measured.amount == 20 * vectors * threads
     measured.call()

@@ -1,18 +1,20 @@
 """What the tests of the SIMD package share: one generated program, compiled and emulated."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from scanjit.simd import cpu, emulate
+from scanjit.runtime import host
+from scanjit.runtime.kernels import Kernel, kernel
+from scanjit.simd import emulate
 from scanjit.simd.kinds import KINDS
 
 FLOATS = ("f32", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 INTEGERS = (*SIGNED, "u8")
-NATIVE = {kind: cpu.lanes(kind) for kind in KINDS}
+NATIVE = {name: host.target().lanes(kind.size) for name, kind in KINDS.items()}
 
 
 def source_of(imports: Sequence[str], parameters: Sequence[str], body: Sequence[str]) -> str:
@@ -21,12 +23,10 @@ def source_of(imports: Sequence[str], parameters: Sequence[str], body: Sequence[
     return "\n".join(lines + ["    " + line for line in body]) + "\n"
 
 
-def compiled(source: str) -> Any:
-    """The kernel of a generated file as a Numba function of addresses and sizes."""
-    names: dict[str, Any] = {}
-    exec(compile(source, "<kernel>", "exec"), names)
-    arity = names["kernel"].__code__.co_argcount
-    return njit(f"void({','.join(['intp'] * arity)})", error_model="numpy", nogil=True)(names["kernel"])
+def compiled(source: str) -> Kernel:
+    """The kernel of a generated file, a function of addresses and sizes."""
+    name = f"kernel_{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+    return kernel(source.replace("def kernel(", f"def {name}("), name)
 
 
 def run_compiled(source: str, arguments: Sequence[Any]) -> None:

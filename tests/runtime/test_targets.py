@@ -1,0 +1,251 @@
+"""Object files for machines that this one is not: the kernels of an LSTM for each of six targets."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterator, Sequence
+
+import llvmlite.binding as llvm
+import pytest
+
+import scanjit as sj
+from scanjit import codegen, schedule
+from scanjit.errors import ArgumentError
+from scanjit.rewrite import run as rewrite
+from scanjit.runtime import compiler, host, kernels
+from scanjit.schedule.threads.rows import find_rows
+from scanjit.target import Target, target_for
+
+TARGETS = {
+    "linux-avx512": target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw"),
+    "linux-sse2": target_for("x86_64-linux-gnu"),
+    "linux-arm64": target_for("aarch64-linux-gnu"),
+    "windows": target_for("x86_64-pc-windows-msvc", features="+avx2,+fma"),
+    "webassembly": target_for("wasm32-unknown-unknown", features="+simd128"),
+    "riscv64": target_for("riscv64-linux-gnu", features="+m,+a,+d,+c"),
+    "cortex-m": target_for("thumbv7em-none-eabihf", "cortex-m4"),
+}
+FORMATS = {
+    "linux-avx512": b"\x7fELF\x02\x01 \x3e\x00",
+    "linux-sse2": b"\x7fELF\x02\x01 \x3e\x00",
+    "linux-arm64": b"\x7fELF\x02\x01 \xb7\x00",
+    "windows": b"\x64\x86",
+    "webassembly": b"\0asm\x01\0\0\0",
+    "riscv64": b"\x7fELF\x02\x01 \xf3\x00",
+    "cortex-m": b"\x7fELF\x01\x01 \x28\x00",
+}
+"""What a file begins with. For ELF, behind a space: the number of the machine."""
+LANES = {"linux-avx512": 16, "windows": 8, "cortex-m": 1}
+"""How many numbers of float32 a vector has; 4 in the others, and 1 where there are no vectors."""
+SYSTEM = {"sched_yield", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
+"""What object files may need of the system; and names that begin with two underscores, which are the compiler's."""
+
+
+def known(target: Target) -> None:
+    """Skip a test if this LLVM makes no code for a target."""
+    llvm.initialize_all_targets()
+    try:
+        llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        pytest.skip(f"llvmlite {llvm.llvm_version_info} has no {target.triple}: {error}")
+
+
+def source_of(target: Target) -> Sequence[codegen.Generated]:
+    """The generated code of an LSTM, forward, for a target."""
+    units = 12
+    x = sj.tensor((None, None, 5), dtype="float32", name="x")
+    w, r = sj.tensor((5, 4 * units), dtype="float32"), sj.tensor((units, 4 * units), dtype="float32")
+
+    def step(row, h, c, w, r):
+        z = row @ w + h @ r
+        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return sj.sigmoid(o) * sj.tanh(c), c
+
+    zero = sj.zeros((x.shape[1], units), dtype="float32")
+    y, _ = sj.scan(step, x, [zero, zero], [w, r])
+    program = schedule.schedule([x, w, r], rewrite([y]).outputs, target)
+    find_rows(program)
+    return codegen.generate(program, "lstm")
+
+
+@functools.cache
+def objects(name: str) -> dict[str, tuple[kernels.Unit, bytes]]:
+    """The units of the LSTM, and the object file of each."""
+    target, code = TARGETS[name], source_of(TARGETS[name])
+    arity = {source.name: source.arity for source in code.functions}
+    wanted = [(made.text, made.name, {callee: arity[callee] for callee in made.calls}) for made in code.functions]
+    units = kernels.units(wanted, target)
+    return {unit.name: (unit, compiler.to_object(unit, target)) for unit in units.values()}
+
+
+# ---- symbols of object files: defined ones, and those that are needed ------------------------------------------------
+
+
+def symbols(code: bytes) -> tuple[set[str], set[str]]:
+    """The global symbols that an object file defines, and those that it needs."""
+    reader = elf if code[:4] == b"\x7fELF" else wasm if code[:4] == b"\0asm" else coff
+    found = list(reader(code))
+    return {name for name, defined in found if defined}, {name for name, defined in found if not defined}
+
+
+def text(code: bytes, at: int) -> str:
+    return code[at : code.index(b"\0", at)].decode()
+
+
+def elf(code: bytes) -> Iterator[tuple[str, bool]]:
+    wide = code[4] == 2
+    (start,) = struct.unpack_from("<Q" if wide else "<I", code, 0x28 if wide else 0x20)
+    size, count = struct.unpack_from("<HH", code, 0x3A if wide else 0x2E)
+    header = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
+    sections = [struct.unpack_from(header, code, start + size * i) for i in range(count)]
+    for _, kind, _, _, offset, length, link, _, _, item in sections:
+        for at in range(offset + item, offset + length, item) if kind == 2 else ():
+            name, info, section = struct.unpack_from("<IB1xH" if wide else "<I8xB1xH", code, at)
+            if info >> 4:  # no local one
+                yield text(code, sections[link][4] + name), section != 0
+
+
+def coff(code: bytes) -> Iterator[tuple[str, bool]]:
+    start, count = struct.unpack_from("<II", code, 8)
+    names, i = start + 18 * count, 0
+    while i < count:
+        short, value, section, _, storage, more = struct.unpack_from("<8sIhHBB", code, start + 18 * i)
+        long = struct.unpack("<II", short)
+        if storage == 2:  # an external one; with a value and no section it is a common block
+            name = text(code, names + long[1]) if long[0] == 0 else short.rstrip(b"\0").decode()
+            yield name, section != 0 or value > 0
+        i += 1 + more
+
+
+class Bytes:
+    """Reads numbers and names of a WebAssembly file, one after the other."""
+
+    def __init__(self, code: bytes, at: int) -> None:
+        self.code, self.at = code, at
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.code[self.at]
+            self.at, value, shift = self.at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    def name(self) -> str:
+        length = self.number()
+        self.at += length
+        return self.code[self.at - length : self.at].decode()
+
+    def limits(self) -> None:
+        more = self.number() & 1
+        self.number(), more and self.number()
+
+
+def wasm(code: bytes) -> Iterator[tuple[str, bool]]:
+    here = Bytes(code, 8)
+    while here.at < len(code):
+        section, end = here.number(), here.number()
+        end += here.at
+        if section == 2:
+            for _ in range(here.number()):
+                yield (here.name(), here.name())[1], False
+                kind = here.number()  # of a function, a table, a memory, a global
+                for read in ((here.number,), (here.number, here.limits), (here.limits,), (here.number,) * 2)[kind]:
+                    read()
+        elif section == 0 and here.name() == "linking":
+            here.number()
+            while here.at < end:
+                part, stop = here.number(), here.number()
+                stop += here.at
+                for _ in range(here.number() if part == 8 else 0):  # the table of symbols
+                    kind, flags = here.number(), here.number()
+                    if kind != 1:
+                        here.number()
+                    name = here.name() if kind == 1 or not flags & 0x10 or flags & 0x40 else ""
+                    if kind == 1 and not flags & 0x10:
+                        here.number(), here.number(), here.number()
+                    if name and not flags & 0x12:  # neither needed nor local
+                        yield name, True
+                here.at = stop
+        here.at = end
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_an_lstm_becomes_object_files(name: str) -> None:
+    """Each is of the target's format and machine, exports its kernel, and needs only kernels and the system."""
+    known(TARGETS[name])
+    magic, _, machine = FORMATS[name].partition(b" ")
+    found = objects(name)
+    exported = {unit.symbol for unit, _ in found.values()}
+    assert "lstm" in str(exported) and len(found) > 2
+    for unit, code in found.values():
+        assert code.startswith(magic)
+        assert not machine or code[18:20] == machine
+        defined, needed = symbols(code)
+        assert unit.symbol in defined
+        callees = {symbol for symbol, _ in unit.externals.values()}
+        needed = {symbol for symbol in needed if not symbol.startswith("__")}
+        assert callees <= needed <= callees | SYSTEM
+        assert ("sched_yield" in needed) <= TARGETS[name].is_posix
+    assert any(unit.externals for unit, _ in found.values())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_vectors_are_as_wide_as_the_target_has_them(name: str) -> None:
+    lanes = LANES.get(name, 1 if name == "riscv64" else 4)
+    assert TARGETS[name].lanes(4) == lanes
+    text = "".join(source.text for source in source_of(TARGETS[name]).functions)
+    assert f"load_f32x{lanes}" in text
+    assert not any(f"load_f32x{2 * lanes * k}" in text for k in (1, 2, 4))
+
+
+def test_instructions_are_those_of_the_target() -> None:
+    """Fused multiply-adds, AVX-512 and the pause of a waiting thread are there where the target has them."""
+    source = "from scanjit.simd import barrier, exp, fma, load_f32x4, store\n\n\ndef some(p, line):\n"
+    source += "    barrier(p, 2, line)\n    x = load_f32x4(p)\n    store(p, exp(fma(x, x, x)))\n"
+    for name, target in TARGETS.items():
+        (unit,) = kernels.units([(source, "some", {})], target).values()
+        module = compiler.translate(unit, target).module
+        assert ("llvm.fma.v4f32" in module) == target.has_fma == (name not in ("linux-sse2", "webassembly", "cortex-m"))
+        assert ("avx512.mask.scalef" in module) == (name == "linux-avx512")
+        assert ("sse2.pause" in module) == target.is_x86
+        assert ("sched_yield" in module) == target.is_posix
+
+
+def test_one_process_makes_code_for_several_targets() -> None:
+    """Kernels of one name do not meet: they are other files in the cache, and other symbols."""
+    source = "from scanjit.simd import load_f32x4, store\n\n\ndef copied(p, q):\n    store(q, load_f32x4(p))\n"
+    units = [kernels.units([(source, "copied", {})], target)["copied"] for target in TARGETS.values()]
+    assert len({unit.symbol for unit in units}) == len({unit.stem for unit in units}) == len(TARGETS)
+
+
+def test_a_target_that_llvm_does_not_know() -> None:
+    target = target_for("abacus-unknown-none")
+    (unit,) = kernels.units([("def nothing(p): pass", "nothing", {})], target).values()
+    with pytest.raises(ArgumentError, match=r"makes no code for this target\n.*abacus"):
+        compiler.to_object(unit, target)
+
+
+def test_kernels_of_another_machine_are_not_loaded() -> None:
+    with (
+        host.using(target_for("wasm32-unknown-unknown")),
+        pytest.raises(ArgumentError, match=r"cannot run.*\n.*wasm32"),
+    ):
+        kernels.kernel("def nowhere(p): pass", "nowhere")
+
+
+def test_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", "16")
+    assert host.target().vector_bytes == 16
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert (host.target().name, host.target().features) == ("generic", "")
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", "+fma,-avx2")
+    assert host.target().has("fma") and not host.target().has("avx2")
+    monkeypatch.delenv("SCANJIT_VECTOR_BYTES")
+    with host.using(TARGETS["webassembly"]) as given:
+        assert host.target() is given
