@@ -9,8 +9,7 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.region import Block, Region, Task
 from scanjit.schedule.lower.scan import no_ragged_step, open_body
-from scanjit.schedule.nests import Buffer, If, Ref, Statement
-from scanjit.schedule.statements import statements
+from scanjit.schedule.nests import Buffer, If, Ref
 
 
 def schedule_branch(region: Region, node: Node) -> None:
@@ -30,13 +29,9 @@ def schedule_branch(region: Region, node: Node) -> None:
         if isinstance(item, Task):
             item.escapes = True
     half, label = len(results), f"ifelse at {node.where}"
-    then, otherwise = (
-        _branch(region, outputs, targets, known) for outputs in (body.outputs[:half], body.outputs[half:])
-    )
-    made = [*region.held, If(flag, then, otherwise, label)]
-    region.held = []
+    bodies = [_branch(region, outputs, targets, known) for outputs in (body.outputs[:half], body.outputs[half:])]
     region.context.notes.append(f"{label}: only the branch that is chosen runs")
-    block = Block(made, dict.fromkeys(needs, False), None, None, label)
+    block = Block(dict.fromkeys(needs, False), None, None, label, If(flag, [], [], label), bodies)
     region.items.append(block)
     for i, target in enumerate(targets):
         part = ir.PART(node, index=i)
@@ -44,10 +39,10 @@ def schedule_branch(region: Region, node: Node) -> None:
         region.makers[part] = [block]
 
 
-def _branch(region: Region, outputs: Sequence[Node], targets: Sequence[Ref], known: dict[Node, Ref]) -> list[Statement]:
-    """The statements that compute a branch into the places of the results."""
+def _branch(region: Region, outputs: Sequence[Node], targets: Sequence[Ref], known: dict[Node, Ref]) -> Region:
+    """The region that computes a branch into the places of the results."""
     # A size that is a value outside is, in the branch, the node that it was outside.
     places = {n: ref for n, ref in region.places.items() if n.dim_atom is not None and n not in region.makers}
     inner = Region(region.context, {**places, **known}, region)
     inner.schedule(outputs, targets)
-    return statements(inner)
+    return inner

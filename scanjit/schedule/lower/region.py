@@ -17,12 +17,14 @@ from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import Builder
 from scanjit.schedule.nests import (
     Buffer,
+    If,
     Nest,
     NestLoop,
     Pack,
     Ref,
     Statement,
     Store,
+    TimeLoop,
     Value,
     walk_values,
 )
@@ -47,14 +49,19 @@ class Task:
 
 @dataclass(eq=False)
 class Block:
-    """A scan: a nest with time, or statements of which the last is its loop. Or (without a plan) an ifelse:
-    statements, of which the last is an `If`."""
+    """A scan: one nest with all of its steps, or a loop over time. Or an ifelse, which has no plan.
 
-    statements: list[Statement]
+    `frame` is the loop, or the `If`, without the statements in it: those are made of the regions `bodies`, one of a
+    loop, two of an `If`. Once they are there, `statements` are the packs to be made before, and the loop itself.
+    """
+
     needs: dict[Task | Block | Single, bool]
     scan: Plan | None
     nest: Nest | None
     label: str
+    frame: TimeLoop | If | None = None
+    bodies: list[Region] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
 
     @property
     def plan(self) -> Plan:

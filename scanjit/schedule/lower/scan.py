@@ -23,14 +23,12 @@ from scanjit.schedule.nests import (
     NestLoop,
     Ref,
     Register,
-    Statement,
     Store,
     TimeLoop,
     Value,
     counter,
 )
 from scanjit.schedule.nests.plan import Body, CarryMemory, Plan
-from scanjit.schedule.statements import statements
 from scanjit.types import Dimension
 
 
@@ -55,18 +53,14 @@ def schedule_scan(region: Region, node: Node) -> None:
         if hasattr(item, "escapes"):
             item.escapes = True
     nest = _as_nest(region, plan, places, sequences)
-    loop = None
-    made: list[Statement] = []
+    block = Block(dict.fromkeys(needs, False), plan, nest, name_of(node))
     if nest is not None:
         region.context.notes.append(f"{name_of(node)}: one nest with all of its steps")
     else:
-        loop = _as_loop(region, plan, places, sequences)
-        made = [*region.held, loop]
-        region.held = []
-        region.context.notes.append(f"{name_of(node)}: a loop over time of {len(loop.body)} statements")
-    block = Block(made, {item: False for item in needs}, plan, nest, name_of(node))
+        block.frame, inner = _as_loop(region, plan, places, sequences)
+        block.bodies.append(inner)
     region.items.append(block)
-    _place_parts(region, plan, block, loop)
+    _place_parts(region, plan, block)
 
 
 def _cleared(region: Region, plan: Plan) -> dict[Buffer, Item]:
@@ -203,10 +197,11 @@ def _known_y(plan: Plan, y: Node, ys: Sequence[Node]) -> Ref | None:
     return None
 
 
-def _place_parts(region: Region, plan: Plan, block: Block, loop: TimeLoop | None) -> None:
+def _place_parts(region: Region, plan: Plan, block: Block) -> None:
     """Say where the results of a scan lie."""
-    count = loop.count if loop is not None else None
-    steps = plan.length if loop is None or count is None else loop.ran
+    count, steps = None, plan.length
+    if isinstance(block.frame, TimeLoop) and block.frame.count is not None:
+        count, steps = block.frame.count, block.frame.ran
     places = [plan.final(i, steps) for i in range(plan.layout.carries)] + plan.ys + ([count] if count else [])
     for i, place in enumerate(places):
         part = ir.PART(plan.node, index=i)
@@ -217,7 +212,8 @@ def _place_parts(region: Region, plan: Plan, block: Block, loop: TimeLoop | None
 # ---- a loop of nests -----------------------------------------------------------------------------------------------
 
 
-def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> TimeLoop:
+def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref]) -> tuple[TimeLoop, Region]:
+    """The loop over the steps of a scan, still empty, and the region of what a step computes."""
     layout, params = plan.layout, plan.node.params
     carries, rows, _ = layout.split(plan.body.inputs)
     # A constant that is also a size is, in the step, the node that it was outside (see `open_body`).
@@ -245,13 +241,10 @@ def _as_loop(region: Region, plan: Plan, consts: dict[Node, Ref], xs: list[Ref])
         outputs.append(stop)
         targets.append(stop_ref)
     inner.schedule(outputs, targets)
-    body = statements(inner)
-    loop = TimeLoop(
-        plan.length, plan.step, plan.row, body, plan.length, reverse=plan.reverse, stop=stop_ref, count=count
-    )
+    loop = TimeLoop(plan.length, plan.step, plan.row, [], plan.length, reverse=plan.reverse, stop=stop_ref, count=count)
     loop.unroll, loop.label, loop.ran = params["unroll"] or 1, name_of(plan.node), counter("ran")
     loop.persistent = [c.store.buffer for c in plan.carries]
-    return loop
+    return loop, inner
 
 
 # ---- one nest with time --------------------------------------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""What is done to a graph until it is a finished program, in order. No other file knows this order.
+
+A graph is lowered first, with the steps of its loops and the branches of its conditions: each becomes a `Region`, a
+list of tasks that is in no loop yet. Then the regions become statements, those inside others first (`REGION_PASSES`).
+The statements of the outermost region are a `Program`, of which the rest is decided last (`PROGRAM_PASSES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from scanjit.ir import Node
+from scanjit.schedule.fuse.groups import Group, fuse, nest_of
+from scanjit.schedule.lower.program import lower
+from scanjit.schedule.lower.region import Block, Region, Single, Task
+from scanjit.schedule.memory.lifetimes import find_lifetimes
+from scanjit.schedule.memory.once import find_once
+from scanjit.schedule.nests import Nest, Program, Statement
+from scanjit.schedule.threads.beside import side_by_side
+from scanjit.schedule.threads.rows import own_rows
+from scanjit.schedule.tiles.apply import in_forms, tile_nest
+from scanjit.schedule.time import blocks, deep
+from scanjit.schedule.time.checkpoint import stretches
+from scanjit.schedule.time.checkpoint.family import Family
+from scanjit.target import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """A region on its way to statements. Each pass returns a new one, in which more is known."""
+
+    region: Region
+    groups: list[Group] = field(default_factory=list)
+    nests: dict[Group, Nest] = field(default_factory=dict)
+    chains: dict[Group, blocks.Chain] = field(default_factory=dict)
+    families: dict[Group, Family] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+
+
+def fused(known: Progress) -> Progress:
+    """Tasks of one space in one nest, where none has to wait for another one to be complete."""
+    groups = fuse(known.region)
+    nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
+    return replace(known, groups=groups, nests=nests)
+
+
+def blocks_of_time(known: Progress) -> Progress:
+    """Which maps and sums over time go along with a scan, a block of steps at a time."""
+    return replace(known, chains=blocks.chains(known.region, known.groups, known.nests))
+
+
+def checkpoints(known: Progress) -> Progress:
+    """Which loops make steps again for a gradient, instead of storing all of them."""
+    families = stretches.families(known.region, known.groups, known.nests, known.chains)
+    return replace(known, families=families)
+
+
+def written(known: Progress) -> Progress:
+    """The statements: what goes with a scan where that stands. Every nest gets its tile, and the packs it needs."""
+    region, nests = known.region, known.nests
+    result: list[Statement] = []
+    for group in known.groups:
+        first = group.members[0]
+        if group in known.families:
+            phase = known.families[group].phase_at(group)
+            if phase is not None:
+                result += stretches.statements_of(region, known.families[group], phase, nests)
+        elif group in known.chains:
+            if first is known.chains[group].scan:
+                result += blocks.blocked(region, known.chains[group], nests)
+        elif isinstance(first, Single):
+            result.append(first.statement)
+        elif isinstance(first, Block):
+            result += first.statements if first.nest is None else tile_nest(region, first.nest)
+        else:
+            result += in_forms(region, nests[group], partial(_shaped, region, group, nests))
+    return replace(known, statements=result)
+
+
+REGION_PASSES: tuple[tuple[str, Callable[[Progress], Progress]], ...] = (
+    ("fuse", fused),
+    ("blocks", blocks_of_time),  # of whole nests: which of them go over time is known once tasks are fused
+    ("checkpoints", checkpoints),  # after the blocks, for what goes with a loop in any case comes along
+    ("tiles", written),  # of what is left of each nest: a block of time may be all there is of a loop
+)
+"""The names and the passes that make statements of the tasks of a region."""
+
+
+def statements(region: Region) -> list[Statement]:
+    """The statements of a region; those of the regions inside it are made first."""
+    for item in region.items:
+        if isinstance(item, Block) and item.frame is not None:
+            _fill(region, item, item.frame)
+    known = Progress(region)
+    for _, function in REGION_PASSES:
+        known = function(known)
+    return known.statements
+
+
+def _fill(region: Region, block: Block, frame: Statement) -> None:
+    """Put statements into a loop over time or an `If`, with the packs that these need before it."""
+    bodies = [statements(inner) for inner in block.bodies]
+    if block.scan is not None:
+        region.context.notes.append(f"{block.label}: a loop over time of {len(bodies[0])} statements")
+    block.statements = [*region.held, frame.with_bodies(*bodies)]
+    region.held = []
+
+
+def _shaped(region: Region, group: Group, nests: Mapping[Group, Nest], nest: Nest) -> list[Statement]:
+    """The statements of a nest: of long sums, in blocks."""
+    packs, nest = deep.packed(region, nest)
+    found = deep.deep(region, nest)
+    if found is None:
+        return [*packs, *tile_nest(region, nest)]
+    return [*packs, *deep.blocked(region, group, {**nests, group: nest}, found)]
+
+
+PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
+    ("once", find_once),  # while every statement stands by itself: of loops side by side, each may run once
+    ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
+    ("rows", own_rows),
+    ("lifetimes", find_lifetimes),  # last: they are positions among the statements, and depend on both of these
+)
+"""The names and the passes that decide, for a program with all its statements, how threads and calls share it."""
+
+
+def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
+    """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
+    lowered = lower(leaves, outputs, target)
+    body, context = statements(lowered.region), lowered.region.context
+    program = Program(lowered.inputs, lowered.outputs, body, context.codes, target, context.notes)
+    for _, function in PROGRAM_PASSES:
+        program = function(program)
+    return program
