@@ -1,7 +1,5 @@
 """Loops over time, compiled: recurrences written in Python, with gradients, at the speed of hand-written kernels."""
 
-__version__ = "0.1.0"
-
 import importlib as _importlib
 from types import ModuleType as _Module
 
@@ -33,13 +31,14 @@ from scanjit.runtime import threadpool as _threadpool
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
-from scanjit.runtime.saving import load
+from scanjit.runtime.loading import load
 from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import dprint, pprint
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
 from scanjit.tensor import tensor as tensor  # the function, not the package of that name
 from scanjit.tensor.probes import assert_, print_
+from scanjit.version import __version__ as __version__
 
 __all__ = [
     "ArgumentError",

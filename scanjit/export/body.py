@@ -5,23 +5,47 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from scanjit import ir, types
 from scanjit.export.expressions import ATOM, PLUS, TIMES, Text, dtype_text, expression, scalar
+from scanjit.export.harvest import Harvest
 from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.scan import SCAN, Layout
+from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.show.identifiers import identifier
 from scanjit.types import Atom, Dimension
 
-if TYPE_CHECKING:
-    from scanjit.export.module import Module
-
 _LONGEST = 70
 """Expressions longer than this get a name of their own."""
+
+
+class Surroundings(Protocol):
+    """What a body asks of the module that it is a part of."""
+
+    harvest: Harvest
+
+    def helper(self, name: str) -> str:
+        """A function that is copied into the module."""
+
+    def unused(self, base: str, taken: set[str]) -> str:
+        """A name that nothing has in one function, nor in the module; it is taken then."""
+
+    def variable(self, variable: SharedVariable) -> str:
+        """The text of the value of a shared variable."""
+
+    def constant(self, array: np.ndarray) -> str:
+        """The text of a constant that is too large to be written out."""
+
+    def function(
+        self, graph: Graph, outputs: Sequence[Node], base: str, arguments: Sequence[str]
+    ) -> tuple[str, list[Atom]]:
+        """The name of the function of a graph, and the sizes that it takes behind its inputs."""
 
 
 class Body:
@@ -34,7 +58,9 @@ class Body:
     sizes : names of sizes that are known.
     """
 
-    def __init__(self, module: Module, given: Mapping[Node, str], sizes: Mapping[Atom, str] | None = None) -> None:
+    def __init__(
+        self, module: Surroundings, given: Mapping[Node, str], sizes: Mapping[Atom, str] | None = None
+    ) -> None:
         self.module, self.lines = module, list[str]()
         self.texts: dict[Node, Text] = {node: Text(name, ATOM) for node, name in given.items()}
         self.given = set(given)
@@ -113,6 +139,14 @@ class Body:
                 return Text(re.sub(r"\b(inf|nan)\b", r"np.\1", text), ATOM)
             return Text(self.module.constant(array), ATOM)
         return expression(self, node)
+
+    def helper(self, name: str) -> str:
+        """A function of `helpers.py`, which is copied into the module."""
+        return self.module.helper(name)
+
+    def copied(self, module: str, name: str, new: str = "") -> str:
+        """The name of a function that is copied into the module."""
+        return self.module.harvest.add(module, name, new or name)
 
     # ---- names and sizes -------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ functions of the package: exported modules have a copy of their source."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from scanjit.ir import CONSTANT, Node
 from scanjit.ops import Elementwise
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import constant_value
-
-if TYPE_CHECKING:
-    from scanjit.export.body import Body
+from scanjit.types import Dimension
 
 
 class Text(NamedTuple):
@@ -48,7 +46,30 @@ _BINARY = {
     "not_equal": ("!=", COMPARE),
 }
 
-Writer = Callable[["Body", Node], Text]
+
+class Place(Protocol):
+    """Where an expression is written: what it may ask."""
+
+    def value(self, node: Node) -> Text:
+        """The text of an operand."""
+
+    def is_inlined(self, node: Node) -> bool:
+        """Whether an operand has no name, but stands where it is used."""
+
+    def dim(self, dim: Dimension) -> str:
+        """A dimension as text."""
+
+    def shape(self, dims: Iterable[Dimension]) -> str:
+        """Dimensions as a tuple."""
+
+    def helper(self, name: str) -> str:
+        """A function of `helpers.py`, which is copied into the module."""
+
+    def copied(self, module: str, name: str, new: str = "") -> str:
+        """The name of a function that is copied into the module."""
+
+
+Writer = Callable[[Place, Node], Text]
 WRITERS: dict[str, Writer] = {}
 """The ops that need more than the name of a function."""
 
@@ -62,7 +83,7 @@ def _writes(*names: str) -> Callable[[Writer], Writer]:
     return register
 
 
-def expression(body: Body, node: Node) -> Text:
+def expression(place: Place, node: Node) -> Text:
     """The value of an op as text.
 
     Raises
@@ -72,23 +93,23 @@ def expression(body: Body, node: Node) -> Text:
     """
     name = node.op.name
     if name in WRITERS:
-        return WRITERS[name](body, node)
+        return WRITERS[name](place, node)
     if name in _BINARY:
         sign, level = _BINARY[name]
-        left, right = operands(body, node)
+        left, right = operands(place, node)
         tight = level + 1
         return Text(f"{left.within(level if level != COMPARE else tight)} {sign} {right.within(tight)}", level)
     if isinstance(node.op.reference, np.ufunc):
-        return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(body, node)))
+        return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(place, node)))
     reference: Any = node.op.reference
     module, source = getattr(reference, "__module__", ""), getattr(reference, "__qualname__", "<lambda>")
     if not str(module).startswith("scanjit.") or not source.isidentifier():
         raise errors.NotSupportedError(
             f"the op {name} cannot be exported to NumPy", got=repr(node), where=node.where, fix="leave it out"
         )
-    function = body.module.harvest.add(module, source, source.strip("_").removesuffix("_reference"))
+    function = place.copied(module, source, source.strip("_").removesuffix("_reference"))
     params = [f"{key}={literal(value)}" for key, value in node.params.items()]
-    return call(function, *(body.value(x).text for x in node.operands), *params)
+    return call(function, *(place.value(x).text for x in node.operands), *params)
 
 
 def call(function: str, *arguments: str) -> Text:
@@ -131,7 +152,7 @@ def dtype_text(dtype: np.dtype) -> str:
     return _type_name(dtype)
 
 
-def operands(body: Body, node: Node) -> list[Text]:
+def operands(place: Place, node: Node) -> list[Text]:
     """The operands of an elementwise op. A known number beside others of its dtype is written as Python's own."""
     nodes = node.operands
     known = [_number(x, node) for x in nodes]
@@ -140,7 +161,7 @@ def operands(body: Body, node: Node) -> list[Text]:
     found = []
     for i, (x, k) in enumerate(zip(nodes, known, strict=True)):
         weak = strong and k is not None and not (mixed and i == 0)
-        found.append(scalar(k, True) if weak and k is not None else body.value(x))
+        found.append(scalar(k, True) if weak and k is not None else place.value(x))
     return found
 
 
@@ -158,64 +179,64 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 
 
 @_writes("neg", "invert")
-def _prefix(body: Body, node: Node) -> Text:
+def _prefix(place: Place, node: Node) -> Text:
     sign = "-" if node.op.name == "neg" else "~"
-    return Text(sign + body.value(node.args[0]).within(UNARY + 1), UNARY)
+    return Text(sign + place.value(node.args[0]).within(UNARY + 1), UNARY)
 
 
 @_writes("stop_gradient", "clip_gradient", "expect", "specify_shape", "via")
-def _same(body: Body, node: Node) -> Text:
-    return body.value(node.args[0])
+def _same(place: Place, node: Node) -> Text:
+    return place.value(node.args[0])
 
 
 @_writes("cast")
-def _cast(body: Body, node: Node) -> Text:
+def _cast(place: Place, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
     if x.dtype.kind == "f" and dtype.kind in "iu":
-        function = body.module.harvest.add("scanjit.ops.elementwise", "_cast_reference", "to_integers")
-        return call(function, body.value(x).text, f"dtype={literal(dtype)}")
-    return Text(f"{body.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
+        function = place.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
+        return call(function, place.value(x).text, f"dtype={literal(dtype)}")
+    return Text(f"{place.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 
 
 @_writes("pow")
-def _pow(body: Body, node: Node) -> Text:
-    left, right = operands(body, node)
+def _pow(place: Place, node: Node) -> Text:
+    left, right = operands(place, node)
     if node.dtype.kind == "f":
         return Text(f"{left.within(ATOM)} ** {right.within(UNARY)}", POWER)
-    function = body.module.harvest.add("scanjit.ops.elementwise", "_pow_reference", "integer_power")
-    return call(function, *(body.value(x).text for x in node.operands))
+    function = place.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
+    return call(function, *(place.value(x).text for x in node.operands))
 
 
 @_writes("clip")
-def _clip(body: Body, node: Node) -> Text:
-    x, low, high = (x.text for x in operands(body, node))
+def _clip(place: Place, node: Node) -> Text:
+    x, low, high = (x.text for x in operands(place, node))
     return Text(f"np.minimum(np.maximum({x}, {low}), {high})", ATOM)
 
 
 @_writes("where")
-def _where(body: Body, node: Node) -> Text:
-    return call("np.where", *(x.text for x in operands(body, node)))
+def _where(place: Place, node: Node) -> Text:
+    return call("np.where", *(x.text for x in operands(place, node)))
 
 
 @_writes("relu")
-def _relu(body: Body, node: Node) -> Text:
-    return call("np.maximum", body.value(node.args[0]).text, "0")
+def _relu(place: Place, node: Node) -> Text:
+    return call("np.maximum", place.value(node.args[0]).text, "0")
 
 
 @_writes("log_sigmoid")
-def _log_sigmoid(body: Body, node: Node) -> Text:
-    function = body.module.harvest.add("scanjit.ops.special", "softplus")
-    return Text(f"-{function}(-{body.value(node.args[0]).within(UNARY + 1)})", UNARY)
+def _log_sigmoid(place: Place, node: Node) -> Text:
+    function = place.copied("scanjit.ops.special", "softplus")
+    return Text(f"-{function}(-{place.value(node.args[0]).within(UNARY + 1)})", UNARY)
 
 
 @_writes("erf", "erfc", "gammaln", "digamma")
-def _special(body: Body, node: Node) -> Text:
-    return call(body.module.harvest.add("scanjit.ops.special", node.op.name), body.value(node.args[0]).text)
+def _special(place: Place, node: Node) -> Text:
+    return call(place.copied("scanjit.ops.special", node.op.name), place.value(node.args[0]).text)
 
 
 @_writes("floor", "ceil", "trunc", "round")
-def _rounded(body: Body, node: Node) -> Text:
-    x = body.value(node.args[0])
+def _rounded(place: Place, node: Node) -> Text:
+    x = place.value(node.args[0])
     name = "rint" if node.op.name == "round" else node.op.name
     return x if node.dtype.kind in "iu" else call(f"np.{name}", x.text)
 
@@ -224,8 +245,8 @@ def _rounded(body: Body, node: Node) -> Text:
 
 
 @_writes("sum", "prod", "max", "min", "any", "all")
-def _reduced(body: Body, node: Node) -> Text:
-    x, axes = body.value(node.args[0]), node.params["axes"]
+def _reduced(place: Place, node: Node) -> Text:
+    x, axes = place.value(node.args[0]), node.params["axes"]
     if len(axes) == node.args[0].ndim and axes:
         arguments = []
     else:
@@ -236,13 +257,13 @@ def _reduced(body: Body, node: Node) -> Text:
 
 
 @_writes("argmax", "argmin")
-def _position(body: Body, node: Node) -> Text:
-    return call(f"np.{node.op.name}", body.value(node.args[0]).text, f"axis={node.params['axis']}")
+def _position(place: Place, node: Node) -> Text:
+    return call(f"np.{node.op.name}", place.value(node.args[0]).text, f"axis={node.params['axis']}")
 
 
 @_writes("contract")
-def _contract(body: Body, node: Node) -> Text:
-    a, b = (body.value(x) for x in node.operands)
+def _contract(place: Place, node: Node) -> Text:
+    a, b = (place.value(x) for x in node.operands)
     left, right, out = (node.params[name] for name in ("left", "right", "out"))
     if node.dtype.kind == "b":
         return Text(f"(np.einsum({_subscripts(node)}, {a.text}, {b.text}, dtype=int) > 0)", ATOM)
@@ -278,8 +299,8 @@ def _subscripts(node: Node) -> str:
 
 
 @_writes("det", "logabsdet", "det_sign")
-def _determinant(body: Body, node: Node) -> Text:
-    x = body.value(node.args[0]).text
+def _determinant(place: Place, node: Node) -> Text:
+    x = place.value(node.args[0]).text
     part = {"det": "np.linalg.det({})", "logabsdet": "np.linalg.slogdet({})[1]", "det_sign": "np.linalg.slogdet({})[0]"}
     return call("np.asarray", part[node.op.name].format(x), dtype_text(node.dtype))
 
@@ -288,15 +309,15 @@ def _determinant(body: Body, node: Node) -> Text:
 
 
 @_writes("dimshuffle")
-def _dimshuffle(body: Body, node: Node) -> Text:
+def _dimshuffle(place: Place, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
     dropped = [axis for axis in range(x.ndim) if axis not in kept]
-    if dropped and None not in order and kept == sorted(kept) and x.op is SLICE and body.is_inlined(x):
-        entry = _plain_slice(body, x, dropped)
+    if dropped and None not in order and kept == sorted(kept) and x.op is SLICE and place.is_inlined(x):
+        entry = _plain_slice(place, x, dropped)
         if entry is not None:
             return entry
-    text = body.value(x)
+    text = place.value(x)
     if dropped:
         text = call("np.squeeze", text.text, f"axis={tuple(dropped)}")
     order = tuple(None if axis is None else sorted(kept).index(axis) for axis in order)
@@ -312,26 +333,26 @@ def _dimshuffle(body: Body, node: Node) -> Text:
 
 
 @_writes("broadcast_to")
-def _broadcast(body: Body, node: Node) -> Text:
+def _broadcast(place: Place, node: Node) -> Text:
     (x,) = node.operands
-    shape, value = body.shape(node.type.shape), constant_value(x)
+    shape, value = place.shape(node.type.shape), constant_value(x)
     if value is not None and not value.ndim:
         if value == 0 and not np.signbit(value):
             return call("np.zeros", shape, dtype_text(node.dtype))
         return call("np.full", shape, scalar(value, True).text, dtype_text(node.dtype))
-    return call("np.broadcast_to", body.value(x).text, shape)
+    return call("np.broadcast_to", place.value(x).text, shape)
 
 
 @_writes("slice")
-def _slice(body: Body, node: Node) -> Text:
-    plain = _plain_slice(body, node, ())
+def _slice(place: Place, node: Node) -> Text:
+    plain = _plain_slice(place, node, ())
     if plain is not None:
         return plain
-    p, window = node.params, body.module.helper("window")
-    return call(window, body.value(node.args[0]).text, *(body.shape(p[key]) for key in ("start", "length", "step")))
+    p, window = node.params, place.helper("window")
+    return call(window, place.value(node.args[0]).text, *(place.shape(p[key]) for key in ("start", "length", "step")))
 
 
-def _plain_slice(body: Body, node: Node, dropped: Sequence[int]) -> Text | None:
+def _plain_slice(place: Place, node: Node, dropped: Sequence[int]) -> Text | None:
     """Python's slice, where it is certain that nothing lies outside; `dropped` axes are indexed by numbers."""
     (x,), p = node.operands, node.params
     with types.collecting() as found:
@@ -342,20 +363,20 @@ def _plain_slice(body: Body, node: Node, dropped: Sequence[int]) -> Text | None:
     for axis, size in enumerate(x.type.shape):
         start, length, step = (p[key][axis] for key in ("start", "length", "step"))
         if axis in dropped:
-            parts.append("-1" if start == size - 1 and size != 1 else body.dim(start))
+            parts.append("-1" if start == size - 1 and size != 1 else place.dim(start))
         elif start == 0 and step == 1 and length == size:
             parts.append(":")
         elif step == -1 and length == size and start == size - 1:
             parts.append("::-1")
         elif isinstance(step, int) and step > 0:
-            first = "" if start == 0 else body.dim(start)
+            first = "" if start == 0 else place.dim(start)
             end = start + length * step
-            parts.append(f"{first}:{'' if step == 1 and end == size else body.dim(end)}" + f":{step}" * (step != 1))
+            parts.append(f"{first}:{'' if step == 1 and end == size else place.dim(end)}" + f":{step}" * (step != 1))
         else:
             return None
     while len(parts) > 1 and parts[-1] == ":":
         parts.pop()
-    source = body.value(x)
+    source = place.value(x)
     return source if parts in ([], [":"]) else Text(f"{source.within(ATOM)}[{', '.join(parts)}]", ATOM)
 
 
@@ -366,58 +387,58 @@ def _holds(item: types.Condition) -> bool:
 
 
 @_writes("set_slice")
-def _set_slice(body: Body, node: Node) -> Text:
-    x, value = (body.value(one).text for one in node.operands)
-    return call(body.module.helper("set_window"), x, value, *(body.shape(node.params[k]) for k in ("start", "step")))
+def _set_slice(place: Place, node: Node) -> Text:
+    x, value = (place.value(one).text for one in node.operands)
+    return call(place.helper("set_window"), x, value, *(place.shape(node.params[k]) for k in ("start", "step")))
 
 
 @_writes("reshape")
-def _reshape(body: Body, node: Node) -> Text:
-    return Text(f"{body.value(node.args[0]).within(ATOM)}.reshape({body.shape(node.params['shape'])})", ATOM)
+def _reshape(place: Place, node: Node) -> Text:
+    return Text(f"{place.value(node.args[0]).within(ATOM)}.reshape({place.shape(node.params['shape'])})", ATOM)
 
 
 @_writes("concatenate")
-def _concatenate(body: Body, node: Node) -> Text:
-    parts = ", ".join(body.value(x).text for x in node.operands)
+def _concatenate(place: Place, node: Node) -> Text:
+    parts = ", ".join(place.value(x).text for x in node.operands)
     return call("np.concatenate", f"[{parts}]", f"axis={node.params['axis']}")
 
 
 @_writes("iota")
-def _iota(body: Body, node: Node) -> Text:
-    return call("np.arange", body.dim(node.params["length"]))
+def _iota(place: Place, node: Node) -> Text:
+    return call("np.arange", place.dim(node.params["length"]))
 
 
 @_writes("size")
-def _size(body: Body, node: Node) -> Text:
-    return call("np.int64", body.dim(node.params["dim"]))
+def _size(place: Place, node: Node) -> Text:
+    return call("np.int64", place.dim(node.params["dim"]))
 
 
 @_writes("windows")
-def _windows(body: Body, node: Node) -> Text:
-    function = body.module.harvest.add("scanjit.ops.windows", "_reference", "windows")
+def _windows(place: Place, node: Node) -> Text:
+    function = place.copied("scanjit.ops.windows", "_reference", "windows")
     p = node.params
-    given = [f"axes={p['axes']}", f"size={body.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
-    return call(function, body.value(node.args[0]).text, *given)
+    given = [f"axes={p['axes']}", f"size={place.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
+    return call(function, place.value(node.args[0]).text, *given)
 
 
 # ---- indexing, probes ------------------------------------------------------------------------------------------------
 
 
 @_writes("gather", "scatter")
-def _indexed(body: Body, node: Node) -> Text:
+def _indexed(place: Place, node: Node) -> Text:
     first = 1 if node.op.name == "gather" else 2
-    given = [body.value(x).text for x in node.operands]
+    given = [place.value(x).text for x in node.operands]
     index = ", ".join(given[first:]) + ","
     params = [f"{key}={value}" for key, value in node.params.items()]
-    return call(body.module.helper(node.op.name), *given[:first], f"({index})", *params)
+    return call(place.helper(node.op.name), *given[:first], f"({index})", *params)
 
 
 @_writes("print_")
-def _print(body: Body, node: Node) -> Text:
-    return call(body.module.helper("printed"), body.value(node.args[0]).text, repr(node.params["message"]))
+def _print(place: Place, node: Node) -> Text:
+    return call(place.helper("printed"), place.value(node.args[0]).text, repr(node.params["message"]))
 
 
 @_writes("assert_")
-def _assert(body: Body, node: Node) -> Text:
-    given = [body.value(x).text for x in node.operands]
-    return call(body.module.helper("make_sure"), *given, repr(node.params["message"]))
+def _assert(place: Place, node: Node) -> Text:
+    given = [place.value(x).text for x in node.operands]
+    return call(place.helper("make_sure"), *given, repr(node.params["message"]))

@@ -18,7 +18,7 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.linalg import contract
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import IOTA, RESHAPE
-from scanjit.ops.stretch import broadcast_to, over_batch
+from scanjit.ops.stretch import SUM, broadcast_to, over_batch
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
@@ -336,8 +336,6 @@ def _inverse_transposed(a: Node) -> Node:
 
 def _along(change: Node, a: Node) -> Node:
     """The trace of `inv(a) @ change`."""
-    from scanjit.ops.stretch import SUM
-
     return SUM(_inverse_transposed(a) * change, axes=(a.ndim - 2, a.ndim - 1))
 
 

@@ -15,7 +15,7 @@ import operator
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import binding as llvm
 from llvmlite import ir
@@ -44,11 +44,9 @@ from numba.cpython import builtins, mathimpl, numbers, rangeobj  # noqa: F401
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import host
+from scanjit.runtime.unit import Unit
 from scanjit.simd.llvm_lanes import TargetModule
 from scanjit.target import Target
-
-if TYPE_CHECKING:
-    from scanjit.runtime.kernels import Unit
 
 _RAISED = "scanjit_a_kernel_raised"
 

@@ -6,26 +6,29 @@ runs the program, and commits the updates of shared variables, all of them or no
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
-from scanjit import errors, ir, show, types
+from scanjit import errors, ir, show
 from scanjit.config import config
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree, flatten, is_symbol
 from scanjit.ops.elementwise import cast
 from scanjit.ops.probe import has_probes
 from scanjit.rewrite.branches import share
-from scanjit.runtime import pickling, reference, sizes
+from scanjit.runtime import pickling, reference, saving, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.finite import Finite
+from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
 from scanjit.runtime.probes import Printing, Probes, exposed
 from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
+from scanjit.runtime.token import token
 from scanjit.runtime.watch import OnStep, Step, Watch
 from scanjit.types import Atom
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from scanjit.runtime.profile import Profile
 
 _ndarray = np.ndarray
-MODES = ("numba", "emulate", "reference")
 _KEPT_SHAPES = 256
 """How many combinations of argument shapes a function remembers as checked."""
 
@@ -114,36 +116,6 @@ def function(
     graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
     check_complete(graph, name)
     return CompiledFunction(graph, name, mode, on_step)
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionGraph:
-    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`.
-
-    `names` are those that the outputs had in the file that they were read from; there are none for other functions.
-    """
-
-    inputs: tuple[Node, ...]
-    outputs: tuple[Node, ...]
-    tree: Tree | None
-    updates: tuple[tuple[SharedVariable, Node], ...] = ()
-    names: tuple[str, ...] = ()
-
-    @property
-    def roots(self) -> list[Node]:
-        """All nodes that are computed: the outputs, then the new values."""
-        return [*self.outputs, *(node for _, node in self.updates)]
-
-    @property
-    def shared(self) -> list[Node]:
-        """The shared variables that are read, as nodes."""
-        return [node for node in ir.walk(self.roots) if node.op is SHARED]
-
-
-def check_mode(mode: str) -> None:
-    """An error unless there is such a mode."""
-    if mode not in MODES:
-        raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
 
 
 # ---- what the user gave ----------------------------------------------------------------------------------------------
@@ -292,31 +264,6 @@ def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]
     new = ir.replace([*roots, *kept], givens)
     renamed = dict(zip(kept, new[len(roots) :], strict=True))
     return [renamed.get(node, node) for node in inputs], new[: len(roots)]
-
-
-def check_complete(graph: FunctionGraph, name: str) -> None:
-    """Everything that the outputs need must come from inputs and shared variables: values and sizes."""
-    inputs = set(graph.inputs)
-    nodes = ir.walk(graph.roots)
-    for node in nodes:
-        if node.op is INPUT and node not in inputs:
-            raise errors.ArgumentError(
-                f"{name} needs a value for {node.name or 'an unnamed symbol'!r}, which is not among its inputs",
-                got=f"inputs [{', '.join(i.name or repr(i) for i in graph.inputs)}]",
-                expected=f"also {node!r}, made at {node.where}",
-                fix="add it to the inputs, or replace it with `givens`"
-                " (a symbol of a scan's step exists only inside that step)",
-            )
-    leaves = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
-    known = {atom for leaf in leaves for dim in leaf.type.shape for atom in types.atoms(dim)}
-    for node in nodes:
-        for atom in ir._atoms_of(node):
-            if atom.kind == "size" and atom not in known:
-                raise errors.ArgumentError(
-                    f"{name} needs the size {atom.name}, and no input has it",
-                    got=f"used by {node!r}, made at {node.where}",
-                    fix="add the tensor that has this size to the inputs",
-                )
 
 
 # ---- the callable ----------------------------------------------------------------------------------------------------
@@ -648,7 +595,7 @@ class CompiledFunction:
         >>> {variable.name: variable.get_value() for variable in f.shared}
         {'w': array(2.), 'count': array(0)}
         """
-        return sorted({*self._shared, *self._targets}, key=lambda variable: variable.serial)
+        return self.graph.variables
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, with the values of its shared variables: `load` gives it back, without this code.
@@ -679,9 +626,7 @@ class CompiledFunction:
         ...     sj.load(path)([1.0, 2.0])
         array([2., 4.])
         """
-        from scanjit.runtime.saving import save
-
-        save(self, path)
+        saving.save(self.graph, self.name, self.mode, path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         graph = self.graph
@@ -689,9 +634,8 @@ class CompiledFunction:
         return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        from scanjit.runtime.token import token
-
-        return type(self).__qualname__, token(self)
+        found = token(self.graph, self.name, self.mode)  # None: something of the user's own, which pickles
+        return type(self).__qualname__, found or hashlib.sha256(pickle.dumps(self)).hexdigest()
 
 
 def _restored(

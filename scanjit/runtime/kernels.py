@@ -17,28 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import cache, host
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
+from scanjit.runtime.unit import Unit
 from scanjit.target import Target
-
-
-class Unit(NamedTuple):
-    """The input of the compiler: the source of a kernel, and its names.
-
-    `symbol` is the name that the object code exports; `externals` maps the name of each kernel that is called to its
-    symbol and its number of arguments; `path` is where the source can be found, `stem` what its files begin with.
-    """
-
-    name: str
-    source: str
-    path: str
-    symbol: str
-    externals: Mapping[str, tuple[str, int]]
-    stem: str
-
 
 Wanted = tuple[str, str, Mapping[str, int]]
 """The source of a kernel, its name, and the kernels that it calls, each with its number of arguments."""

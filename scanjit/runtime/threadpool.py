@@ -14,8 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from scanjit import __version__
 from scanjit.runtime import processors
+from scanjit.version import __version__
 
 _NAME = "threadpoolctl"
 _LIBRARY = "_multiarray_umath"

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
-from typing import TYPE_CHECKING
 
 from scanjit import errors
+from scanjit.runtime.function_graph import FunctionGraph
+from scanjit.runtime.saving import contents
 
-if TYPE_CHECKING:
-    from scanjit.runtime.function import CompiledFunction
 
-
-def token(function: CompiledFunction) -> str:
+def token(graph: FunctionGraph, name: str, mode: str) -> str | None:
     """A digest of what a function computes, with the values that shared variables have now. Where its lines stand in
-    the user's files is no part of it."""
-    from scanjit.runtime.saving import contents
-
+    the user's files is no part of it. None for a function that cannot be saved."""
     try:
-        content, arrays = contents(function)
-    except errors.NotSupportedError:  # something of the user's own, which pickles
-        return hashlib.sha256(pickle.dumps(function)).hexdigest()
+        content, arrays = contents(graph, name, mode)
+    except errors.NotSupportedError:
+        return None
     content["graph"]["places"] = []
     for node in content["graph"]["nodes"]:
         node[2].pop("serial", None)  # of an input: the number that it has in this process

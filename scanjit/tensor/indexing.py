@@ -15,7 +15,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.shape import IOTA, SET_SLICE, SLICE
+from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import as_tensor, axis_of
@@ -326,11 +326,9 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Node:
     >>> take(tensor((1000, 64)), imatrix(), axis=0).ndim
     3
     """
-    from scanjit.tensor.shapes import ravel
-
     x = as_tensor(x)
     if axis is None:
-        x, axis = ravel(x), 0
+        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
     axis = axis_of(axis, x.ndim)
     return getitem(x, (*[slice(None)] * axis, as_tensor(indices)))
 

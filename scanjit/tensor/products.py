@@ -7,14 +7,15 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.ir import Node, apply
-from scanjit.ops.elementwise import MUL
+from scanjit.ops.elementwise import MUL, where
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import contract
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.tensor.creation import eye
 from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import ravel
+from scanjit.tensor.shapes import pad, ravel
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 
 Label = Any
@@ -200,17 +201,12 @@ def diag(x: Any, k: int = 0) -> Node:
         return diagonal(x, k)
     if x.ndim != 1:
         raise errors.ShapeError("diag takes a vector or a matrix", got=x.type)
-    from scanjit.tensor.creation import eye
-    from scanjit.tensor.elementwise import where
-
     n = x.type.shape[0] + abs(k)
     padded = x if k == 0 else _padded(x, max(k, 0), max(-k, 0))
     return where(eye(n, k=k, dtype="bool"), DIMSHUFFLE(padded, order=(None, 0)), 0)
 
 
 def _padded(x: Node, before: int, after: int) -> Node:
-    from scanjit.tensor.shapes import pad
-
     return pad(x, ((before, after),))
 
 

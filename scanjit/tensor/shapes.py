@@ -15,6 +15,7 @@ from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
 from scanjit.ops.shape import flip as flip_axis
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.tensor.indexing import getitem, take
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
 from scanjit.types import Dimension
 
@@ -456,8 +457,6 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
     >>> sj.function([], sj.split([1, 2, 3, 4, 5], [2, 3]), mode="reference")()
     [array([1, 2]), array([3]), array([4, 5])]
     """
-    from scanjit.tensor.indexing import getitem
-
     x = as_tensor(x)
     axis = axis_of(axis, x.ndim)
     n = x.type.shape[axis]
@@ -527,8 +526,6 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
     if not isinstance(repeats, Node | int | types.Dim) and np.ndim(repeats):
         counts = np.asarray(repeats)
         if counts.shape != (1,):
-            from scanjit.tensor.indexing import take
-
             x = broadcast_to(x, (*x.type.shape[:axis], len(counts), *x.type.shape[axis + 1 :]))  # as many, or an error
             return take(x, np.repeat(np.arange(len(counts)), counts), axis)
         repeats = counts[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scanjit import __version__, errors, ir, types
+from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.writer import Writer
@@ -18,6 +18,7 @@ from scanjit.runtime.files import replace as replace_file
 from scanjit.runtime.function import CompiledFunction, check_complete, function
 from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim
+from scanjit.version import __version__
 
 OLDEST, NEWEST = 13, 25
 """The op sets that models can be written for."""

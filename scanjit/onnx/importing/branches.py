@@ -32,8 +32,8 @@ def if_(call: Call) -> list[Node]:
     usual = known.usual(condition)
     if usual is None or not found:
         raise _explained(failed, condition)
-    taken = call.reader.choices.take(usual) if len(found) == 2 else next(iter(found))
-    return [_only(node, condition, taken, call.reader.source) for node in found[taken]]
+    taken = call.choices.take(usual) if len(found) == 2 else next(iter(found))
+    return [_only(node, condition, taken, call.source) for node in found[taken]]
 
 
 def _both(call: Call, graphs: dict[bool, Any]) -> tuple[dict[bool, Sequence[Node]], errors.ScanjitError | None]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.onnx.importing import known
+from scanjit.onnx.importing.choices import Choices
 from scanjit.ops.shape import RESHAPE
 from scanjit.types import Dimension
-
-if TYPE_CHECKING:
-    from scanjit.onnx.importing.graph import Reader, Scope
 
 _REQUIRED: Any = object()
 _UNSET: Any = object()
@@ -30,6 +28,10 @@ class Call:
     inputs : one an input; None where an optional one is left out.
     outputs : how many outputs the node names, up to the last one that has a name.
     attributes : Python values; graphs as they are.
+    run : `run(graph, inputs)` gives the outputs of one of its graphs.
+    in_subgraph : whether the node is in a branch, or in the body of a loop.
+    choices : which branches are taken, where the model does not say.
+    source : what to call the model in errors.
     """
 
     def __init__(
@@ -39,11 +41,14 @@ class Call:
         inputs: Sequence[Node | None],
         outputs: int,
         attributes: dict[str, Any],
-        reader: Reader,
-        scope: Scope,
+        run: Callable[[Any, Sequence[Node]], list[Node]],
+        in_subgraph: bool,
+        choices: Choices,
+        source: str,
     ) -> None:
         self.op, self.version, self.inputs, self.outputs = op, version, inputs, outputs
-        self.attributes, self.reader, self.scope = attributes, reader, scope
+        self.attributes, self.run, self.in_subgraph = attributes, run, in_subgraph
+        self.choices, self.source = choices, source
         self._read: set[str] = set()
 
     def unread(self) -> list[str]:
@@ -181,15 +186,6 @@ class Call:
         if not hasattr(value, "node"):
             raise errors.FormatError(f"{self.op} lacks its graph {name!r}")
         return value
-
-    @property
-    def in_subgraph(self) -> bool:
-        """Whether the node is in a branch, or in the body of a loop."""
-        return self.scope.outer is not None
-
-    def run(self, graph: Any, inputs: Sequence[Node]) -> list[Node]:
-        """The outputs of a subgraph for these inputs."""
-        return self.reader.subgraph(graph, inputs, self.scope)
 
     def refuse(self, what: str, **more: Any) -> errors.NotSupportedError:
         """The error for a valid node that there is nothing for here."""

@@ -10,9 +10,11 @@ from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
+from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import ABS, INVERT, ISINF, MAXIMUM, MINIMUM, MOD, ROUND, SIGN, SUB, cast, where
+from scanjit.types import not_negative
 
 Function = Callable[[Call], Node]
 
@@ -61,9 +63,6 @@ def _without_rest(a: Node, b: Node) -> Node | None:
 
 def _never_negative(*nodes: Node) -> bool:
     """Whether all are known not to be: sizes are not."""
-    from scanjit.onnx.importing import known
-    from scanjit.types import not_negative
-
     for node in nodes:
         elements = known._elements(node, {})
         if elements is None or not all(e is not None and not_negative(e) for e in elements):

@@ -141,7 +141,10 @@ class Reader:
         if rule is None and not standard:
             raise errors.NotSupportedError(f"there is no op {node.op_type!r} of the domain {node.domain!r} here")
         version = max(scope.versions.get(domain, 0) for domain in _DEFAULT_DOMAINS)
-        call = Call(node.op_type, version, inputs, _count(node.output), attributes, self, scope)
+        run = lambda graph, inputs: self.subgraph(graph, inputs, scope)
+        inside = scope.outer is not None
+        count = _count(node.output)
+        call = Call(node.op_type, version, inputs, count, attributes, run, inside, self.choices, self.source)
         if rule is None:
             return self._composed(node.op_type, version, inputs, attributes, scope)
         result = rule(call)

@@ -12,6 +12,7 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
+from scanjit.onnx.tensors import dtype_of
 from scanjit.ops.elementwise import CEIL, MAXIMUM, cast, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.probe import ASSERT
@@ -303,8 +304,6 @@ def range_(call: Call) -> Node:
 
 def eye_like(call: Call) -> Node:
     """Ones on a diagonal of a matrix of zeros."""
-    from scanjit.onnx.tensors import dtype_of
-
     x = call.input(0)
     number = call.integer("dtype", None)
     if x.ndim != 2:

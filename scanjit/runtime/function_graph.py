@@ -1,0 +1,73 @@
+"""What a compiled function computes, as a value: its graph, and what must hold of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scanjit import errors, ir, types
+from scanjit.ir import INPUT, SHARED, Node
+from scanjit.loops.structure import Tree
+from scanjit.runtime.shared import SharedVariable
+
+MODES = ("numba", "emulate", "reference")
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionGraph:
+    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`.
+
+    `names` are those that the outputs had in the file that they were read from; there are none for other functions.
+    """
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    tree: Tree | None
+    updates: tuple[tuple[SharedVariable, Node], ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> list[Node]:
+        """All nodes that are computed: the outputs, then the new values."""
+        return [*self.outputs, *(node for _, node in self.updates)]
+
+    @property
+    def shared(self) -> list[Node]:
+        """The shared variables that are read, as nodes."""
+        return [node for node in ir.walk(self.roots) if node.op is SHARED]
+
+    @property
+    def variables(self) -> list[SharedVariable]:
+        """The shared variables that are read or updated, in the order in which they were made."""
+        used = {node.params["variable"] for node in self.shared} | {variable for variable, _ in self.updates}
+        return sorted(used, key=lambda variable: variable.serial)
+
+
+def check_mode(mode: str) -> None:
+    """An error unless there is such a mode."""
+    if mode not in MODES:
+        raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
+
+
+def check_complete(graph: FunctionGraph, name: str) -> None:
+    """Everything that the outputs need must come from inputs and shared variables: values and sizes."""
+    inputs = set(graph.inputs)
+    nodes = ir.walk(graph.roots)
+    for node in nodes:
+        if node.op is INPUT and node not in inputs:
+            raise errors.ArgumentError(
+                f"{name} needs a value for {node.name or 'an unnamed symbol'!r}, which is not among its inputs",
+                got=f"inputs [{', '.join(i.name or repr(i) for i in graph.inputs)}]",
+                expected=f"also {node!r}, made at {node.where}",
+                fix="add it to the inputs, or replace it with `givens`"
+                " (a symbol of a scan's step exists only inside that step)",
+            )
+    leaves = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
+    known = {atom for leaf in leaves for dim in leaf.type.shape for atom in types.atoms(dim)}
+    for node in nodes:
+        for atom in ir._atoms_of(node):
+            if atom.kind == "size" and atom not in known:
+                raise errors.ArgumentError(
+                    f"{name} needs the size {atom.name}, and no input has it",
+                    got=f"used by {node!r}, made at {node.where}",
+                    fix="add the tensor that has this size to the inputs",
+                )

@@ -1,0 +1,21 @@
+"""What the compiler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Unit(NamedTuple):
+    """The input of the compiler: the source of a kernel, and its names.
+
+    `symbol` is the name that the object code exports; `externals` maps the name of each kernel that is called to its
+    symbol and its number of arguments; `path` is where the source can be found, `stem` what its files begin with.
+    """
+
+    name: str
+    source: str
+    path: str
+    symbol: str
+    externals: Mapping[str, tuple[str, int]]
+    stem: str
