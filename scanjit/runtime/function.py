@@ -33,6 +33,7 @@ from scanjit.runtime.watch import OnStep, Step, Watch
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
+    # These import the scheduler and llvmlite, which who only builds graphs need not wait for.
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
