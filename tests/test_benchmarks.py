@@ -24,7 +24,7 @@ from benchmarks.startup import Start
 from benchmarks.targets import best_peer, fraction, ratio, targets
 from benchmarks.threads import Scaling
 from benchmarks.worker import task_data
-from scanjit.schedule.tiles import shapes
+from scanjit.target import measured
 
 TASKS = [task for case in all_cases() for task in case.tasks(True)]
 NAMES = [f"{task.case.name}, {task.kind}" for task in TASKS]
@@ -251,11 +251,11 @@ def test_shapes_of_tiles_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is that of the table; the table itself is as before."""
     for name, value in {"PRODUCTS": 1, "DEPTHS": (3,), "ROUNDS": 1, "SECONDS": 0.0}.items():
         monkeypatch.setattr(tiles, name, value)
-    before = {key: dict(speeds) for key, speeds in shapes.MEASURED.items()}
+    before = {key: dict(speeds) for key, speeds in measured.MEASURED.items()}
     found = tiles.measure()
     assert list(found) == [1]
     assert all(rows * vectors <= 24 and speed > 0 for (rows, vectors), speed in found[1].items())
-    assert before == shapes.MEASURED
+    assert before == measured.MEASURED
 
 
 def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:

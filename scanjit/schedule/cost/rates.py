@@ -1,33 +1,33 @@
-"""The numbers that estimates of cost are made of, as they were measured on one processor (Zen 4).
+"""What single things cost, as measured on one processor (Zen 4). Estimates of cost multiply these and add them up.
 
-Two units occur. A *slot* is the time in which one vector unit starts one operation: half a cycle, as there are two of
-them. An *operation* is one addition or multiplication of one number: a multiply-add of a vector of 16 numbers is one
-slot, and 32 operations.
+There are two units. An *operation* is one addition or multiplication of one number. A *slot* is the time in which one
+of the two vector units of a core starts an operation: half a cycle. A multiply-add of vectors of 16 numbers is one slot
+and 32 operations.
 """
 
 # ---- in slots, of one vector ----------------------------------------------------------------------------------------
 
 PRODUCT = 1.0
-"""A multiply-add."""
+"""A multiply-add of a sum of products."""
 LOAD = 1.0
-"""A load of a vector that lies in one line of the cache."""
+"""A load of an operand of such a sum that lies in one line of the cache."""
 LOAD_ACROSS = 2.0
-"""A load of a vector that lies in two lines of the cache."""
-STORE = 2.0
-"""A store of a vector."""
+"""A load of an operand that lies in two lines of the cache."""
 LOAD_ELEMENT = 2.0
-"""A load of one element of a vector, where the elements do not lie side by side."""
-MOVE_ELEMENT = 4.0
-"""A load or a store of one such element, beside the products."""
+"""A load of one number of an operand, where the numbers of a vector do not lie side by side."""
 ADD_LANES = 16.0
-"""The sum of the lanes of one vector."""
+"""The sum of the numbers of a vector, at the end."""
+MOVE = 2.0
+"""A load or a store beside the sum."""
+MOVE_ELEMENT = 4.0
+"""A load or a store of one number beside the sum, where the numbers of a vector do not lie side by side."""
 LATENCY = 4.0
-"""How long an operation waits for the result of another: two cycles' worth of slots, as one takes four cycles, and much
-of what an expensive operation consists of can be done side by side."""
+"""How much longer an operation waits for the result of another than it takes. It is four cycles, but a half of what an
+expensive operation consists of can be done at the same time."""
 NEXT_ROW = 4.0
-"""The way to the next row of a buffer at every step, where a step reads no more of a row than one vector."""
+"""An access that goes to another row of its buffer at every step."""
 
-# ---- in operations, of threads ---------------------------------------------------------------------------------------
+# ---- in operations, of threads --------------------------------------------------------------------------------------
 
 SMALLEST_NEST = 16384
 """A nest of known size with less work than this runs on one thread."""
@@ -40,6 +40,6 @@ PIECE = 4e6
 MEETING = 3e4
 """A meeting of threads."""
 NEAR_BYTE = 1.0
-"""A byte that is read from the cache of the core: a step of a batch of one reads weights rather than computing."""
+"""A byte that is read from a cache of the core: a step of a batch of one reads weights more than it computes."""
 FAR_BYTE = 1.25
 """A byte that is read from farther away."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
-from scanjit.ops import Elementwise
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
@@ -151,8 +150,8 @@ class Nest(Leaf):
                 terms = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
                 parts = [v for v in walk_values([value.body]) if isinstance(v, Apply) and v not in inside]
                 inside.update(parts)
-                each += terms * (1 + sum(map(_operations, parts)))
-        each += sum(_operations(v) for v in values if isinstance(v, Apply) and v not in inside)
+                each += terms * (1 + sum(part.cost for part in parts))
+        each += sum(v.cost for v in values if isinstance(v, Apply) and v not in inside)
         return types.evaluate(types.product(loop.size for loop in self.loops), sizes) * each
 
     def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
@@ -178,10 +177,6 @@ class Nest(Leaf):
         if tile.rest and tile.rows is not None:
             return pieces * max(1, -(-types.evaluate(tile.rows.size, sizes) // tile.row_block))
         return max(1, pieces)
-
-
-def _operations(value: Apply) -> int:
-    return value.op.cost if isinstance(value.op, Elementwise) else 1
 
 
 def _area(access: Access, sizes: Sizes) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.ir import Op
-from scanjit.ops import Reduction
+from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
@@ -189,6 +189,11 @@ class Apply(Value):
     def operands(self) -> tuple[Value, ...]:
         """The arguments of the op."""
         return self.args
+
+    @property
+    def cost(self) -> int:
+        """About how many operations it takes, where an addition takes one."""
+        return self.op.cost if isinstance(self.op, Elementwise) else 1
 
     def rebuilt(self, changes: Changes) -> Value:
         """The op of changed arguments."""

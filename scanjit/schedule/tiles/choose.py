@@ -18,6 +18,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
+from scanjit.schedule.tiles.estimates import lanes_of
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.target import Target
@@ -29,9 +30,8 @@ MANY_ROWS = 64
 
 def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     """How the nest is vectorised: see `Tile`; whether rows may be of several loops, `joins` says."""
-    values, reductions = walk_values(nest.roots), reductions_of(nest)
-    widest = max((v.dtype.itemsize for v in values), default=8)
-    lanes = target.lanes(widest)
+    reductions = reductions_of(nest)
+    lanes = lanes_of(nest, target)
     if nest.sequential:
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
     if reductions and _horizontal(nest, reductions):
@@ -46,8 +46,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return Tile(lanes, columns, rows, block, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
-        choice = strips.choose(nest, lanes, target.level1_bytes)
-        return Tile(lanes, choice.vectors, strips=choice.lengths)
+        return strips.with_time(nest, lanes, target.level1_bytes)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, target)
     vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks

@@ -1,0 +1,139 @@
+"""What a nest costs in the forms that are compared: with lanes along one loop or another, and with time in one place or
+another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from scanjit import types
+from scanjit.schedule.cost import rates
+from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Reduce, Value, walk_values
+from scanjit.schedule.tiles.products import factors, packable, reductions_of
+from scanjit.schedule.tiles.shapes import USUAL, shape
+from scanjit.target import Target
+from scanjit.types import Dimension
+
+ROWS, VECTORS = 4, 4
+"""About how many rows, and how many vectors, of a register tile share a load."""
+TERMS = 256
+"""How many terms a sum has, where that is not known."""
+CLEARLY = 1.1
+"""Lanes run along another loop than the last only if that takes so many times less."""
+MANY = 16
+"""So many vectors count as many: the points of a space of unknown size fill more, and more are never in flight."""
+MOST_TOGETHER = 4
+"""So many vectors may go through time together, with their carries in registers: all that there are in a short row."""
+MOST_WORK = 160.0
+"""The code of a step is written once for each vector that goes through time; all of it takes no more than this."""
+
+# ---- lanes ----------------------------------------------------------------------------------------------------------
+
+
+def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None = None) -> float:
+    """What an element of the result takes with lanes along a loop. `filled` is the part of the lanes that is used."""
+    reductions, lanes = reductions_of(nest), lanes_of(nest, target)
+    filled = _filled(lane.size, lanes, vectors_of(nest, target)) if filled is None else filled
+    operands = {load for reduction in reductions for load in factors(reduction) or ()}
+    around = [value.access for value in walk_values(nest.roots) if isinstance(value, Load) and value not in operands]
+    around += [store.access for store in nest.stores]
+    moves = (rates.MOVE if a.strides.get(lane, 0) in (0, 1) else rates.MOVE_ELEMENT * lanes for a in around)
+    rows = types.product(loop.size for loop in nest.space if loop is not lane)
+    upright = sum(moves) / (lanes * filled)
+    across = 0.0
+    for reduction in reductions:
+        terms = types.product(loop.size for loop in reduction.loops)
+        count = terms if isinstance(terms, int) else TERMS
+        upright += count * _term(reduction, lane, lanes) / (lanes * filled)
+        upright += count * _packing(reduction, lane) / (max(rows, 1) if isinstance(rows, int) else USUAL[-1])
+        across += count * _shared_loads(rates.LOAD) / lanes + rates.ADD_LANES
+    if lane is not nest.space[-1]:
+        return CLEARLY * upright
+    last = {reduction.loops[-1] for reduction in reductions}  # lanes may run along these
+    beside = all(load.access.strides.get(loop, 0) in (0, 1) for load in operands for loop in last)
+    return min(upright, across + rates.LOAD_ELEMENT * len(around)) if beside else upright
+
+
+def lanes_of(nest: Nest, target: Target) -> int:
+    """How many elements a vector of a nest has: as many of its widest type as fit."""
+    return target.lanes(max((value.dtype.itemsize for value in walk_values(nest.roots)), default=8))
+
+
+def vectors_of(nest: Nest, target: Target) -> int:
+    """How many vectors a register tile has, about."""
+    return shape(len(reductions_of(nest)), nest.space[0], target)[1]
+
+
+def _shared_loads(load: float) -> float:
+    """What a vector of products takes: a multiply-add, and its share of the loads of a register tile. `load` is what a
+    load of the operand takes that rows share."""
+    return rates.PRODUCT + load / ROWS + rates.LOAD / VECTORS
+
+
+def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
+    """What a vector of products takes, with lanes along a loop: where that operand is packed, it is loaded at once."""
+    if packable(reduction, lane) is not None:
+        return _shared_loads(rates.LOAD)
+    strides = [load.access.strides[lane] for load in factors(reduction) or () if lane in load.access.strides]
+    return _shared_loads(sum(rates.LOAD_ACROSS if step == 1 else rates.LOAD_ELEMENT * lanes for step in strides))
+
+
+def _packing(reduction: Reduce, lane: NestLoop) -> float:
+    """What it takes to pack an element of the right operand in every call."""
+    found = packable(reduction, lane)
+    return 0.0 if found is None or found[1].access.buffer.fixed else rates.LOAD_ELEMENT
+
+
+def _filled(size: Dimension, lanes: int, vectors: int) -> float:
+    """The part of the lanes that is used: of whole tiles, where the size is not known."""
+    sizes, width = ((max(size, 1),), lanes) if isinstance(size, int) else (USUAL, lanes * vectors)
+    return sum(n / (-(-n // width) * width) for n in sizes) / len(sizes)
+
+
+# ---- steps ----------------------------------------------------------------------------------------------------------
+
+
+class StepCosts(NamedTuple):
+    """What a step of one vector takes: with time `inside` all loops, where `vectors` go through time together, their
+    carries in registers; and with time around `strips` of points, the carries in memory."""
+
+    vectors: int
+    inside: float
+    strips: float
+
+
+def step_costs(nest: Nest, lanes: int) -> StepCosts:
+    """What a step takes in a nest with time. The slower of two things counts: how long the vector units are busy, and
+    how long each operation waits for the one before it, where few vectors are computed side by side."""
+    vectors, (work, chain) = _vectors(nest, lanes), _work(nest)
+    together, moves = _together(nest, lanes, work), rates.MOVE * len(nest.registers)
+    rows = sum(nest.time in access.strides for access, _ in nest.accesses()) if vectors > together else 0
+    inside = max(work, rates.LATENCY * chain / together) + rates.NEXT_ROW * rows
+    strips = max(work + moves, rates.LATENCY * (chain + moves) / min(vectors, MANY))
+    return StepCosts(together, inside, strips)
+
+
+def _vectors(nest: Nest, lanes: int) -> int:
+    """How many vectors the points fill, as far as that is known."""
+    sizes = [loop.size if isinstance(loop.size, int) else MANY * lanes for loop in nest.space]
+    return max(math.prod([*sizes[:-1], max(sizes[-1] // lanes, 1)]), 1) if sizes else 1
+
+
+def _together(nest: Nest, lanes: int, work: float) -> int:
+    """How many vectors may go through time with their carries in registers: those of a known short row."""
+    size = nest.space[-1].size if nest.space else 1
+    few = size // lanes if isinstance(size, int) and size and size % lanes == 0 else 1
+    return few if few <= MOST_TOGETHER and few * work <= MOST_WORK else 1
+
+
+def _work(nest: Nest) -> tuple[float, float]:
+    """What a step takes, and the part of it that waits between a carry and the next one, one operation for another."""
+    longest: dict[Value, float] = dict.fromkeys(nest.registers, 0.0)
+    work = 0.0
+    for value in walk_values(nest.roots):
+        own = float(value.cost if isinstance(value, Apply) else len(value.accesses))
+        work += own
+        found = [longest[part] for part in value.operands if part in longest]
+        if found and value not in longest:
+            longest[value] = max(found) + (1 + own) / 2
+    return work, max((longest.get(update, 0.0) for update in nest.updates), default=0.0)
