@@ -10,6 +10,7 @@ Ops are defined in `scanjit.ops`, each whole and in one place, and found by name
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -147,7 +148,9 @@ class Node:
     True
     """
 
-    __slots__ = ("__weakref__", "args", "arity", "base", "dim_ref", "op", "params", "serial", "type", "where")
+    __slots__ = (
+        "__weakref__", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial", "type", "where",
+    )  # fmt: skip
 
     op: Op
     args: tuple[Node, ...]
@@ -156,6 +159,8 @@ class Node:
     type: Any
     where: str
     serial: int
+    is_closed: bool
+    """Whether it depends on no leaf: made of constants and named sizes, it means the same in every graph."""
     dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
     base: Node | None  # what was indexed, if an index gave this node: see `scanjit.tensor.indexing`
 
@@ -271,6 +276,7 @@ def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
     node.where = errors.user_location()
     node.type = op.infer(*(a.type for a in args[:arity]), **params)
     node.serial, node.dim_ref, node.base = next(_serial), None, None
+    node.is_closed = op not in LEAVES and all([arg.is_closed for arg in args])
     return _nodes.setdefault(key, node)
 
 
@@ -459,11 +465,6 @@ def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node
     return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop else attrgetter("args"))
 
 
-def is_closed(node: Node) -> bool:
-    """Whether a node depends on no leaf: made of constants and named sizes, it means the same in every graph."""
-    return not any(n.op in LEAVES for n in walk([node]))
-
-
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
@@ -479,18 +480,18 @@ def replace(
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):
         if node not in done:
-            done[node] = node if node.op in LEAVES else rebuild(node, tuple(done[a] for a in node.args), known)
+            done[node] = node if node.op in LEAVES else rebuild(node, tuple([done[a] for a in node.args]), known)
     return [done[root] for root in roots]
 
 
 def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
     """The node's op on other arguments (one for each of `node.args`), at the same location."""
+    if not dims and all(map(operator.is_, node.args, args)):
+        return node
     changed = dict(dims or {})
     for old, new in zip(node.args, args, strict=True):  # a size may also be the value of an operand
         if old is not new and old.dim_atom is not None:
             changed[old.dim_atom] = as_dim(new)
-    if not changed and all(a is b for a, b in zip(node.args, args, strict=True)):
-        return node
     params = node.params
     if changed:
         params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
@@ -527,6 +528,11 @@ class Graph:
             made.inputs, made.outputs = bound, new
             found = cls._interned.setdefault(key, made)
         return found
+
+    def with_outputs(self, outputs: Sequence[Node]) -> Graph:
+        """The graph of other outputs as a function of the same inputs."""
+        same = len(outputs) == len(self.outputs) and all(map(operator.is_, outputs, self.outputs))
+        return self if same else Graph.of(self.inputs, outputs)
 
     def __call__(self, *args: Node) -> list[Node]:
         """The outputs with the inputs replaced by `args`: the graph inlined."""

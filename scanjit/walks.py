@@ -17,7 +17,7 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
     Parameters
     ----------
     roots : where to begin.
-    below : `below(item)` gives what an item depends on, in the order in which it is to be met.
+    below : `below(item)` gives what an item depends on, in the order in which it is to be met; asked twice for some.
 
     Examples
     --------
@@ -25,16 +25,20 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
     [2, 3, 6]
     """
     order: list[Item] = []
-    seen: set[Item] = set()
-    stack: list[tuple[Item, bool]] = [(root, False) for root in reversed(list(roots))]
+    done: set[Item] = set()
+    stack = list(roots)
+    stack.reverse()
     while stack:
-        item, ready = stack.pop()
-        if ready:
+        item = stack[-1]
+        if item not in done:
+            missing = [other for other in below(item) if other not in done]
+            if missing:  # it stays on the stack, below them, and is looked at again
+                missing.reverse()
+                stack += missing
+                continue
+            done.add(item)
             order.append(item)
-        elif item not in seen:
-            seen.add(item)
-            stack.append((item, True))
-            stack.extend([(other, False) for other in reversed(below(item)) if other not in seen])
+        stack.pop()
     return order
 
 

@@ -203,7 +203,7 @@ def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
     return {
         node
         for node in walk(outputs)
-        if not (isinstance(node.type, tuple) or ir.is_closed(node))
+        if not (isinstance(node.type, tuple) or node.is_closed)
         and (node in at or (node.op is PART and node.args[0] in at))
     }
 

@@ -22,7 +22,8 @@ def _slice_infer(x: Type, *, start: tuple, length: tuple, step: tuple) -> Type:
     if not len(start) == len(length) == len(step) == x.ndim:
         raise errors.InternalError("a slice has a start, a length and a step for each axis", got=f"{start} of {x}")
     for axis, window in enumerate(zip(start, length, step, strict=True)):
-        _require_inside(axis, x.shape[axis], *window)
+        if window != (0, x.shape[axis], 1) or not not_negative(window[1]):
+            _require_inside(axis, x.shape[axis], *window)
     return x.with_shape(length)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from scanjit.ir import LEAVES, PART, Node, is_closed, replace, walk
+from scanjit.ir import PART, Node, replace, walk
 from scanjit.ops.branch import IFELSE, cut
 from scanjit.ops.stretch import constant_value
 from scanjit.rewrite.engine import Note, Rules, in_bodies
@@ -28,12 +28,9 @@ def known_branch(node: Node) -> Node | None:
 
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """The pass: a branch holds all that it depends on; what is needed outside of it too becomes an operand."""
-    closed: set[Node] = set()
     order = walk(outputs)
-    for node in order:  # what is made of constants and sizes belongs to every graph that uses it
-        if node.op not in LEAVES and all(arg in closed for arg in node.args):
-            closed.add(node)
-    outputs = replace(outputs, cut(outputs, set(order) - closed))
+    if any(node.op is IFELSE for node in order):  # what is made of constants and sizes belongs to every graph
+        outputs = replace(outputs, cut(outputs, {node for node in order if not node.is_closed}))
     return in_bodies(outputs, lambda inner: share(inner, notes))
 
 
@@ -53,12 +50,13 @@ def _sizes(outputs: Sequence[Node]) -> set[Node]:
     def below(node: Node) -> Sequence[Node]:
         if node.op is not IFELSE:
             return node.args
-        branches[node] = node.params["body"](*node.operands[1:])
+        if node not in branches:
+            branches[node] = node.params["body"](*node.operands[1:])
         return (*node.args, *branches[node])
 
     bottom_up(outputs, below)
     found: set[Node] = set()
     for node, inside in branches.items():
         used = {size for inner in walk(inside) for size in inner.args[inner.arity :]}
-        found |= {size for size in used - set(node.operands) if not is_closed(size)}
+        found |= {size for size in used - set(node.operands) if not size.is_closed}
     return found

@@ -165,7 +165,7 @@ class Rewriter:
 
     def _body(self, graph: Graph) -> Graph:
         if graph not in self._bodies:
-            new = Graph.of(graph.inputs, self(graph.outputs))
+            new = graph.with_outputs(self(graph.outputs))
             self._bodies[graph] = self._bodies[new] = new
         return self._bodies[graph]
 
@@ -218,7 +218,7 @@ def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]
         if "body" in new.params:
             body = new.params["body"]
             if body not in known:
-                known[body] = Graph.of(body.inputs, change(list(body.outputs)))
+                known[body] = body.with_outputs(change(list(body.outputs)))
             if known[body] is not body:
                 with errors.located(new.where):
                     new = new.op(*new.operands, **{**new.params, "body": known[body]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import LEAVES, PART, Node, replace, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN, Layout
@@ -137,6 +137,7 @@ class _Choice:
         body = scan.params["body"]
         self.rows = set(Layout.of(scan).split(body.inputs)[1])
         self.ys = set(Layout.of(source).split_results(source.params["body"].outputs)[1])
+        self.fixed = set(Layout.of(source).split(source.params["body"].inputs)[2])
         self.order = walk(body.outputs)
         self.outputs = set(body.outputs)
         self.again: set[Node] = set()  # what can be computed from F's inputs
@@ -191,7 +192,7 @@ class _Choice:
         return chosen
 
     def _wanted(self, node: Node) -> bool:
-        if isinstance(node.type, tuple):
+        if isinstance(node.type, tuple) or not self._stacks(node):
             return False
         if node.op is SLICE:  # a part of something costly, of which the rest may not be needed
             base = node.operands[0]
@@ -201,6 +202,11 @@ class _Choice:
         if self.image[node] in self.ys:
             return True
         return self.all or (is_costly(node) and not self._grows(node))
+
+    def _stacks(self, node: Node) -> bool:
+        """Whether F can stack a value: it has the same size in all steps."""
+        atoms = {atom for dim in self.image[node].type.shape for atom in types.atoms(dim)}
+        return all(atom.kind != "value" or atom.args[0] in self.fixed for atom in atoms)
 
     def _grows(self, node: Node) -> bool:
         """Whether a value is larger than the rows that a few elementwise ops make it of: then making it again takes

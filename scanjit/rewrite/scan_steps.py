@@ -154,7 +154,7 @@ class _Level:
         if node.op is BOUND:
             return node in self.moving
         if self.inside and (self.last or self.branch):
-            return not ir.is_closed(node)
+            return not node.is_closed
         if not self.moving and not self.branch:
             return False
         return any(other in self.moving or (self.branch and other.op in (SCAN, IFELSE)) for other in walk([node]))

@@ -66,7 +66,7 @@ def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
     steps."""
     if isinstance(node.params.get("body"), ir.Graph):
         sizes = dict.fromkeys(atom.args[0] for atom in ir._atoms_of(node) if atom.kind == "value")
-        yield from (size for size in sizes if ir.is_closed(size))
+        yield from (size for size in sizes if size.is_closed)
 
 
 def _in_type(node: Node, atom: Atom) -> bool:

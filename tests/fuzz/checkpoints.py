@@ -10,8 +10,7 @@ import numpy as np
 from scanjit.ir import PART, Node, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import in_bodies, map_scans
-from scanjit.runtime.function import function
-from tests.fuzz.check import Config, Mismatch, outcome_of
+from tests.fuzz.check import Config, Mismatch, built, outcome_of
 from tests.fuzz.programs import Program
 
 CHOICES: tuple[int | str, ...] = (1, 2, 3, "sqrt")
@@ -33,12 +32,13 @@ def check_checkpoints(p: Program, checkpoint: int | str, config: Config, runs: i
     if sum(node.op is SCAN for node in walk(p.outputs)) < 2:
         return False
     rng = np.random.default_rng(p.seed)
-    with config.active():
-        plain, other = (
-            function(p.inputs, with_checkpoints(p.outputs, given), mode=config.mode) for given in (None, checkpoint)
-        )
-    again = "made again" in other.explain()
-    for sizes in p.bindings(rng, runs if p.sizes else 1) if again else ():
+    other = built(p, with_checkpoints(p.outputs, checkpoint), config)
+    if other is None or "made again" not in other.explain():
+        return False
+    plain = built(p, with_checkpoints(p.outputs, None), config)
+    if plain is None:
+        return False
+    for sizes in p.bindings(rng, runs if p.sizes else 1):
         arguments = p.draw(rng, sizes)
         with config.active():
             expected, got = outcome_of(plain, arguments), outcome_of(other, arguments)
@@ -50,4 +50,4 @@ def check_checkpoints(p: Program, checkpoint: int | str, config: Config, runs: i
         for i, (a, b) in enumerate(zip(got, expected, strict=True)):
             if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
                 raise Mismatch(f"{where}: output {i} of type {p.outputs[i].type} differs")
-    return again
+    return True

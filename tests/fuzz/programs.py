@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from scanjit.types import Atom, Dimension
 from tests.fuzz.builder import DTYPES, FLOATS, Builder
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 3, 4, 5, 5, 7)
+MOST_ELEMENTS = 30_000
+"""Sizes that would make a value with more elements than this are made smaller."""
 BIG = (16, 17, 33, 257)
 """The last is an int that Python makes anew each time."""
 
@@ -31,6 +35,8 @@ class Program:
     features: set[str] = field(default_factory=set)
     twins: dict[Atom, Atom] = field(default_factory=dict)
     """Sizes that inputs declare apart, and the one that each is equal to."""
+    built: dict[Any, Any] = field(default_factory=dict)
+    """The functions that checks have made of it, by what they compute and how."""
 
     def bindings(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
         """Sizes to run it with: those it was planned with, then others."""
@@ -42,8 +48,17 @@ class Program:
             sizes = {atom: int(rng.choice(SIZES)) for atom in self.sizes}
             if len(found) == 2:
                 sizes = dict.fromkeys(self.sizes, int(rng.integers(0, 2)))
+            while self._largest(sizes) > MOST_ELEMENTS:
+                sizes = {atom: min(number, max(sizes.values()) - 1) for atom, number in sizes.items()}
             found.append(sizes)
         return found
+
+    def _largest(self, sizes: dict[Atom, int]) -> int:
+        """The most elements that a value outside of loops has, as far as sizes tell."""
+        known = sizes | {twin: sizes[atom] for twin, atom in self.twins.items()}
+        shapes = {node.type.shape for node in ir.walk(self.outputs) if not isinstance(node.type, tuple)}
+        shapes = {shape for shape in shapes if all(a in known for dim in shape for a in types.atoms(dim))}
+        return max((math.prod(types.evaluate(dim, known) for dim in shape) for shape in shapes), default=0)
 
     def draw(self, rng: np.random.Generator, sizes: dict[Atom, int]) -> list[np.ndarray]:
         """Random arguments: sometimes strided, in Fortran's order or read-only; rarely with NaN and infinities."""
