@@ -430,7 +430,7 @@ def _computed(node: Node) -> int | None:
         top = stack[-1]
         if top.op in LEAVES or top.op is SIZE or "body" in top.params or isinstance(top.type, tuple):
             return None
-        if next(_atoms_of(top), None) is not None or types.product(top.type.shape) > _MOST_COMPUTED:
+        if next(atoms_of(top), None) is not None or types.product(top.type.shape) > _MOST_COMPUTED:
             return None
         missing = [arg for arg in top.args if arg not in values]
         if missing:
@@ -545,10 +545,10 @@ class Graph:
 
     def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
         """The graph with every dimension changed that comes from outside (those made of values inside stay)."""
-        found = {a for n in self.nodes() for a in _atoms_of(n) if a.kind == "size"}
+        found = {a for n in self.nodes() for a in atoms_of(n) if a.kind == "size"}
         dims = {}
         for atom in sorted(found, key=lambda atom: atom.serial):
-            before = types._polynomial({(atom,): 1})
+            before = types.dim_of(atom)
             after = change(before)
             if after != before:
                 dims[atom] = after
@@ -591,7 +591,7 @@ def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
     return [value for node in nodes for value in node.params.values() if isinstance(value, Graph)]
 
 
-def _atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
+def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
     for kind in kinds:
         for dim in kind.shape:
@@ -600,7 +600,7 @@ def _atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
         yield from _param_atoms(value)
     for graph in graphs_in([node]) if inside else ():
         for inner in graph.nodes():
-            yield from _atoms_of(inner, inside=False)
+            yield from atoms_of(inner, inside=False)
 
 
 def _param_atoms(value: Any) -> Iterator[Atom]:
@@ -619,7 +619,7 @@ def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tup
     if not known:
         return ()
     # Graphs inside say in `sizes` what they use of these; inputs of their own may well be the same nodes as ours.
-    used = {atom for node in body.nodes() for atom in _atoms_of(node, inside=False)}
+    used = {atom for node in body.nodes() for atom in atoms_of(node, inside=False)}
     return tuple((i, as_dim(operands[i])) for i, atom in known if atom in used)
 
 

@@ -95,7 +95,7 @@ class TorchFunction:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if isinstance(self.f, CompiledFunction):
-            args = self.f._by_position(args, named)
+            args = self.f.by_position(args, named)
             program, tree = self._programs[()]
         else:
             program, tree = self._traced(args, named)

@@ -72,7 +72,7 @@ class Layer(Parametrized):
     def _check_input(self, shape: Any, what: str) -> None:
         if not self.takes_structures:
             check_single(shape, self)
-        _check_positive(shape, self, what)
+        check_positive(shape, self, what)
 
     def __str__(self) -> str:
         return f"<{type(self).__name__}{f' {self.name!r}' if getattr(self, 'name', None) else ''}>"
@@ -219,6 +219,6 @@ def check_single(shape: Any, layer: Layer) -> None:
         )
 
 
-def _check_positive(shape: Any, layer: Layer, what: str) -> None:
+def check_positive(shape: Any, layer: Layer, what: str) -> None:
     if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
         raise ValueError(f"cannot create {layer}: {what}={shape} has a size that is not positive")

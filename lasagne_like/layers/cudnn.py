@@ -66,7 +66,7 @@ class _Cudnn(MergeLayer):
             self.layers.append([self._one(shape, i, way, own[way], options) for way in range(ways)])
             shape = (*shape[:2], ways * num_units)
             self._dropouts.append(DropoutLayer(shape, dropout))
-        states = [layer for one in self.all_layers for layer in one._layers_of_state]
+        states = [layer for one in self.all_layers for layer in one.layers_of_state]
         super().__init__([incoming, *self._optional, *states], name)
         for one in self.all_layers:
             self.params.update(one.params)
@@ -136,7 +136,7 @@ class _Cudnn(MergeLayer):
         for pair, noise in zip(self.layers, self._dropouts, strict=True):
             outputs = []
             for one in pair:
-                own = [given.pop(0) for _ in one._layers_of_state]
+                own = [given.pop(0) for _ in one.layers_of_state]
                 output, state = one.get_output_for([x, *optional, *own], **kwargs)
                 outputs.append(output)
                 states.append(state)

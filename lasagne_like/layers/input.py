@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Layer, _check_positive
+from lasagne_like.layers.base import Layer, check_positive
 from lasagne_like.utils import Shape
 
 __all__ = ["InputLayer"]
@@ -41,7 +41,7 @@ class InputLayer(Layer):
     ) -> None:
         self.shape: Shape = tuple(shape)
         self._begin(name)
-        _check_positive(self.shape, self, "shape")
+        check_positive(self.shape, self, "shape")
         self.input_shape, self.input_layer = self.shape, None
         if input_var is None:
             input_var = sj.tensor(self.shape, sj.config.floatX, name)

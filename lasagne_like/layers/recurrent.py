@@ -13,7 +13,7 @@ from lasagne_like.layers import helper
 from lasagne_like.layers.base import Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
-from lasagne_like.layers.rnn import RNNLayer, _fits
+from lasagne_like.layers.rnn import RNNLayer, fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 
@@ -170,14 +170,14 @@ def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> 
     starts, c = _only_start("input_to_hidden", i2h), _only_start("hidden_to_hidden", h2h)
     if any(size is None for size in b[1:]):
         raise ValueError(f"hidden_to_hidden must give features of fixed sizes, its output has shape {b}")
-    if not _fits(a[1:], b[1:]):
+    if not fits(a[1:], b[1:]):
         raise ValueError(
             f"input_to_hidden and hidden_to_hidden must give the same shape after the batch: got input_to_hidden "
             f"{a} and hidden_to_hidden {b}"
         )
-    if not _fits(c[1:], b[1:]):
+    if not fits(c[1:], b[1:]):
         raise ValueError(f"hidden_to_hidden must give the shape that it takes: it takes {c} and gives {b}")
-    if len(shape) >= 3 and not _fits(starts[1:], shape[2:]):
+    if len(shape) >= 3 and not fits(starts[1:], shape[2:]):
         raise ValueError(
             f"input_to_hidden must take one step of the input: it takes {starts}, a step of {shape} has the shape "
             f"{(shape[0], *shape[2:])}"
@@ -195,13 +195,13 @@ def _check_batches(shape: Any, i2h: list[Any], h2h: list[Any], precompute: bool)
                 f"{'an unknown number of' if rows is None else rows} rows at once, but it takes the shape {i2h[0]} and "
                 f"its output has the shape {i2h[1]}: make it for any batch (None)"
             )
-    elif not _fits(i2h[1][:1], h2h[1][:1]):
+    elif not fits(i2h[1][:1], h2h[1][:1]):
         raise ValueError(
             f"input_to_hidden and hidden_to_hidden must have the same batch size, or None: got {i2h[1]} and {h2h[1]}"
         )
     steps = {"hidden_to_hidden": h2h} | ({} if precompute else {"input_to_hidden": i2h})
     for name, (takes, gives) in steps.items():
-        if not (_fits(takes[:1], shape[:1]) and _fits(gives[:1], shape[:1])):
+        if not (fits(takes[:1], shape[:1]) and fits(gives[:1], shape[:1])):
             raise ValueError(
                 f"{name} must be made for the batch of the input {shape}, or for any (None): it takes {takes} and "
                 f"gives {gives}"

@@ -135,9 +135,9 @@ class RNNLayer(MergeLayer):
         fixed = isinstance(seq_lengths, np.ndarray | list) or utils.is_expression(seq_lengths)
         self._lengths = sj.as_tensor(seq_lengths) if fixed else None
         self._lengths_at = self._add(incomings, None if fixed else seq_lengths, "seq_lengths")
-        self._layers_of_state = [leaf for leaf in _specs(initial_state) if isinstance(leaf, Layer)]
+        self.layers_of_state = [leaf for leaf in _specs(initial_state) if isinstance(leaf, Layer)]
         self._state_at = len(incomings)
-        super().__init__([*incomings, *self._layers_of_state], name)
+        super().__init__([*incomings, *self.layers_of_state], name)
         self.cell = StackedCells(cell) if isinstance(cell, list | tuple) else cell
         if not isinstance(self.cell, Cell):
             raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
@@ -187,7 +187,7 @@ class RNNLayer(MergeLayer):
                 )
         first = self.input_shapes[0]
         for shape in self.input_shapes[1 : self._num_inputs]:
-            if not _fits(first[:2], shape[:2]):
+            if not fits(first[:2], shape[:2]):
                 raise ValueError(f"the inputs of {self} differ in batch or time: {first} and {shape}")
         if self._mask_at is not None:
             mask = self.input_shapes[self._mask_at]
@@ -195,7 +195,7 @@ class RNNLayer(MergeLayer):
             wanted = (first[0], first[1])
             if len(mask) == 2 and batch == 1:  # it is stretched over the batch
                 wanted = (1, first[1]) if self._time == 1 else (first[0], 1)
-            if len(mask) != 2 or not _fits(wanted, mask):
+            if len(mask) != 2 or not fits(wanted, mask):
                 raise ValueError(
                     f"the mask of {self} has shape {mask}, but must have the shape {axes}) of the input "
                     f"{first}: {first[:2]}"
@@ -203,7 +203,7 @@ class RNNLayer(MergeLayer):
         if self._lengths_at is not None or self._lengths is not None:
             given = self._lengths.shape if self._lengths is not None else self.input_shapes[self._lengths_at or 0]
             lengths = tuple(size if isinstance(size, int) else None for size in given)
-            if len(lengths) != 1 or not _fits(lengths, (first[1 - self._time],)):
+            if len(lengths) != 1 or not fits(lengths, (first[1 - self._time],)):
                 raise ValueError(
                     f"seq_lengths of {self} has shape {lengths}, but must hold one number for each sequence of the "
                     f"input {first}: ({first[1 - self._time]},)"
@@ -283,7 +283,7 @@ class RNNLayer(MergeLayer):
         if isinstance(spec, Layer):
             found = spec.output_shape
             batch = self.input_shapes[0][1 - self._time]
-            if len(found) != len(shape) + 1 or not _fits(found, (batch, *shape)):
+            if len(found) != len(shape) + 1 or not fits(found, (batch, *shape)):
                 raise ValueError(
                     f"{label} of {self} comes from {spec!r} with shape {found}, should be {(batch, *shape)}"
                 )
@@ -291,7 +291,7 @@ class RNNLayer(MergeLayer):
         if isinstance(spec, sj.Node) and not isinstance(spec, sj.SharedVariable) and spec.ndim == len(shape) + 1:
             if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
                 found = tuple(size if isinstance(size, int) else None for size in spec.shape)
-                if not _fits(found[1:], shape):
+                if not fits(found[1:], shape):
                     raise ValueError(f"{label} of {self} has shape {found}, should be {('batch', *shape)}")
                 return spec
         return self.add_param(spec, (1, *shape), name=label, trainable=self.learn_init, regularizable=False)
@@ -314,13 +314,13 @@ class RNNLayer(MergeLayer):
         inputs : list of expressions, optional
             What the layers give that the state comes from; needed if there are any.
         """
-        if len(inputs or []) != len(self._layers_of_state):
-            raise ValueError(f"the initial state of {self} comes from layers: {self._layers_of_state}")
+        if len(inputs or []) != len(self.layers_of_state):
+            raise ValueError(f"the initial state of {self} comes from layers: {self.layers_of_state}")
         default = self.cell.init_state(batch)
         if self._whole_state:
             leaves = matched(self.state_shape, inputs[0], "initial state")
         else:
-            given = dict(zip(self._layers_of_state, inputs or [], strict=True))
+            given = dict(zip(self.layers_of_state, inputs or [], strict=True))
             own = zip(self.initial.values(), flatten(default), strict=True)
             leaves = [leaf if spec is None else given[spec] if isinstance(spec, Layer) else spec for spec, leaf in own]
         return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self}")
@@ -524,7 +524,7 @@ def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
     return sj.specify_shape(x, shape, what)
 
 
-def _fits(a: Any, b: Any) -> bool:
+def fits(a: Any, b: Any) -> bool:
     """Whether two shapes may be the same."""
     return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
 

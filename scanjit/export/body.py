@@ -77,7 +77,7 @@ class Body:
     def compute(self, outputs: Sequence[Node]) -> list[str]:
         """Write what the outputs need; returns the text of each."""
         order = ir.walk([*self.given, *outputs], self.given)
-        sized = {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "value"}
+        sized = {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "value"}
         for node in order:
             if node in self.given:
                 continue

@@ -123,7 +123,7 @@ class _Level:
     def _with_body(self, node: Node) -> Node:
         """A node with its graph rewritten, if it has one."""
         body = node.params.get("body")
-        if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir._atoms_of(node)):
+        if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir.atoms_of(node)):
             return node
         layout = Layout.of(node) if node.op is SCAN else None
         if layout is not None:

@@ -383,7 +383,7 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if named or len(args) != self._arity:
-            args = self._by_position(args, named)
+            args = self.by_position(args, named)
         arrays = [
             value
             if type(value) is _ndarray and value.dtype is slot.dtype and value.flags.num & READY == READY
@@ -404,7 +404,7 @@ class CompiledFunction:
         commit(self._targets, new)
         return returned
 
-    def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    def by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of the inputs."""
         if len(args) > self._arity:
             self._wrong_count(f"{len(args)} arguments")

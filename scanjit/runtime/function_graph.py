@@ -64,7 +64,7 @@ def check_complete(graph: FunctionGraph, name: str) -> None:
     leaves = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
     known = {atom for leaf in leaves for dim in leaf.type.shape for atom in types.atoms(dim)}
     for node in nodes:
-        for atom in ir._atoms_of(node):
+        for atom in ir.atoms_of(node):
             if atom.kind == "size" and atom not in known:
                 raise errors.ArgumentError(
                     f"{name} needs the size {atom.name}, and no input has it",

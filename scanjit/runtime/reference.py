@@ -94,7 +94,7 @@ class _Step:
         checks = _verified_conditions(node)
         self.late = [check for check in checks if any(atom.kind == "value" for atom in check.atoms())]
         self.early = [check for check in checks if not any(atom.kind == "value" for atom in check.atoms())]
-        found = _own_atoms(node) if self.bodies else set(ir._atoms_of(node))
+        found = _own_atoms(node) if self.bodies else set(ir.atoms_of(node))
         self.symbolic = bool(found)
         self.varies = any(atom.kind == "value" for atom in found)
 
@@ -129,13 +129,13 @@ class _Plan:
         for node in rest:
             if node.op in (INPUT, BOUND):
                 raise errors.ArgumentError(f"there is no value for {node!r}", where=node.where)
-        sized = {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "value"}
+        sized = {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "value"}
         self.leaves = [(node, node.dim_atom if node.dim_atom in sized else None) for node in leaves]
         self.steps = [_Step(node, slots[node], slots, sized) for node in rest]
         self.outputs = [slots[node] for node in outputs]
         self.count = len(slots)
         self.sizes = sorted(
-            {atom for node in order for atom in ir._atoms_of(node) if atom.kind == "size"}, key=lambda a: a.serial
+            {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "size"}, key=lambda a: a.serial
         )
         self._ready: dict[tuple[int | None, ...], list[_Ready]] = {}
 

@@ -55,7 +55,7 @@ def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
 def _value_atoms(node: Node) -> Iterator[Atom]:
     """The computed sizes in a node's type and parameters. Those inside the graph of a scan are its own, except where
     they are the same in all steps."""
-    for atom in ir._atoms_of(node):
+    for atom in ir.atoms_of(node):
         if (atom.kind == "value" and any(atom is other.dim_atom for other in node.args)) or _in_type(node, atom):
             yield atom
     yield from (size.dim_atom for size in _sizes_of_all_steps(node) if size.dim_atom is not None)
@@ -65,7 +65,7 @@ def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
     """The sizes in the graph of a scan that are computed from constants and outer sizes alone: the same in all
     steps."""
     if isinstance(node.params.get("body"), ir.Graph):
-        sizes = dict.fromkeys(atom.args[0] for atom in ir._atoms_of(node) if atom.kind == "value")
+        sizes = dict.fromkeys(atom.args[0] for atom in ir.atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if size.is_closed)
 
 

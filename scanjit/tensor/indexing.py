@@ -84,7 +84,7 @@ def _position(index: int, n: Dimension, axis: int) -> Window:
     return Window(start, 1, 1)
 
 
-def _index_array(index: Node, n: Dimension, axis: int) -> Node:
+def index_array(index: Node, n: Dimension, axis: int) -> Node:
     """An int64 index along an axis, counted from the front."""
     known = constant_value(index)
     if known is not None:
@@ -194,7 +194,7 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
             return _Part("drop", axis, Window(known, 1, 1))
         if not_negative(known):
             return _Part("drop", axis, Window(known, 1, 1))
-    return _Part("array", axis, places=_index_array(index, n, axis))
+    return _Part("array", axis, places=index_array(index, n, axis))
 
 
 def getitem(x: Node, key: Any) -> Node:
@@ -350,7 +350,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
     places = []
     for a, n in enumerate(x.type.shape):
         if a == axis:
-            places.append(_index_array(index, n, a))
+            places.append(index_array(index, n, a))
         elif n == 1 or index.type.shape[a] == 1:
             count = n if index.type.shape[a] == 1 else 1
             places.append(_along(IOTA(length=count), a, x.ndim))

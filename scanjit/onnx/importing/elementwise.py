@@ -64,7 +64,7 @@ def _without_rest(a: Node, b: Node) -> Node | None:
 def _never_negative(*nodes: Node) -> bool:
     """Whether all are known not to be: sizes are not."""
     for node in nodes:
-        elements = known._elements(node, {})
+        elements = known.elements_of(node, {})
         if elements is None or not all(e is not None and not_negative(e) for e in elements):
             return False
     return True

@@ -72,7 +72,7 @@ def array(node: Node) -> np.ndarray | None:
 def _is_large(node: Node) -> bool:
     if isinstance(node.type, tuple) or any(isinstance(dim, Dim) for dim in node.type.shape):
         return True
-    return next(ir._atoms_of(node), None) is not None or types.product(node.type.shape) > _MOST
+    return next(ir.atoms_of(node), None) is not None or types.product(node.type.shape) > _MOST
 
 
 def truth(condition: Node) -> bool | None:
@@ -80,7 +80,7 @@ def truth(condition: Node) -> bool | None:
     value = array(condition)
     if value is not None:
         return bool(value)
-    elements = _elements(condition, {})
+    elements = elements_of(condition, {})
     return None if elements is None else elements[0]
 
 
@@ -109,7 +109,7 @@ def dims(node: Node, what: str) -> tuple[Dimension, ...]:
     count = node.type.shape[0] if node.ndim else 1
     if not isinstance(count, int) or count > _LONGEST:
         raise errors.NotSupportedError(f"{what} has a length that is not known", got=node.type)
-    found = _elements(node, {})
+    found = elements_of(node, {})
     if found is None:
         return tuple(size(_item(node, i)) for i in range(count))
     return tuple(size(_item(node, i)) if dim is None else dim for i, dim in enumerate(found))
@@ -123,7 +123,7 @@ Elements = list[Any]
 """Dimensions or bools, None for what is not known."""
 
 
-def _elements(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
+def elements_of(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
     """The elements of a tensor of no more than one axis, as far as they are dimensions; None if nothing is known."""
     if node not in done:
         done[node] = None
@@ -142,7 +142,7 @@ def _read(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
     if node.op is ir.SIZE:
         return [node.params["dim"]]
     rule = _RULES.get(node.op.name)
-    operands = [_elements(arg, done) for arg in node.operands] if rule is not None else [None]
+    operands = [elements_of(arg, done) for arg in node.operands] if rule is not None else [None]
     if rule is not None and not any(o is None for o in operands):
         return rule(count, *operands, **node.params)
     return [size(node)] if not node.ndim and node.dtype.kind in "iu" else None

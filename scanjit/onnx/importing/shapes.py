@@ -19,7 +19,7 @@ from scanjit.ops.probe import ASSERT
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.tensor.indexing import _index_array
+from scanjit.tensor.indexing import index_array
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
@@ -158,7 +158,7 @@ def _coordinates(index: Node, x: Node, first: int = 0) -> list[Node]:
     count = index.type.shape[-1]
     if not isinstance(count, int) or count > x.ndim - first:
         raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)
-    return [_index_array(index[..., i], x.type.shape[first + i], first + i) for i in range(count)]
+    return [index_array(index[..., i], x.type.shape[first + i], first + i) for i in range(count)]
 
 
 def gather_nd(call: Call) -> Node:
@@ -184,7 +184,7 @@ def scatter_elements(call: Call) -> Node:
     for a in range(x.ndim):
         along = IOTA(length=index.type.shape[a])
         order = tuple(0 if k == a else None for k in range(x.ndim))
-        places.append(_index_array(index, x.type.shape[a], a) if a == axis else DIMSHUFFLE(along, order=order))
+        places.append(index_array(index, x.type.shape[a], a) if a == axis else DIMSHUFFLE(along, order=order))
     return _scattered(call, x, value, places)
 
 
