@@ -7,7 +7,7 @@ The statements of the outermost region are a `Program`, of which the rest is dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,8 +22,10 @@ from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.tiles.apply import in_forms, tile_nest
 from scanjit.schedule.time import blocks, deep
-from scanjit.schedule.time.checkpoint import stretches
-from scanjit.schedule.time.checkpoint.family import Family
+from scanjit.schedule.time.chains import Chain, find_chains
+from scanjit.schedule.time.checkpoint.families import Family, find_families, notes_with
+from scanjit.schedule.time.checkpoint.stretches import write_phase
+from scanjit.schedule.time.flow import Flow
 from scanjit.target import Target
 
 
@@ -32,9 +34,9 @@ class Progress:
     """A region on its way to statements. Each pass returns a new one, in which more is known."""
 
     region: Region
-    groups: list[Group] = field(default_factory=list)
+    flow: Flow
     nests: dict[Group, Nest] = field(default_factory=dict)
-    chains: dict[Group, blocks.Chain] = field(default_factory=dict)
+    chains: dict[Group, Chain] = field(default_factory=dict)
     families: dict[Group, Family] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
 
@@ -43,39 +45,45 @@ def fused(known: Progress) -> Progress:
     """Tasks of one space in one nest, where none has to wait for another one to be complete."""
     groups = fuse(known.region)
     nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
-    return replace(known, groups=groups, nests=nests)
+    return replace(known, flow=Flow.of(known.region, groups, nests), nests=nests)
 
 
 def blocks_of_time(known: Progress) -> Progress:
-    """Which maps and sums over time go along with a scan, a block of steps at a time."""
-    return replace(known, chains=blocks.chains(known.region, known.groups, known.nests))
+    """Which nests and sums over time go along with a scan, a stretch of steps at a time."""
+    found, changed = find_chains(known.flow, known.region.context.target)
+    return replace(known, chains=found, flow=known.flow.with_nests(changed), nests={**known.nests, **changed})
 
 
 def checkpoints(known: Progress) -> Progress:
-    """Which loops make steps again for a gradient, instead of storing all of them."""
-    families = stretches.families(known.region, known.groups, known.nests, known.chains)
-    return replace(known, families=families)
+    """Which loops compute steps again for a gradient, instead of storing all of them."""
+    families, changed, notes = find_families(known.flow, known.chains)
+    known.region.context.notes += notes
+    return replace(known, families=families, nests={**known.nests, **changed})
 
 
 def written(known: Progress) -> Progress:
     """The statements: what goes with a scan where that stands. Every nest gets its tile, and the packs it needs."""
-    region, nests = known.region, known.nests
+    region, nests, context = known.region, known.nests, known.region.context
     result: list[Statement] = []
-    for group in known.groups:
+    for group in known.flow.groups:
         first = group.members[0]
-        if group in known.families:
-            phase = known.families[group].phase_at(group)
+        if (family := known.families.get(group)) is not None:
+            phase = family.phase_at(group)
             if phase is not None:
-                result += stretches.statements_of(region, known.families[group], phase, nests)
-        elif group in known.chains:
-            if first is known.chains[group].scan:
-                result += blocks.blocked(region, known.chains[group], nests)
+                result += write_phase(region, family, phase, nests)
+                if phase is family.loops.phases[-1]:
+                    context.notes = notes_with(context.notes, family)
+        elif (chain := known.chains.get(group)) is not None:
+            if first is chain.scan:
+                made, notes = blocks.blocked(region, chain, nests)
+                result += made
+                context.notes += notes
         elif isinstance(first, Single):
             result.append(first.statement)
         elif isinstance(first, Block):
             result += first.statements if first.nest is None else tile_nest(region, first.nest)
         else:
-            result += in_forms(region, nests[group], partial(_shaped, region, group, nests))
+            result += in_forms(region, nests[group], partial(_shaped, region))
     return replace(known, statements=result)
 
 
@@ -93,7 +101,7 @@ def statements(region: Region) -> list[Statement]:
     for item in region.items:
         if isinstance(item, Block) and item.frame is not None:
             _fill(region, item, item.frame)
-    known = Progress(region)
+    known = Progress(region, Flow.of(region, (), {}))
     for _, function in REGION_PASSES:
         known = function(known)
     return known.statements
@@ -108,13 +116,15 @@ def _fill(region: Region, block: Block, frame: Statement) -> None:
     region.held = []
 
 
-def _shaped(region: Region, group: Group, nests: Mapping[Group, Nest], nest: Nest) -> list[Statement]:
+def _shaped(region: Region, nest: Nest) -> list[Statement]:
     """The statements of a nest: of long sums, in blocks."""
     packs, nest = deep.packed(region, nest)
     found = deep.deep(region, nest)
     if found is None:
         return [*packs, *tile_nest(region, nest)]
-    return [*packs, *deep.blocked(region, group, {**nests, group: nest}, found)]
+    made, notes = deep.blocked(region, nest, found)
+    region.context.notes += notes
+    return [*packs, *made]
 
 
 PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (

@@ -6,6 +6,7 @@ same space that can be computed together become one nest (`fuse`); what only suc
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -262,11 +263,23 @@ class Region:
                     elif isinstance(item, Task):
                         item.escapes = True
 
+    def inside(self, counters: Iterable[Atom]) -> Region:
+        """The same region, for what stands in a loop over stretches: what depends on its counters is not made before
+        this region's loop."""
+        region = copy.copy(self)
+        region.counters |= frozenset(counters)
+        return region
+
+    def has(self, buffer: Buffer) -> bool:
+        """Whether a buffer is there wherever this region is."""
+        own = buffer.kind in ("input", "constant") or buffer in self.buffers
+        return own or (self.parent is not None and self.parent.has(buffer))
+
     def can_hold(self, ref: Ref) -> bool:
         """Whether a place is there (and the same at every step) before this region's loop begins."""
         return (
             self.parent is not None
-            and ref.buffer not in self.buffers
+            and self.parent.has(ref.buffer)
             and ref.buffer not in self.results
             and self.counters.isdisjoint(atom for dim in (ref.offset, *ref.shape) for atom in types.atoms(dim))
         )

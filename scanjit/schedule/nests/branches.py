@@ -38,10 +38,10 @@ class If(Statement):
         """The condition."""
         yield self.condition.buffer, self.condition.offset, False
 
-    def rebased(self, offset: Rebase) -> If:
-        """The same branches with other offsets."""
-        bodies = [[statement.rebased(offset) for statement in body] for body in self.bodies]
-        return replace(self.with_bodies(*bodies), condition=self.condition.rebased(offset))
+    def rebased(self, place: Rebase) -> If:
+        """The same branches with elements at other places."""
+        bodies = [[statement.rebased(place) for statement in body] for body in self.bodies]
+        return replace(self.with_bodies(*bodies), condition=self.condition.rebased(place))
 
     def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
         """Both branches count: which one runs is not known."""
@@ -80,9 +80,9 @@ class Beside(Statement):
         """None."""
         yield from ()
 
-    def rebased(self, offset: Rebase) -> Beside:
-        """The same branches with other offsets."""
-        return replace(self, branches=[branch.rebased(offset) for branch in self.branches])
+    def rebased(self, place: Rebase) -> Beside:
+        """The same branches with elements at other places."""
+        return replace(self, branches=[branch.rebased(place) for branch in self.branches])
 
     def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
         """All branches."""

@@ -55,9 +55,10 @@ class Ref:
         """The entry at `index` of the first axis."""
         return Ref(self.buffer, self.offset + index * self.strides[0], self.shape[1:], self.strides[1:])
 
-    def rebased(self, offset: Callable[[Buffer, Dimension], Dimension]) -> Ref:
-        """The same tensor at another offset, which a function of the buffer and the old one gives."""
-        return replace(self, offset=offset(self.buffer, self.offset))
+    def rebased(self, place: Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]) -> Ref:
+        """The same tensor at another place, which a function of the old buffer and offset gives."""
+        buffer, offset = place(self.buffer, self.offset)
+        return replace(self, buffer=buffer, offset=offset)
 
     def window(self, axis: int, start: Dimension, length: Dimension) -> Ref:
         """`length` entries of an axis."""

@@ -36,9 +36,9 @@ class LapackCall(Leaf):
         for ref, written in zip(self.places, self.written, strict=True):
             yield ref.buffer, ref.offset, written
 
-    def rebased(self, offset: Rebase) -> LapackCall:
+    def rebased(self, place: Rebase) -> LapackCall:
         """The same call with matrices at other places."""
-        return replace(self, places=[ref.rebased(offset) for ref in self.places])
+        return replace(self, places=[ref.rebased(place) for ref in self.places])
 
     @property
     def dtype(self) -> str:

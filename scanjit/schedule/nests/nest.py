@@ -108,9 +108,14 @@ class Nest(Leaf):
             carried=list(map(access, self.carried)),
         )
 
-    def rebased(self, offset: Rebase) -> Nest:
-        """The same nest with other offsets in buffers."""
-        return self.rebuilt(lambda access: replace(access, offset=offset(access.buffer, access.offset)))
+    def rebased(self, place: Rebase) -> Nest:
+        """The same nest with elements at other places."""
+
+        def moved(access: Access) -> Access:
+            buffer, offset = place(access.buffer, access.offset)
+            return replace(access, buffer=buffer, offset=offset)
+
+        return self.rebuilt(moved)
 
     @property
     def in_steps(self) -> bool:

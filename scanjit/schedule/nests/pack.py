@@ -32,9 +32,10 @@ class Pack(Leaf):
             yield ref.buffer, ref.offset, False
         yield self.target, 0, True
 
-    def rebased(self, offset: Rebase) -> Pack:
-        """The same pack of sources at other places; its target stays."""
-        return replace(self, sources=[ref.rebased(offset) for ref in self.sources])
+    def rebased(self, place: Rebase) -> Pack:
+        """The same pack of sources at other places, into other panels."""
+        target, _ = place(self.target, 0)
+        return replace(self, sources=[ref.rebased(place) for ref in self.sources], target=target)
 
     @property
     def dtype(self) -> str:

@@ -11,8 +11,8 @@ from scanjit.types import Atom, Dimension
 
 Reference = tuple[Buffer, Dimension, bool]
 """A buffer, the offset in it (in elements), and whether it is written there."""
-Rebase = Callable[[Buffer, Dimension], Dimension]
-"""The new offset of a place in a buffer, from the old one."""
+Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]
+"""Where an element lies that lay at an offset in a buffer: in which buffer, and at which offset there."""
 Sizes = Mapping[Atom, int]
 
 
@@ -48,8 +48,8 @@ class Statement(ABC):
         """Every place that it touches itself; the statements in it have references of their own."""
 
     @abstractmethod
-    def rebased(self, offset: Rebase) -> Statement:
-        """The same statement with other offsets in buffers; those of the statements in it change too."""
+    def rebased(self, place: Rebase) -> Statement:
+        """The same statement with elements at other places; those of the statements in it change too."""
 
     @property
     def ends_early(self) -> bool:

@@ -73,9 +73,10 @@ class TimeLoop(Statement):
         if self.stop is not None:
             yield self.stop.buffer, self.stop.offset, False
 
-    def rebased(self, offset: Rebase) -> TimeLoop:
-        """The loop over a step with other offsets."""
-        return self.with_bodies([statement.rebased(offset) for statement in self.body])
+    def rebased(self, place: Rebase) -> TimeLoop:
+        """The loop over a step with elements at other places."""
+        made = self.with_bodies([statement.rebased(place) for statement in self.body])
+        return replace(made, persistent=[place(buffer, 0)[0] for buffer in self.persistent])
 
     @property
     def ends_early(self) -> bool:
@@ -140,9 +141,9 @@ class Blocks(Statement):
         """None."""
         yield from ()
 
-    def rebased(self, offset: Rebase) -> Blocks:
-        """The loop over blocks with other offsets."""
-        return self.with_bodies([statement.rebased(offset) for statement in self.body])
+    def rebased(self, place: Rebase) -> Blocks:
+        """The loop over blocks with elements at other places."""
+        return self.with_bodies([statement.rebased(place) for statement in self.body])
 
     @property
     def repeats(self) -> bool:

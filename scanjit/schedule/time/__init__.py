@@ -1,1 +1,29 @@
-"""Loops over time: blocks of steps, sums over time, checkpoints."""
+"""Some steps of a scan at a time.
+
+A *stretch* is some consecutive steps of a scan. A scan of 6 steps in stretches of 2 runs steps 0-1, then 2-3, then 4-5.
+What is read and written for the scan alone then needs memory for one stretch. Take a layer over 6 steps:
+
+    p[t] = x[t] @ w                    a rowwise nest: row t of what it writes is made of row t of what it reads
+    h[t+1] = tanh(p[t] + h[t] @ u)     the scan
+    y[t] = exp(h[t+1])                 a rowwise nest
+    dw = sum over t of x[t] * y[t]     a sum over time
+
+Without stretches p, h and y have 6 rows each. In stretches of 2, the program is
+
+    for first in 0, 2, 4:              `Blocks`
+        p[0:2] = x[first:first+2] @ w
+        2 steps of the scan, from step `first` on
+        y[0:2] = exp(h[1:3])
+        dw += x[first:first+2] * y[0:2]
+
+and p and y have 2 rows: they are *short* buffers. They stay in the cache, too. (h stays as long as it is if anything
+else reads it.) A scan with all that goes along is a *chain*.
+
+- `flow`: which group of a region reads and writes which buffers.
+- `rows`: whether statements go through a buffer row by row.
+- `stretch`: a nest or a scan, cut to some of its steps. `window`: the last steps of a scan.
+- `chains` finds chains; `blocks` chooses the length of their stretches and writes them; `parts` is what both this and
+  `checkpoint` write with.
+- `sums`: sums over time, taken apart. `deep`: other long sums, cut likewise.
+- `checkpoint`: scans whose steps are computed again for the gradient, stretch by stretch.
+"""

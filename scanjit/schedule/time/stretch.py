@@ -1,10 +1,16 @@
-"""Some steps of a scan instead of all: nests over time and loops over time, cut to a stretch of rows."""
+"""A stretch: some consecutive steps of a scan instead of all. Nests over time and loops over time, cut to these.
+
+Take steps 2 and 3 of a scan of 6 steps. A nest that makes rows 0 to 5 is cut to rows 2 and 3, a loop over time runs
+from step 2 on for 2 steps. A reverse scan goes from the last row to the first: its steps 2 and 3 are rows 3 and 2. In a
+buffer that is short, row 2 of time is row 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from typing import NamedTuple
 
 from scanjit.schedule.lower.region import Block, Region
 from scanjit.schedule.nests import (
@@ -22,76 +28,84 @@ from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.types import Dimension
 
 
+class Short(NamedTuple):
+    """The buffer that holds one stretch of what another buffer would hold whole: `first_row` of that is its row 0."""
+
+    buffer: Buffer
+    first_row: Dimension
+
+
 @dataclass(frozen=True)
 class Stretch:
-    """`rows` rows of time from `base` on: the steps of a scan from `start` on.
+    """Steps of a scan.
 
-    Of the buffers `shrunk`, memory holds one stretch alone, from the row on that is given for each. Only the first
-    `count` steps are done: all, or none.
+    Parameters
+    ----------
+    start : the first of the steps.
+    rows : how many they are.
+    base : the first of their rows; in a reverse scan, that of the last step.
+    short : the buffers that are replaced by short ones.
+    count : how many of the steps are done: `rows`, or 0 where nothing is to be done.
     """
 
     start: Dimension
     rows: Dimension
     base: Dimension
-    shrunk: Mapping[Buffer, Dimension]
+    short: Mapping[Buffer, Short]
     count: Dimension
 
     @classmethod
-    def of(cls, plan: Plan, start: Dimension, rows: Dimension, shrunk: Iterable[Buffer]) -> Stretch:
-        """The steps of a scan from `start` on; memory of the buffers `shrunk` holds their rows."""
+    def of(cls, plan: Plan, start: Dimension, rows: Dimension, short: Mapping[Buffer, Buffer]) -> Stretch:
+        """`rows` steps of a scan from `start` on; each buffer in `short` is replaced by one that holds their rows."""
         base = plan.length - start - rows if plan.reverse else start
-        return cls(start, rows, base, dict.fromkeys(shrunk, base), rows)
+        return cls(start, rows, base, {old: Short(new, base) for old, new in short.items()}, rows)
 
     # ---- nests ------------------------------------------------------------------------------------------------------
 
     def nest(self, nest: Nest, *times: NestLoop) -> Nest:
         """A nest over these rows of time only; `times` are its loops that go over time."""
-        short = {time: NestLoop(self.count) for time in times}
+        cut = {time: NestLoop(self.count) for time in times}
 
         def loops(loop: NestLoop) -> NestLoop:
-            return short.get(loop, loop)
+            return cut.get(loop, loop)
 
-        space = [loops(loop) for loop in nest.space]
-        made = nest.rebuilt(lambda access: self._moved(access, short), loops, space)
+        made = nest.rebuilt(lambda access: self._cut(access, cut), loops, [loops(loop) for loop in nest.space])
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
-    def _moved(self, access: Access, short: Mapping[NestLoop, NestLoop]) -> Access:
-        steps = [stride for loop, stride in access.strides.items() if loop in short]
-        if not steps:
-            return access
-        offset = access.offset + (self.base - self.shrunk.get(access.buffer, 0)) * steps[0]
-        return changed(access, offset=offset, strides={short.get(k, k): s for k, s in access.strides.items()})
+    def _cut(self, access: Access, cut: Mapping[NestLoop, NestLoop]) -> Access:
+        buffer, skipped = self.short.get(access.buffer, Short(access.buffer, 0))
+        steps = [stride for loop, stride in access.strides.items() if loop in cut]
+        offset = access.offset + (self.base - skipped) * steps[0] if steps else access.offset
+        strides = {cut.get(loop, loop): stride for loop, stride in access.strides.items()}
+        return changed(access, buffer=buffer, offset=offset, strides=strides)
 
     # ---- scans ------------------------------------------------------------------------------------------------------
 
     def scan(self, region: Region, block: Block) -> list[Statement]:
         """The steps of a scan (without the packs that are made before it)."""
-        if block.nest is None:
-            loop = block.statements[-1]
-            assert isinstance(loop, TimeLoop)
-            body = self._in_rows(loop.body)
-            return [changed(loop, length=self.count, start=self.start, body=body)]
-        nest = block.nest.rebuilt(self._begins(block))
-        assert nest.time is not None
-        return tile_nest(region, self.nest(nest, nest.time))
+        if block.nest is not None:
+            nest = block.nest.rebuilt(self._begins(block.nest, block.plan))
+            assert nest.time is not None
+            return tile_nest(region, self.nest(nest, nest.time))
+        loop = block.statements[-1]
+        assert isinstance(loop, TimeLoop)
+        return [changed(loop.rebased(self._place), length=self.count, start=self.start)]
 
-    def _begins(self, block: Block) -> Callable[[Access], Access]:
+    def _begins(self, nest: Nest, plan: Plan) -> Callable[[Access], Access]:
         """Where the registers of a nest with time begin: where the steps before have left their carries."""
-        nest, plan = block.nest, block.plan
-        assert nest is not None
         starts: dict[Access, Access] = {}
         for register in nest.registers:
             if plan.carries[register.index].trajectory:
                 access = register.init.access  # type: ignore[attr-defined]
-                moved = self.first(plan, register.index).offset - plan.first(register.index).offset
+                moved = self.before(plan, register.index).offset - plan.first(register.index).offset
                 starts[access] = changed(access, offset=access.offset + moved)
         return lambda access: starts.get(access, access)
 
-    def first(self, plan: Plan, i: int) -> Ref:
+    def before(self, plan: Plan, i: int) -> Ref:
         """Where carry `i` lies before these steps."""
         return self._carry(plan, i, self.start, self.rows if plan.reverse else 0)
 
-    def last(self, plan: Plan, i: int) -> Ref:
+    def after(self, plan: Plan, i: int) -> Ref:
         """Where carry `i` lies after these steps."""
         return self._carry(plan, i, self.start + self.rows, 0 if plan.reverse else self.rows)
 
@@ -99,12 +113,13 @@ class Stretch:
         carry = plan.carries[i]
         if not carry.trajectory:
             return carry.store.row(step % carry.slots)
-        return carry.rows(row if carry.store.buffer in self.shrunk else self.base + row)
+        if carry.store.buffer in self.short:
+            return changed(carry.rows(row), buffer=self.short[carry.store.buffer].buffer)
+        return carry.rows(self.base + row)
 
-    def _in_rows(self, body: list[Statement]) -> list[Statement]:
-        """Statements of a loop over time, with rows of shrunk buffers counted from the first that memory holds."""
-
-        def offset(buffer: Buffer, old: Dimension) -> Dimension:
-            return old - self.shrunk[buffer] * row_major(buffer.shape)[0] if buffer in self.shrunk else old
-
-        return [statement.rebased(offset) for statement in body]
+    def _place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
+        """Where an element lies that lay at an offset in a buffer, before that was replaced by a short one."""
+        if buffer not in self.short:
+            return buffer, offset
+        short = self.short[buffer]
+        return short.buffer, offset - short.first_row * row_major(buffer.shape)[0]

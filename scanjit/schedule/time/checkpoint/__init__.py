@@ -1,1 +1,31 @@
-"""Checkpoints: only some carries are kept, and the steps between are computed again."""
+"""Checkpoints: of a loop that a gradient reads only some carries are saved, and the steps between are computed again.
+
+Take `h[t+1] = tanh(x[t] + h[t] @ w)` over 6 steps and its gradient, which goes from step 5 to step 0 and reads h.
+Without checkpoints h has 7 rows. With `checkpoint=2` both loops run in stretches of 2 steps:
+
+    saved[0] = h0
+    for first in 0, 2, 4:                      phase 1: the loop of the value
+        h[0] = saved[first / 2]
+        h[1:3] = 2 steps of the loop
+        saved[first / 2 + 1] = h[2]
+    for first in 4, 2, 0:                      phase 2: the loop of the gradient
+        unless first is 4:                     (the rows of this stretch are still in h)
+            h[0] = saved[first / 2]
+            h[1:3] = 2 steps of the loop       recomputed
+        2 steps of the gradient
+
+h now has 3 rows, and `saved` has 4. The nests are those that run without checkpoints, so the results are the same to
+the last bit. Loops that share their stretches are a *family*: here these two, in a second derivative four or more. The
+first of them is the *root*. Loops that go through the stretches together are a *phase*: the layers of a stack, say.
+
+A loop inside a step has no memory between the steps of the loop around it. If it asks for checkpoints, the loop around
+it saves its carries before every step, and that step is computed again.
+
+- `families` finds the families of a region. It begins with loops that may fit (`related`) as a `Candidate`, which goes
+  through the steps that `families.STEPS` lists. Each returns a candidate that knows more, or refuses it and says which
+  narrower one to try.
+- `short` finds the buffers of which one stretch is enough, `phases` what is done in which phase, `recompute` what has
+  to be computed again, and whether that is too much.
+- `saved`: the carries saved before each stretch, and who else uses them.
+- `stretches` writes a family as statements.
+"""

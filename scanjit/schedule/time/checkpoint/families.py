@@ -1,0 +1,198 @@
+"""The families of a region: which loops share their stretches, and which carries are saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+from scanjit import ir, types
+from scanjit.ir import Node
+from scanjit.ops.scan import SCAN
+from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.lower.region import name_of
+from scanjit.schedule.nests import Buffer, Nest
+from scanjit.schedule.time.chains import Chain
+from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
+from scanjit.schedule.time.checkpoint.phases import in_step, with_phases
+from scanjit.schedule.time.checkpoint.recompute import with_recomputation, without_idle_loops
+from scanjit.schedule.time.checkpoint.related import is_linear, reached, related
+from scanjit.schedule.time.checkpoint.saved import Saved, redirected, saved_carries
+from scanjit.schedule.time.checkpoint.short import with_short_buffers
+from scanjit.schedule.time.flow import Flow, can_be_cut, scan_of, the_scan
+from scanjit.types import Dimension
+
+Wanted = int | str
+
+STEPS: Sequence[Callable[[Candidate], Candidate | Refusal]] = (
+    with_short_buffers,  # which buffers one stretch is enough for
+    with_phases,  # when each group is done, now that it is known who makes short buffers
+    in_step,
+    with_recomputation,  # what else each phase does for the short buffers that it reads
+    without_idle_loops,
+)
+"""What a candidate goes through, in order. After a refusal the narrower candidate begins again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Loops that share their stretches, with memory for all that goes along.
+
+    Parameters
+    ----------
+    loops : a candidate that no step refused.
+    short : the buffers of which one stretch is enough, each with the one that is used instead.
+    saved : of the loops that need it, the carries that are saved before each stretch.
+    """
+
+    loops: Candidate
+    short: Mapping[Buffer, Buffer]
+    saved: Mapping[Group, Saved]
+
+    def phase_at(self, group: Group) -> Phase | None:
+        """The phase whose statements stand where a group does."""
+        return next((phase for phase in self.loops.phases if phase.at is group), None)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was done, for `explain`."""
+        names = ", ".join(sorted({buffer.name for buffer in self.short}))
+        text = f"stretches of {self.loops.size} steps are made again for the gradient, from the carries before them"
+        text += f"; with memory for one stretch of {names}"
+        return [f"{the_scan(loop).label}: {text}" for loop in self.loops.loops if self.loops.is_recomputed(loop)]
+
+
+def find_families(
+    flow: Flow, chains: Mapping[Group, Chain]
+) -> tuple[dict[Group, Family], dict[Group, Nest], list[str]]:
+    """The families of a region, by their groups; the nests that begin or end a carry that is saved; and the notes."""
+    wanted = {group: size for group in flow.groups if (size := _wanted(group)) is not None}
+    found: dict[Group, Family] = {}
+    nests: dict[Group, Nest] = {}
+    reasons: dict[Group, str] = {}
+    for root in wanted:
+        if root not in found:
+            others = [group for group in wanted if group not in found and wanted[group] == wanted[root]]
+            free = frozenset(group for group in flow.nests if group not in found and group not in chains)
+            made = _family(flow, chains, root, others, free, wanted[root])
+            if isinstance(made, Family):
+                found |= dict.fromkeys(made.loops.members, made)
+                nests |= _redirected(made, {**flow.nests, **nests})
+            elif made.reason or wanted.keys().isdisjoint(reached(flow, root)):  # else it is a gradient itself
+                reasons[root] = made.reason or "no loop beside it goes over its steps and reads what it stores"
+    notes = [
+        f"{the_scan(group).label}: checkpoint={asked!r} is not done, all is stored: {text}"
+        for group, text in reasons.items()
+        if group not in found and (asked := _asked(the_scan(group).plan.node))
+    ]
+    return found, nests, notes
+
+
+def _family(
+    flow: Flow,
+    chains: Mapping[Group, Chain],
+    root: Group,
+    others: Sequence[Group],
+    free: frozenset[Group],
+    wanted: Wanted,
+) -> Family | Refusal:
+    """The family of a root, if there is one and it saves any memory."""
+    if not can_be_cut(root):
+        return Refusal(
+            "it may end early, and how many steps the gradient goes back over is known only when all are stored"
+        )
+    if is_linear(root):
+        return Refusal("it is linear in numbers, of which several steps are done at a time")
+    loops = related(flow, chains, root, others)
+    if len(loops) < 2:
+        return Refusal("")
+    length = the_scan(root).plan.length
+    size = wanted if isinstance(wanted, int) else types.maximum(types.square_root(length), 1)
+    made = _settled(Candidate(flow, chains, size, loops, free))
+    if isinstance(made, Refusal):
+        return Refusal(made.reason or "what the gradient reads of it is needed by something else too")
+    return _with_memory(made)
+
+
+def _settled(candidate: Candidate) -> Candidate | Refusal:
+    """The candidate that no step refuses: this one, or a narrower one."""
+    root = candidate.loops[0]
+    while len(candidate.loops) > 1 and candidate.loops[0] is root:
+        made = _through_all_steps(candidate)
+        if isinstance(made, Candidate):
+            useful = any(made.stored(loop) & made.short.keys() for loop in made.loops)
+            return made if useful else Refusal(made.reason)
+        assert made.instead is not None
+        candidate = made.instead
+    return Refusal(candidate.reason)
+
+
+def _through_all_steps(candidate: Candidate) -> Candidate | Refusal:
+    for step in STEPS:
+        made = step(candidate)
+        if isinstance(made, Refusal):
+            return made
+        candidate = made
+    return candidate
+
+
+def _with_memory(loops: Candidate) -> Family:
+    """A family with memory for what is short, and for what is saved: before each stretch and after the last."""
+    short: dict[Buffer, Buffer] = {}
+    for buffer, window in loops.short.items():
+        more = buffer.shape[0] - window.length  # a trajectory holds the carries before the first step too
+        short[buffer] = changed(buffer, shape=(types.minimum(loops.size, window.length) + more, *buffer.shape[1:]))
+    rows = (loops.plan.length + (loops.size - 1)) // loops.size + 1
+    saved = {loop: _memory(loops, loop, rows) for loop in loops.loops}
+    return Family(loops, short, {loop: memory for loop, memory in saved.items() if memory})
+
+
+def _memory(loops: Candidate, loop: Group, rows: Dimension) -> dict[int, Buffer]:
+    buffers = {i: the_scan(loop).plan.carries[i].store.buffer for i in saved_carries(loops, loop)}
+    return {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "kept") for i, b in buffers.items()}
+
+
+def _redirected(family: Family, nests: Mapping[Group, Nest]) -> dict[Group, Nest]:
+    """The nests outside of a family that begin or end its saved carries."""
+    outside = {group: nests[group] for group in nests if family.loops.outside(group) is not None}
+    for loop, saved in family.saved.items():
+        plan, backwards = the_scan(loop).plan, family.loops.backwards(loop)
+        outside = {group: redirected(nest, plan, saved, backwards) for group, nest in outside.items()}
+    return {group: nest for group, nest in outside.items() if nest is not nests[group]}
+
+
+def notes_with(notes: Sequence[str], family: Family) -> list[str]:
+    """All notes, with those of a family. A loop inside a step was said to do nothing about its checkpoints: it is
+    recomputed with that step."""
+    inside = [name_of(inner) for loop in family.loops.loops for inner in _inner(the_scan(loop).plan.node)]
+    result = [*notes, *family.notes]
+    for label in inside:
+        undone = next((i for i, note in enumerate(result) if note.startswith(f"{label}: checkpoint=")), None)
+        if undone is not None:
+            result[undone] = f"{label}: made again with the step of the loop around it, for the gradient"
+    return result
+
+
+def _asked(scan: Node) -> Wanted | None:
+    """The checkpoints that a scan asks for, if any."""
+    checkpoint = scan.params["checkpoint"]
+    return None if checkpoint == "all" else checkpoint
+
+
+def _wanted(group: Group) -> Wanted | None:
+    """The checkpoints that a scan asks for. If a scan inside its step asks for some: 1, as each step is
+    recomputed."""
+    scan = scan_of(group)
+    if scan is None:
+        return None
+    node = scan.plan.node
+    inside = node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node))
+    return 1 if inside else _asked(node)
+
+
+def _inner(scan: Node) -> Iterator[Node]:
+    """The scans in the step of a scan."""
+    for node in ir.walk(scan.params["body"].outputs):
+        if node.op is SCAN:
+            yield node
+            yield from _inner(node)

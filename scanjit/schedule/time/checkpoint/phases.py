@@ -1,0 +1,118 @@
+"""What is done in which phase.
+
+The two layers of a stack and their gradients are four loops. The layers go forward together, in phase 1, as no other
+loop comes between them; their gradients go back together, in phase 2. A nest that makes a short buffer is done in the
+phase that reads it first; another nest as soon as all is there that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace as changed
+
+from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.nests import Buffer
+from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
+from scanjit.schedule.time.checkpoint.related import depend
+from scanjit.schedule.time.checkpoint.short import goes_by_rows
+from scanjit.schedule.time.flow import scan_of
+
+Done = Mapping[Group, int]
+"""The number of the phase that does each group."""
+
+
+def with_phases(candidate: Candidate) -> Candidate | Refusal:
+    """Find the phase that does each group first; a rowwise nest for which there is none is dropped."""
+    phases = _phases(candidate)
+    done = {group: i for i, phase in enumerate(phases) for loop in phase.loops
+            for group in (loop, *candidate.taken[loop].others)}  # fmt: skip
+    first = dict(done)
+    makers = [group for group in candidate.rowwise if candidate.flow.writes[group] & candidate.short.keys()]
+    for group in candidate.rowwise:
+        at = _earliest(candidate, phases, group, first)
+        if at is not None and group not in makers:
+            at = next((p for p in range(at, len(phases)) if _can_be_done(candidate, phases, group, p, done)), None)
+            done |= {group: at} if at is not None else {}
+        if at is None:
+            return candidate.without(group)
+        first[group] = at
+    for group in reversed(makers):
+        at = min((done[user] for user in candidate.flow.users[group] if user in candidate.members), default=None)
+        if at is None or not _can_be_done(candidate, phases, group, at, done):
+            return candidate.without(group)
+        done[group] = at
+    own = [tuple(group for group in candidate.flow.groups if done.get(group) == i) for i in range(len(phases))]
+    return changed(candidate, phases=tuple(changed(p, own=groups) for p, groups in zip(phases, own, strict=True)))
+
+
+def _phases(candidate: Candidate) -> list[Phase]:
+    """The loops, those together that can go together."""
+    found: list[Phase] = []
+    for loop in candidate.loops:
+        backwards = candidate.backwards(loop)
+        joins = found and found[-1].backwards == backwards and loop not in candidate.separate
+        if joins and _joins(candidate, found[-1], loop):
+            found[-1] = Phase(backwards, (*found[-1].loops, loop))
+        else:
+            found.append(Phase(backwards, (loop,)))
+    return found
+
+
+def _joins(candidate: Candidate, phase: Phase, loop: Group) -> bool:
+    """Whether nothing in between waits for the loops of a phase, and they need not wait for a loop that they do not
+    need."""
+    flow, earlier = candidate.flow, {*phase.loops}
+    between = flow.groups[flow.at[phase.loops[0]] : flow.at[loop]]
+    if any(flow.below[group] & earlier and group not in candidate.members for group in between):
+        return False
+    before = earlier.union(*(flow.below[group] for group in earlier))
+    more = flow.below[loop] - before - {loop}
+    loops = [group for group in before if scan_of(group) is not None]
+    return all(depend(flow, a, b) for a in more if scan_of(a) is not None for b in loops)
+
+
+def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Done) -> int | None:
+    """The first phase before whose end there is all that a rowwise nest needs."""
+    at, needs = candidate.flow.at, candidate.flow.needs[group]
+    least = max((first[need] for need in needs if need in candidate.members), default=0)
+    others = max((at[need] for need in needs if need not in candidate.members), default=-1)
+    return next((p for p in range(least, len(phases)) if at[phases[p].at] > others), None)
+
+
+def _can_be_done(candidate: Candidate, phases: list[Phase], group: Group, p: int, done: Done) -> bool:
+    """Whether a rowwise nest can be done in a phase: what needs it comes later, and no loop has to wait for that."""
+    flow, phase = candidate.flow, phases[p]
+    for user in flow.users[group]:
+        if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
+            return False
+    order = flow.order
+    return not any(order.blocks(loop.members, item) for loop in phase.loops for item in group.members)
+
+
+def in_step(candidate: Candidate) -> Candidate | Refusal:
+    """See that all that is done in one phase goes row by row through what is made there. Where two groups do not, a
+    rowwise nest is dropped, or the later of two loops gets a phase of its own."""
+    for phase in candidate.phases:
+        for group in phase.own:
+            for maker in phase.own:
+                if maker is group or _are_in_step(candidate, group, maker):
+                    continue
+                if group in candidate.rowwise or maker in candidate.rowwise:
+                    return candidate.without(group if group in candidate.rowwise else maker)
+                later = max(candidate.home[group], candidate.home[maker], key=candidate.flow.at.__getitem__)
+                return candidate.narrower(separate=candidate.separate | {later})
+    return candidate
+
+
+def _are_in_step(candidate: Candidate, group: Group, maker: Group) -> bool:
+    """Whether a group goes row by row through what another one makes, or goes along with the same loop."""
+    flow = candidate.flow
+    if group in candidate.home and maker in candidate.home and candidate.home[group] is candidate.home[maker]:
+        return True
+    shared = (flow.reads[group] | flow.writes[group]) & flow.writes[maker] - candidate.short.keys()
+    return all(_row_for_row(candidate, group, maker, buffer) for buffer in shared)
+
+
+def _row_for_row(candidate: Candidate, group: Group, maker: Group, buffer: Buffer) -> bool:
+    window = candidate.windows[maker]
+    return all(goes_by_rows(candidate, each, buffer, window) for each in (group, maker))

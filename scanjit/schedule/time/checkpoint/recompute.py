@@ -1,0 +1,105 @@
+"""What each phase has to compute again, and whether that is too much.
+
+Let phase 1 make h, and phase 2 the gradient, which reads h. Then phase 2 recomputes h, but for its first stretch: phase
+1 ended there, so that its rows are still in memory. A phase 3 that goes forward and reads h recomputes all of it: the
+rows that are still there are those of the first stretch, as phase 2 ended there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace as changed
+
+from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.nests import Buffer
+from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal, reads_of
+from scanjit.schedule.time.checkpoint.related import depend
+from scanjit.schedule.time.checkpoint.saved import can_be_saved, saved_carries
+
+MOST_RECOMPUTED = 4
+"""In so many phases the steps of a loop are recomputed at most."""
+
+
+def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
+    """Find what each phase recomputes; where that is too much or cannot be done, some buffers stay full."""
+    phases: list[Phase] = []
+    for phase in candidate.phases:
+        needed = _needed(candidate, phase, len(phases))
+        there = {g: _is_there(candidate, phases, phase, g) for g in candidate.flow.groups if g in needed}
+        phases.append(changed(phase, recomputed=there))
+    made = changed(candidate, phases=tuple(phases))
+    for find in (_read_too_early, _recomputed_too_often, _lost):
+        full, reason = find(made)
+        if full:
+            return candidate.narrower(reason, full=candidate.full | full)
+    return made
+
+
+def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Group]:
+    """The groups of earlier phases that make what a phase reads in short buffers, and what these read, and so on."""
+    flow, needed, stack = candidate.flow, set[Group](), list(phase.own)
+    while stack:
+        read = flow.reads[stack.pop()] & candidate.short.keys()
+        makers = {g for g, p in candidate.done.items() if p < number and flow.writes[g] & read}
+        stack += makers - needed
+        needed |= makers
+    return needed
+
+
+def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, group: Group) -> bool:
+    """Whether what a group makes is in memory for the stretch where a phase begins: the last phase that made it ended
+    there."""
+    last = next(p for p in reversed(before) if group in p.recomputed or group in p.own)
+    return last.backwards != phase.backwards
+
+
+def _read_too_early(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
+    """A short buffer that another loop reads that goes the same way, before any gradient: nothing is recomputed for
+    that."""
+    flow, phases = candidate.flow, candidate.phases
+    for p, phase in enumerate(phases):
+        against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]
+        for group in phase.own:
+            for buffer in flow.reads[group] & candidate.short.keys() - candidate.private.keys():
+                for maker in phase.recomputed:
+                    same_way = phases[candidate.done[maker]].backwards == phase.backwards
+                    between = any(maker in flow.below[loop] and loop in flow.below[group] for loop in against)
+                    if buffer in flow.writes[maker] and same_way and not between:
+                        return {buffer}, ""
+    return set(), ""
+
+
+def _recomputed_too_often(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
+    """What a loop stores for several phases, if it would be recomputed too often; else all that it stores."""
+    reads = candidate.flow.reads
+    for loop in candidate.loops:
+        if sum(loop in phase.recomputed for phase in candidate.phases) > MOST_RECOMPUTED:
+            stored = candidate.stored(loop) & candidate.short.keys()
+            readers = {b: sum(any(b in reads[g] for g in phase.own) for phase in candidate.phases) for b in stored}
+            often = {buffer for buffer, count in readers.items() if count > 1}
+            return often or stored, "its steps would be made again too often"
+    return set(), ""
+
+
+def _lost(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
+    """What a loop stores that has a carry that cannot be saved."""
+    for loop in candidate.loops:
+        if not all(can_be_saved(candidate, loop, i) for i in saved_carries(candidate, loop)):
+            if stored := candidate.stored(loop) & candidate.short.keys():
+                return stored, "a carry is read by another loop"
+    return set(), ""
+
+
+def without_idle_loops(candidate: Candidate) -> Candidate | Refusal:
+    """Drop the loops that have nothing to do with the others."""
+    idle = {loop for loop in candidate.loops if _is_idle(candidate, loop)}
+    return candidate.narrower(loops=tuple(x for x in candidate.loops if x not in idle)) if idle else candidate
+
+
+def _is_idle(candidate: Candidate, loop: Group) -> bool:
+    """Whether a loop reads no short buffer of another one, and no other needs it to be recomputed."""
+    flow = candidate.flow
+    beside = [group for group in candidate.rowwise if depend(flow, group, loop)]
+    reads = reads_of(flow, candidate.chains, loop).union(*(flow.reads[group] for group in beside))
+    others = reads & candidate.short.keys() - candidate.private.keys() - flow.writes[loop]
+    return not others and not candidate.is_recomputed(loop)

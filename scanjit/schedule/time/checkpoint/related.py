@@ -1,0 +1,66 @@
+"""Which loops may go over their steps in the same stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.nests import Buffer
+from scanjit.schedule.tiles.linear import linear
+from scanjit.schedule.time.chains import Chain
+from scanjit.schedule.time.checkpoint.candidate import reads_of
+from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
+from scanjit.schedule.time.window import Window
+
+
+def related(flow: Flow, chains: Mapping[Group, Chain], root: Group, others: Iterable[Group]) -> tuple[Group, ...]:
+    """A loop, and those after it that read what it stores: first those that read it themselves, then those that read
+    what was made of it."""
+    found = [root]
+    fits = [loop for loop in others if flow.at[loop] > flow.at[root] and _fits(root, loop)]
+    for directly in (True, False):
+        for loop in fits:
+            made = set[Buffer]().union(*(flow.writes[member] for member in found))
+            reads = made & reads_of(flow, chains, loop) if directly else set(found).intersection(reached(flow, loop))
+            if loop not in found and reads and all(_in_order(flow, chains, loop, other, found) for other in found):
+                found.append(loop)
+    return tuple(sorted(found, key=flow.at.__getitem__))
+
+
+def is_linear(loop: Group) -> bool:
+    """Whether several steps of a loop are done at a time: from where it begins, so that it cannot begin elsewhere."""
+    nest = the_scan(loop).nest
+    return nest is not None and bool(linear(nest))
+
+
+def reached(flow: Flow, loop: Group) -> Iterator[Group]:
+    """The loops whose results a loop reads, or what nests made of them."""
+    seen: set[Group] = set()
+    stack = [loop]
+    while stack:
+        more = flow.needs[stack.pop()] - seen
+        seen |= more
+        yield from (group for group in more if group not in flow.nests)
+        stack += [group for group in more if group in flow.nests]
+
+
+def depend(flow: Flow, a: Group, b: Group) -> bool:
+    """Whether one group needs the other."""
+    return a in flow.below[b] or b in flow.below[a]
+
+
+def _fits(root: Group, loop: Group) -> bool:
+    """Whether a loop goes over the steps of another one, or over the last of them."""
+    length = the_scan(loop).plan.length if can_be_cut(loop) and not is_linear(loop) else None
+    return length is not None and Window.within(the_scan(root).plan, length)
+
+
+def _in_order(flow: Flow, chains: Mapping[Group, Chain], loop: Group, other: Group, found: Sequence[Group]) -> bool:
+    """Whether one of two loops needs the other, or they go the same way and both read what a loop made that goes the
+    other way. Of other loops neither is to wait for the other."""
+    if depend(flow, loop, other):
+        return True
+    both = reads_of(flow, chains, loop) & reads_of(flow, chains, other)
+    reverse = the_scan(loop).plan.reverse
+    against = [member for member in found if the_scan(member).plan.reverse != reverse]
+    return the_scan(other).plan.reverse == reverse and any(both & flow.writes[member] for member in against)

@@ -1,0 +1,78 @@
+"""Whether statements go through a buffer row by row: row t at step t.
+
+Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 * t + j` goes through it row by row, and
+so does a loop over time whose body loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from scanjit import types
+from scanjit.schedule.lower.region import Block
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, leaves_of, row_major, walk_values
+from scanjit.types import Dimension
+
+
+def is_rowwise(nest: Nest | None, length: Dimension, buffers: AbstractSet[Buffer]) -> bool:
+    """Whether a nest has time, `length` steps, as its first loop, and goes through these buffers row by row."""
+    if nest is None or not nest.space or nest.space[0].size != length or nest.sequential:
+        return False
+    found = [access for access, _ in nest.accesses() if access.buffer in buffers]
+    return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_step(a.buffer) for a in found)
+
+
+def scan_is_rowwise(scan: Block, buffer: Buffer) -> bool:
+    """Whether all that a scan does with a buffer moves by one row from step to step, but for reading initial values."""
+    step = row_step(buffer)
+    if scan.nest is not None:
+        time = scan.nest.time
+        return all(a.strides.get(time, 0) == step for a in _after_begin(scan.nest, buffer))  # type: ignore[arg-type]
+    return all(offset - first == scan.plan.row * step for offset, first in _offsets(scan, buffer))
+
+
+def first_offsets(scan: Block | Nest, buffer: Buffer) -> list[Dimension]:
+    """Where each access of a scan, or of a rowwise nest, is in the row of step 0."""
+    nest = scan if isinstance(scan, Nest) else scan.nest
+    if nest is not None:
+        return [access.offset for access in _after_begin(nest, buffer)]
+    assert isinstance(scan, Block)
+    return [first for _, first in _offsets(scan, buffer)]
+
+
+def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
+    """The accesses of a nest to a buffer, but for loading the initial values of registers."""
+    begin = {register.init.access for register in nest.registers}  # type: ignore[attr-defined]
+    return (access for access, _ in nest.accesses() if access.buffer is buffer and access not in begin)
+
+
+def _offsets(scan: Block, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:
+    """The offset of each access of a loop over time to a buffer, at any step and at the step of row 0."""
+    row = types.as_atom(scan.plan.row)
+    assert row is not None
+    for statement in scan.statements:
+        for other, offset, _ in statement.all_refs():
+            if other is buffer:
+                yield offset, types.substitute(offset, {row: 0})
+
+
+def row_step(buffer: Buffer) -> Dimension:
+    """How many elements apart the rows of a buffer lie."""
+    return row_major(buffer.shape)[0]
+
+
+def nests_of(scan: Block) -> list[Nest]:
+    """The nests of a scan."""
+    return [nest for nest in leaves_of(scan.statements if scan.nest is None else [scan.nest]) if isinstance(nest, Nest)]
+
+
+def computed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:
+    """The accesses of a nest at indices that it computes, with these."""
+    yield from ((value.access, value.indices) for value in walk_values(nest.roots) if isinstance(value, Fetch))
+    yield from ((store.access, store.indices) for store in nest.stores if store.indices)
+
+
+def lies_in(low: Dimension, high: Dimension, size: Dimension) -> bool:
+    """Whether positions from `low` to `high` certainly lie in `size` elements (where there are any positions)."""
+    return types.not_negative(low) and types.not_negative(size - 1 - high)

@@ -1,0 +1,122 @@
+"""A nest with sums over time, taken apart: what is done before the first stretch, in each, and after the last.
+
+A sum is one chain of additions in the order in which the scan makes the terms. It is the same to the last bit however
+long the stretches are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+from scanjit import types
+from scanjit.schedule.lower import maps
+from scanjit.schedule.nests import (
+    Access,
+    Buffer,
+    Literal,
+    Load,
+    Nest,
+    NestLoop,
+    Reduce,
+    Ref,
+    Store,
+    Value,
+    walk_values,
+)
+from scanjit.schedule.tiles.products import factors
+from scanjit.schedule.time.stretch import Stretch
+from scanjit.types import Dimension
+
+SumLoops = dict[Reduce, NestLoop]
+"""Sums of a nest, each with its loop over time."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A nest with sums over time, taken apart.
+
+    Parameters
+    ----------
+    zeros : sets the sums to zero where there are no steps; None where there certainly are some.
+    adds : adds to the sums, over all of time. The first stretch begins with zeros.
+    finish : what is made of the sums after the last stretch, if it is more than the sums.
+    times : the loops over time.
+    """
+
+    zeros: Nest | None
+    adds: Nest
+    finish: Nest | None
+    times: tuple[NestLoop, ...]
+
+    def cut(self, stretch: Stretch, reverse: bool) -> Nest:
+        """What a stretch of steps adds."""
+        made = stretch.nest(self.adds, *self.times)
+        begun = types.minimum(stretch.start, 1)
+        starts: dict[Value, Value] = {
+            value.init: changed(value.init, when=begun)
+            for value in walk_values(made.roots)
+            if isinstance(value, Reduce) and isinstance(value.init, Load)
+        }
+        made = made.rebuilt(values=starts)
+        return _backwards(made) if reverse else made
+
+
+def taken_apart(nest: Nest, found: SumLoops) -> Summed:
+    """A nest taken apart."""
+    stores: dict[Value, Access] = {
+        store.value: store.access for store in nest.stores if store.value in found and not store.indices
+    }
+    finish = None
+    if len(stores) < len(nest.stores) or any(store.add for store in nest.stores):
+        shape = tuple(loop.size for loop in nest.space)
+        places = [Ref.whole(Buffer(value.dtype, shape, "temporary", "sum")) for value in found]
+        at = maps.identity(tuple(nest.space))
+        stores = {value: maps.place(place, at) for value, place in zip(found, places, strict=True)}
+        replace: dict[Value, Value] = {value: Load(value.dtype, stores[value]) for value in found}
+        finish = nest.rebuilt(values=replace)
+    times = tuple(dict.fromkeys(found.values()))
+    return Summed(_zeros(nest, stores, times[0].size), adding(nest, found, stores), finish, times)
+
+
+def _zeros(nest: Nest, places: dict[Value, Access], length: Dimension) -> Nest | None:
+    """The nest that sets sums at their places to zero if there are no steps: its space is empty if there are any."""
+    none = 1 - types.minimum(length, 1)
+    if none == 0:
+        return None
+    first, rest = nest.space[0], nest.space[1:]
+    short = NestLoop(first.size * none)
+    zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
+    made = Nest(list(nest.space), zeros, "zeros")
+    return made.rebuilt(lambda a: _over(a, first, short), space=[short, *rest])
+
+
+def _over(access: Access, old: NestLoop, new: NestLoop) -> Access:
+    return changed(access, strides={new if loop is old else loop: step for loop, step in access.strides.items()})
+
+
+def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
+    """The nest that adds to sums at their places (anywhere, where none is given); time is the outermost loop of each
+    sum."""
+    stores = []
+    for value, time in found.items():
+        access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
+        loops = (time, *(loop for loop in value.loops if loop is not time))
+        stores.append(Store(access, changed(value, loops=loops, init=Load(value.dtype, access))))
+    return Nest(list(nest.space), stores, nest.label, lane=nest.lane)
+
+
+def _backwards(nest: Nest) -> Nest:
+    """Sums from the last row of time to the first; those of products (whose loops become one) from the last element."""
+    sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
+    products = any(factors(value) is not None for value in sums)
+    turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}
+
+    def access(old: Access) -> Access:
+        offset, strides = old.offset, dict(old.strides)
+        for loop in turned & set(strides):
+            offset = offset + (loop.size - 1) * strides[loop]
+            strides[loop] = -1 * strides[loop]
+        return changed(old, offset=offset, strides=strides)
+
+    return nest.rebuilt(access)
