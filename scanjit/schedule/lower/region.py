@@ -10,6 +10,8 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from scanjit import ir, types
 from scanjit.errors import InternalError
 from scanjit.ir import Node, Op
@@ -100,6 +102,24 @@ class Context:
         self.codes: list[Node] = []
         self._numbers: dict[Node, int] = {}
         self.constants: dict[Node, Ref] = {}
+        self._fixed: dict[Node, bool | None] = {}
+
+    def is_fixed(self, node: Node) -> bool:
+        """Whether a node is the same in all calls: it depends on shared variables and constant arrays, and on nothing
+        else but numbers. `w.T * 2` is fixed for a shared `w`, and `concatenate([w, x])` is not, for an input `x`.
+
+        In `_fixed`, None stands for what depends on numbers alone. A loop reads such an array from memory, where every
+        call puts it: the loop is not fixed.
+        """
+        known = self._fixed
+        for other in ir.walk([node], known, sizes=False):
+            if other not in known:
+                parts = {known[arg] for arg in other.operands}
+                if isinstance(other.type, tuple):
+                    parts |= {False for arg in other.operands if arg.ndim and known[arg] is None}
+                leaf = other.op is ir.SHARED or (other.op is ir.CONSTANT and other.ndim > 0)
+                known[other] = leaf or (False if other.op in ir.LEAVES or False in parts else True in parts or None)
+        return known[node] is True
 
     def code(self, node: Node) -> int:
         """The number that reports an index out of bounds at this node."""
@@ -149,7 +169,12 @@ class Region:
 
     def new_buffer(self, node: Node, name: str = "") -> Ref:
         """A place of its own for a node."""
-        buffer = Buffer(node.dtype, node.type.shape, "temporary", name or node.op.name)
+        return self.new_memory(node, node.dtype, node.type.shape, name or node.op.name)
+
+    def new_memory(self, node: Node, dtype: np.dtype, shape: tuple[Dimension, ...], name: str) -> Ref:
+        """Memory for results of a node. Within a loop, it holds other values at every step."""
+        fixed = self.parent is None and self.context.is_fixed(node)
+        buffer = Buffer(dtype, shape, "temporary", name, fixed=fixed)
         self.buffers.add(buffer)
         return Ref.whole(buffer)
 

@@ -127,12 +127,12 @@ def _plan(region: Region, node: Node, layout: Layout, body: Body) -> Plan:
         store = _shared_store(plan, i, lag) if trajectory else None
         if store is None:
             reach = 1 if lag is None else lag
-            store = _memory(region, before, plan.length + reach if trajectory else slots, "carry")
+            store = _memory(region, node, before, plan.length + reach if trajectory else slots, "carry")
         plan.carries.append(CarryMemory(store, trajectory, lag, slots))
     new = body.outputs[: layout.carries]
     for y in ys:
         plan.ys.append(
-            _trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, y, plan.length, "ys")
+            _trajectory(plan, y, inner, new) or _known_y(plan, y, ys) or _memory(region, node, y, plan.length, "ys")
         )
     return plan
 
@@ -174,10 +174,8 @@ def _covered(plan: Plan, i: int) -> bool:
     return any(other.store.buffer is plan.carries[i].store.buffer for other in plan.carries[:i])
 
 
-def _memory(region: Region, node: Node, rows: Dimension, name: str) -> Ref:
-    buffer = Buffer(node.dtype, (rows, *node.type.shape), "temporary", name)
-    region.buffers.add(buffer)
-    return Ref.whole(buffer)
+def _memory(region: Region, scan: Node, row: Node, rows: Dimension, name: str) -> Ref:
+    return region.new_memory(scan, row.dtype, (rows, *row.type.shape), name)
 
 
 def _trajectory(plan: Plan, y: Node, inner: Sequence[Node], new: Sequence[Node]) -> Ref | None:

@@ -44,21 +44,10 @@ def tile_nest(region: Region, nest: Nest) -> list[Statement]:
     tile = choose_tile(nest, region.context.target, region.parent is None)
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
-    nest.tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
-    packs, nest = pack_operands(region, nest)
+    tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    packs, nest = pack_operands(region, changed(nest, tile=tile))
     region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
-    if region.parent is None:
-        _mark_fixed(nest)
     return [*packs, nest]
-
-
-def _mark_fixed(nest: Nest) -> None:
-    """Note which buffers hold the same in all calls, because they are made of such alone."""
-    accesses = list(nest.accesses())
-    read = [access.buffer for access, written in accesses if not written]
-    if read and all(buffer.fixed for buffer in read):
-        for access, written in accesses:
-            access.buffer.fixed = access.buffer.fixed or written
 
 
 def _described(nest: Nest) -> str:

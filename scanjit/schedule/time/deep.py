@@ -53,7 +53,7 @@ def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
     if region.parent is not None or deep(region, nest) is None:
         return [], nest
     shaped = lanes_last(merge_loops(nest), target)
-    shaped.tile = choose_tile(shaped, target, True)
+    shaped = changed(shaped, tile=choose_tile(shaped, target, True))
     right = [load for value in reductions_of(shaped) for load in factors(value) or ()]
     if not any(shaped.space[-1] in load.access.strides and load.access.buffer.fixed for load in right):
         return [], nest
