@@ -17,7 +17,8 @@ ALIGNMENT = 64
 
 
 def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[int], int]:
-    """Offsets of the temporaries in the workspace, and its size: first fit among those that live at the same time."""
+    """The offset of each temporary in the workspace, and the size of that. Each gets the first gap that is large enough
+    and that no temporary uses at the same time."""
     offsets = [0] * len(lives)
     free = _Free()
     ends: list[tuple[int, int, tuple[int, int]]] = []
@@ -37,14 +38,14 @@ def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[i
 
 
 class _Free:
-    """The parts of the workspace that nobody uses at a moment, in order; those beside each other are one."""
+    """The gaps of the workspace at a moment, in order. Two that touch are one; the last one has no end."""
 
     def __init__(self) -> None:
         self.gaps: list[tuple[int, float]] = [(0, math.inf)]
         self.total = 0
 
     def take(self, nbytes: int, taken: Sequence[tuple[int, int]]) -> int:
-        """Where the first so many bytes are that meet none of the places `taken`."""
+        """Take so many bytes from the first gap in which they overlap no place in `taken`; where they begin."""
         for i, (start, end) in enumerate(self.gaps):
             at = start
             for low, high in taken:

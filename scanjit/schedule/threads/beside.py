@@ -1,8 +1,8 @@
 """Loops over time that do not depend on each other, put side by side: the two directions of a layer, say.
 
-Threads that share each step of a loop wait for each other after every step, and a step of a small batch is little work.
-Where several loops stand in a program of which none reads what another one writes, each can have threads of its own
-instead. Whether it does is decided when the sizes are known; here, loops that could are put together.
+Threads that share the steps of a loop wait for each other in every step, and a step of a small batch is little work. If
+no loop of several reads what another one writes, each can have threads of its own instead. Here, such loops are put
+together; `teams` decides who runs them, when the sizes are known.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _arranged(body: list[Statement], once: Collection[Statement]) -> list[Statem
 
 
 def _needs(body: Sequence[Statement]) -> list[int]:
-    """Of each statement, the ones before it that have to stay before it, directly or not: a bit each."""
+    """For each statement, the statements that have to stay before it, as a number: bit i stands for statement i."""
     writers: dict[Buffer, int] = {}
     users: dict[Buffer, int] = {}
     found: list[int] = []

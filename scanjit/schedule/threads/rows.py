@@ -1,9 +1,9 @@
 """Loops over time whose rows (the sequences of a batch, say) never meet: a thread may keep its rows through all steps.
 
-Threads that share every nest of a step wait for each other after each. Where all nests of a step go over the same rows,
-and what is written of a row is read for that row alone, a thread can compute its rows from the first step to the last,
-and meet nobody. It then reads all right operands, not a part of their columns; whether that pays is decided when the
-sizes are known (`sharing`).
+Threads that share every nest of a step wait for each other after each nest. In an RNN, what is written for a sequence
+is read for that sequence alone. So a thread can compute its sequences from the first step to the last, and meet nobody.
+It then reads whole weights, not some of their columns. Whether that pays is decided when the sizes are known
+(`sharing`).
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ def _is_plain(nest: Nest) -> bool:
 
 
 def _sizes(nests: Sequence[Nest]) -> list[Dimension]:
-    """What may be the number of rows: the rows of register tiles first."""
+    """The sizes that may be the number of rows; those of register tiles come first."""
     tiled = [nest.tile.rows.size for nest in nests if nest.tile is not None and nest.tile.rows is not None]
     found = dict.fromkeys([*tiled, *(loop.size for nest in nests for loop in nest.space)])
     return [size for size in found if not isinstance(size, int) or size > 1]
 
 
 def _own(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension]) -> Own | None:
-    """The loop over rows of a nest, if all that it does with what the loop writes stays in its own row. `steps`: how
-    far apart two rows of a buffer are."""
+    """The loop of a nest that goes over the rows, if the nest touches only its own row of every buffer that is
+    `written` in a step. `steps` gets the distance between two rows of each buffer."""
     assert nest.tile is not None
     for loop in nest.space:
         each = loop.size // size
@@ -107,8 +107,8 @@ def _accesses(nest: Nest, buffers: set[Buffer]) -> list[Access]:
 
 
 def _stays(access: Access, own: Own, size: Dimension, steps: dict[Buffer, Dimension]) -> bool:
-    """Whether an access at a row touches that row only, wherever time is: all else that it adds to an address is less
-    than the way to the next row, or goes from one set of rows to another."""
+    """Whether an access touches only the row that it is at, at every step. All that other loops add to its address is
+    less than the distance to the next row, or a multiple of the size of all rows, as for the rows of another step."""
     rows, each = own
     stride = access.strides.get(rows, 0)
     step = stride * each

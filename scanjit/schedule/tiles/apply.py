@@ -16,8 +16,8 @@ from scanjit.schedule.tiles.products import reductions_of
 
 
 def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement]]) -> list[Statement]:
-    """The statements of a nest, `shaped`; where lanes are to run along different loops for different sizes, those of
-    each form in a block that runs once, or not at all."""
+    """The statements that `shaped` makes of a nest. Where the best loop for lanes depends on a size, there is one form
+    for each loop, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest)
     forms = lanes.forms(merged, region.context.target) if region.parent is None else []
     if not forms:
@@ -30,14 +30,14 @@ def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement
         made = shaped(changed(merged, lane=form.lane))
         packs = [pack for pack in made if isinstance(pack, Pack) and pack.target.fixed]
         inside = [statement for statement in made if statement not in packs]
-        sometimes = set(leaves_of(inside))  # others must not rely on what is packed there
+        sometimes = set(leaves_of(inside))  # other nests must not read what only this form packs
         region.packed = [pack for pack in region.packed if pack not in sometimes]
         result += [*packs, Blocks(form.when, 1, first, rows, inside)]
     return result
 
 
 def tile_nest(region: Region, nest: Nest) -> list[Statement]:
-    """The nest, ready for code; with the packs of its operands before it (out of the region's loop if possible)."""
+    """A nest with its tile, after the packs that it needs. Packs that are the same in all steps go before the loop."""
     if not nest.stores and not nest.finals:
         return []
     nest = lanes.lanes_last(merge_loops(nest), region.context.target)

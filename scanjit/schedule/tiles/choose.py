@@ -1,4 +1,4 @@
-"""How a nest is vectorised: the loop that lanes run along, and the size of its register tile."""
+"""How a nest is computed: what lanes run along, and how many rows and vectors a register tile has."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 MANY_ROWS = 64
-"""Of so many rows, those beyond the last that a register tile computes do not count."""
+"""Where there are so many rows, the last register tile may be partly empty: that is little of the work."""
 
 
 def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
-    """How the nest is vectorised: see `Tile`; whether rows may be of several loops, `joins` says."""
+    """How a nest is computed (see `Tile`). With `joins`, the rows of a register tile may come from several loops."""
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
     if nest.sequential:
@@ -49,7 +49,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return strips.with_time(nest, lanes, target.level1_bytes)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, target)
-    vectors = vectors if lanes > 1 else 1  # a tail is masked, and scalars have no masks
+    vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
     singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
@@ -60,9 +60,8 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
 def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
     """How many tiles of columns are computed for some rows before the next rows.
 
-    As many as read `near_bytes` of right operands: results are then written, and sums that go on read, in long pieces
-    of rows, where processors foresee which memory comes next. With the next rows of one tile that is far away each
-    time.
+    As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of
+    rows, and processors foresee which memory comes next. With one tile at a time, every row is far from the one before.
     """
     lane, values, over = (
         nest.space[-1],
@@ -71,7 +70,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     )
     again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
-        return 1  # (what depends on the column alone is not to be computed for each tile)
+        return 1  # what depends on the column alone is then computed once for all rows
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
@@ -79,7 +78,8 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
 
 
 def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
-    """Whether tiles of so many vectors compute much that is not there, or cannot be shared by two threads evenly."""
+    """Whether tiles of so many vectors are partly empty, or cannot be shared by two threads evenly: each thread would
+    compute 5 % more vectors than with tiles of one vector."""
     if not isinstance(size, int):
         return False
     tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
@@ -87,27 +87,29 @@ def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
 
 
 def _fit(lanes: int, size: Dimension) -> int:
-    """No more lanes than a known size fills."""
+    """No more lanes than a known size fills: 4 of 16 for a size of 3."""
     while isinstance(size, int) and lanes > 1 and lanes // 2 >= size:
         lanes //= 2
     return lanes
 
 
 def _lanes_free(nest: Nest) -> bool:
-    """Whether the lanes of the last loop never meet in one element: no computed index depends on it, the place does."""
+    """Whether the lanes of the last loop always store to different elements: where they store depends on the loop, but
+    no computed index does."""
     lane, inside = nest.space[-1], [index.value for store in nest.stores for index in store.indices]
     return all(lane not in depends(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
 def depends(value: Value) -> set[NestLoop]:
-    """The loops that a value depends on (those of reductions inside it excluded)."""
+    """The loops that a value depends on, without those of the reductions in it."""
     parts = walk_values([value])
     found = {loop for part in parts for loop in part.own_loops}
     return found.difference(*(part.loops for part in parts if isinstance(part, Reduce)))
 
 
 def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
-    """Whether lanes should run along the reductions: their loads are contiguous there, and not along the space."""
+    """Whether lanes run along the reductions: more of their loads are contiguous there than along the space. What can
+    be packed counts as contiguous."""
     if not nest.space:
         return True
     lane = nest.space[-1]
@@ -125,8 +127,8 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
 
 
 def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
-    """Whether the last loop of the space does not fill a vector, as it is the case for the gradient of small filters,
-    and lanes may run along longer sums of products: what these read is contiguous there."""
+    """Whether lanes run along sums of products because the last loop of the space does not fill a vector, as for the
+    gradient of small filters. The sums are longer, and what they read is contiguous there."""
     size = nest.space[-1].size
     if not isinstance(size, int) or not 1 < size < lanes:
         return False
@@ -140,7 +142,7 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
 
 
 def _joined(nest: Nest, reductions: Sequence[Reduce]) -> JoinedLoop | None:
-    """All loops but that of the lanes as one, where the last of them alone may not fill register tiles."""
+    """All loops but that of the lanes as one; None if the last of them has rows enough for full register tiles."""
     loops, lane = nest.space[:-1], nest.space[-1]
     if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
         return None
@@ -149,7 +151,7 @@ def _joined(nest: Nest, reductions: Sequence[Reduce]) -> JoinedLoop | None:
 
 
 def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
-    """The loop whose iterations share loads: the operand that lanes run along does not depend on it."""
+    """The loop whose iterations share loads: an operand that lanes run along does not depend on it."""
     for loop in reversed(nest.space[:-1]):
         for reduction in reductions:
             loads = factors(reduction)
@@ -161,8 +163,8 @@ def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
 
 
 def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, target: Target) -> tuple[int, int]:
-    """(rows, columns) of the register tile where lanes run along reductions. Accumulators take most registers: each
-    vector of one operand then meets many of the other."""
+    """(rows, columns) of the register tile where lanes run along reductions. Sums fill most registers, so that each
+    vector that is loaded is used in several products."""
     size, many = nest.space[-1].size, target.registers >= 32
     assert isinstance(size, int)
     least, most = (3, 5) if many else (2, 3)

@@ -1,8 +1,9 @@
 """Which loop of a nest lanes run along: the last one; or, of a convolution, perhaps the one over its filters.
 
-With lanes along the places of filters, a vector of windows is read at every term: near ends not a full one, with a
-stride one element at a time, and how many places there are may not be known. Filters can be packed instead; then every
-term is a full vector of them, and results are written with a stride.
+Take a convolution of 16 filters. With lanes along places, each product reads the inputs of 16 neighbouring places. That
+is one load if the filter moves by 1, but 16 loads if it moves by 2, and the last vector of a row is partly empty. With
+lanes along filters, each product reads a number of all 16 filters. These can be packed, so that it is always one full
+vector; but results are then stored one number at a time.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ PARTS = 256
 
 
 class Form(NamedTuple):
-    """The loop that lanes run along in the calls in which a number is 1 (else it is 0)."""
+    """A loop that lanes may run along. They do in calls for which `when` is 1; in others it is 0."""
 
     lane: NestLoop
     when: Dimension
 
 
 def lanes_last(nest: Nest, target: Target) -> Nest:
-    """The nest with the loop that lanes are to run along as its last."""
+    """The nest with the loop that lanes run along as its last."""
     lane = nest.lane or _best(nest, _candidates(nest), target)
     if lane is None or lane is nest.space[-1]:
         return nest
@@ -38,7 +39,8 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
 
 
 def forms(nest: Nest, target: Target) -> list[Form]:
-    """The loops that lanes may run along: several, where the best depends on a size that is not known."""
+    """The loops that lanes may run along. They are two if the best one depends on a size that is not known now, else
+    none are listed."""
     candidates = _candidates(nest)
     if len(candidates) < 2:
         return []
@@ -64,7 +66,7 @@ def _candidates(nest: Nest) -> list[NestLoop]:
     if any(factors(r) is None or is_packed(r, last) for r in reductions):
         return [last]
     others = [loop for loop in nest.space[:-1] if all(packable(r, loop) for r in reductions)]
-    if all(packable(r, last) for r in reductions):  # what changes is not to be packed in place of what does not
+    if all(packable(r, last) for r in reductions):  # not to pack in every call what else is packed once
         fixed = _all_fixed(reductions, last)
         others = [loop for loop in others if not fixed and _all_fixed(reductions, loop)]
     return [last, *others]

@@ -1,10 +1,10 @@
 """Linear recurrences: a nest with time whose carries are `h = a*h + b`, with `a` and `b` known without `h`.
 
-The steps of a scalar recurrence wait for each other; those of a linear one need not: several steps together are again
-`h = A*h + B`, where A and B are computed side by side (a prefix sum of the pairs (a, b) under composition, in the lanes
-of a vector), and only one multiply-add in so many steps waits.
+A step of a scalar recurrence waits for the one before it. In a linear recurrence, several steps together are again
+`h = A*h + B`. The lanes of a vector compute the A and B of 16 steps side by side (a prefix sum of pairs (a, b)), and
+then only one multiply-add in 16 steps waits.
 
-Steps that read nothing but what was returned many steps before do not wait for each other at all.
+Steps that read only what was returned many steps before do not wait for each other at all.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scanjit.walks import fold
 
 @dataclass(frozen=True)
 class Linear:
-    """A carry that becomes `factor * carry + term`; without a term it is 0, and without a factor it is 1 (0, if it
-    `forgets` what it was)."""
+    """A carry that becomes `factor * carry + term`. A term of None is 0. A factor of None is 1; or 0, if the carry
+    `forgets` what it was."""
 
     register: Register
     factor: Value | None
@@ -30,8 +30,8 @@ class Linear:
 
 
 def linear(nest: Nest) -> list[Linear] | None:
-    """The carries of a nest in an order in which each needs those before it and itself alone; None if there is no such
-    order, or if one is not linear. Where the nest only reads what it has stored, there are none to be put in order."""
+    """The carries of a nest, in an order in which each depends only on itself and those before it. None if there is no
+    such order, or if one of them is not linear. A nest without carries, which reads what it has stored, has none."""
     if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
         return None
     if any(register.dtype.kind != "f" for register in nest.registers):
@@ -59,7 +59,7 @@ def _registers(value: Value) -> set[Register]:
 
 
 ONE = object()
-"""The factor 1, as long as nothing has to be computed with it. None is the factor, or the term, 0."""
+"""The factor 1, until something has to be computed with it. A factor or a term of None is 0."""
 
 
 def _form(register: Register, update: Value) -> Linear | None:
@@ -82,7 +82,7 @@ class _Reader:
         self.register = register
         self.known: dict[Value, tuple[object, Value | None]] = {}
         self.varying: set[Value] = set()
-        """What depends on the carry."""
+        """The values that depend on the carry."""
         for value in walk_values([update]):
             if value is register or not self.varying.isdisjoint(value.operands):
                 self.varying.add(value)

@@ -1,4 +1,4 @@
-"""Loops of a nest merged: two that every access steps through as one become one."""
+"""Loops of a nest, merged: those over the rows and columns of `x * 2` become one, as no gap lies between rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from scanjit.types import Dimension
 
 
 def merge_loops(nest: Nest) -> Nest:
-    """Merge adjacent loops that every access steps through as one; drop loops of one iteration."""
+    """The nest in which one loop stands for two neighbours wherever all accesses go through these in equal steps. Loops
+    of one iteration are dropped."""
     met = [*_all_loops(nest), *(loop for strides in _stride_maps(nest) for loop in strides)]
     nest = _rename(nest, {loop: None for loop in met if loop.size == 1})
     while True:
@@ -29,7 +30,7 @@ def _all_loops(nest: Nest) -> list[NestLoop]:
 
 
 def _adjacent(nest: Nest) -> list[tuple[NestLoop, NestLoop]]:
-    """Pairs of loops, one directly inside the other, wherever they occur."""
+    """Pairs of loops of which the second is directly inside the first, wherever either occurs."""
     groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
     pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
@@ -47,7 +48,8 @@ def _steps_as_one(strides: dict[NestLoop, Dimension], outer: NestLoop, inner: Ne
 
 
 def _rename(nest: Nest, names: dict[NestLoop, NestLoop | None], keep: NestLoop | None = None) -> Nest:
-    """Loops renamed (to None: dropped); of loops that become one, the stride of `keep` counts."""
+    """The nest with other loops: `names` maps a loop to a new one, or to None to drop it. Where two become one, the new
+    one has the stride of `keep`."""
 
     def access(old: Access) -> Access:
         strides: dict[NestLoop, Dimension] = {}

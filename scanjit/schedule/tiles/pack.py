@@ -1,4 +1,4 @@
-"""Right operands of products, copied into panels whose rows are vectors: which of them, and before which loop."""
+"""Right operands of products, copied into panels of full vectors: which of them, and before which loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from scanjit.schedule.tiles.products import Depth, packable, reductions_of
 
 
 def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
-    """Packs for the right operands of products, interleaved for those that share a left operand."""
+    """The packs that a nest needs before it, and the nest that reads them. Operands of products with the same left
+    operand lie in one panel, a vector of each in turn. Packs that can be made before a loop are left to its region."""
     tile = nest.tile
     if tile is None or tile.horizontal or not nest.space:
         return [], nest
@@ -62,7 +63,7 @@ def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict
 
 
 def _holder(region: Region, pack: Pack) -> Region:
-    """The outermost region in which the sources of a pack are there already."""
+    """The region that makes a pack: the outermost one in which its sources are complete."""
     while region.parent is not None and all(region.can_hold(source) for source in pack.sources):
         region = region.parent
     return region
@@ -77,8 +78,8 @@ def _equal(a: Pack, b: Pack) -> bool:
 
 
 def _worth(region: Region, tile: Tile, right: Load, lane: NestLoop) -> bool:
-    """Whether an operand is worth packing that nobody packs once for many steps: rows enough read it. For one row, only
-    if it is packed once for many calls."""
+    """Whether packing pays for an operand that is packed in every step or call: enough rows read it. For one row, it
+    pays only if it is done once for many calls."""
     if tile.rows is None:
         return right.access.buffer.fixed
     many = isinstance(tile.rows.size, int) and tile.rows.size >= 16

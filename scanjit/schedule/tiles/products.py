@@ -1,4 +1,4 @@
-"""Sums of products, as they are in convolutions and products of matrices: their operands, and how right ones lie."""
+"""Sums of products, as in convolutions and products of matrices: their operands, and the order of their terms."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scanjit.types import Dimension
 
 
 def reductions_of(nest: Nest) -> list[Reduce]:
-    """The reductions of a nest, those inside others first."""
+    """The reductions of a nest; one that is inside another comes before it."""
     return [value for value in walk_values(nest.roots) if isinstance(value, Reduce)]
 
 
 def factors(reduction: Reduce) -> tuple[Load, Load] | None:
-    """The two loads of a sum of products."""
+    """The two operands of a sum of products; None for another reduction."""
     body = reduction.body
     if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL:
         left, right = body.args
@@ -29,8 +29,8 @@ def factors(reduction: Reduce) -> tuple[Load, Load] | None:
 
 @dataclass(frozen=True)
 class Depth:
-    """The terms of a sum in the order in which panels of the right operand of a product have them: loops, the outermost
-    first, and whether panels go against each. Of the operand itself, they are axes of such sizes and strides."""
+    """The order in which panels hold the terms of a sum: `loops`, the outermost first, each forward or `against`. In
+    the operand that is packed, the terms lie along axes of these `sizes`, `steps` apart."""
 
     loops: tuple[NestLoop, ...]
     against: tuple[bool, ...]
@@ -43,7 +43,7 @@ class Depth:
         return types.product(loop.size for loop in self.loops)
 
     def strides(self, step: Dimension) -> dict[NestLoop, Dimension]:
-        """How far each loop moves, where the terms lie `step` apart in this order."""
+        """The stride of each loop, where neighbours in this order lie `step` apart."""
         found: dict[NestLoop, Dimension] = {}
         for loop, against in reversed(list(zip(self.loops, self.against, strict=True))):
             found[loop] = -1 * step if against else step
@@ -51,7 +51,7 @@ class Depth:
         return found
 
     def start(self, step: Dimension) -> Dimension:
-        """How far the term that all loops begin with lies behind the first in memory."""
+        """How far behind the first term in memory the term lies at which all loops are 0."""
         return sum((-1 * (loop.size - 1) * s for loop, s in self._turned(step)), start=0)
 
     def _turned(self, step: Dimension) -> list[tuple[NestLoop, Dimension]]:
@@ -60,7 +60,7 @@ class Depth:
 
 
 def depth_of(access: Access, loops: Sequence[NestLoop]) -> Depth:
-    """The order of the terms: that of memory, as one axis, if they follow each other there in equal steps."""
+    """The order of the terms. If they follow each other in memory in equal steps, that is their order, and one axis."""
     steps = {loop: access.strides.get(loop, 0) for loop in loops}
     sizes = tuple(loop.size for loop in loops)
     plain = Depth(tuple(loops), (False,) * len(loops), sizes, tuple(steps.values()))
@@ -75,13 +75,13 @@ def depth_of(access: Access, loops: Sequence[NestLoop]) -> Depth:
 
 
 def is_packed(reduction: Reduce, lane: NestLoop) -> bool:
-    """Whether the right operand of a product lies in panels for lanes along a loop."""
+    """Whether the right operand of a product is packed for lanes along a loop."""
     return any(load.access.panel is lane for load in factors(reduction) or ())
 
 
 def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | None:
-    """(left, right, depth) of a product of matrices: lanes run along the right one, which no other loop of the space
-    moves."""
+    """(left, right, depth) of a product of matrices, or None. Lanes run along the right operand, which depends on no
+    other loop of the space, so that it can be packed."""
     found = factors(reduction)
     if found is None:
         return None
@@ -89,6 +89,6 @@ def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | No
     if right.access.panel is not None:
         return None
     if lane in left.access.strides or {lane, *reduction.loops} != right.access.strides.keys():
-        return None  # (what has the same row at every term is no matrix, and others may read that row too)
+        return None  # an operand with one row for all terms is no matrix
     depth = depth_of(right.access, reduction.loops)
     return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (left, right, depth)

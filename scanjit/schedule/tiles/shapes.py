@@ -6,14 +6,14 @@ from scanjit.schedule.nests import NestLoop
 from scanjit.target import Shape, Target
 
 MOST = {32: 24, 16: 12}
-"""So many accumulators leave registers for operands."""
+"""How many registers of so many may hold sums; operands need the others."""
 USUAL = (4, 8, 16, 32, 64)
-"""How many rows there are, where that is not known."""
+"""Numbers of rows that stand for all, where theirs is not known."""
 
 
 def shape(products: int, rows: NestLoop | None, target: Target) -> Shape:
-    """The (rows, vectors) of a register tile for so many products over some rows: the fastest, of which as few rows as
-    possible lie beyond the last."""
+    """The (rows, vectors) of a register tile for so many products over some rows: the fastest one. A tile of 4 rows is
+    slower than one of 5 where there are 5 rows, as its second tile is almost empty."""
     if not products:
         return 1, 1
     if rows is None:
