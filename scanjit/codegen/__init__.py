@@ -1,5 +1,5 @@
 """From loop nests to Numba source."""
 
-from scanjit.codegen.main import Generated, generate
+from scanjit.codegen.generate import Generated, generate
 
 __all__ = ["Generated", "generate"]

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scanjit.codegen.names import suffix
-from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.nests import Buffer, LapackCall, Ref
-from scanjit.types import Dimension
+from scanjit.codegen.source import Parameters, Source
+from scanjit.schedule.nests import LapackCall, Ref
 
 
 def call_source(call: LapackCall) -> Source:
     """The source of a function that computes a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
-    body = writer.body()
-    names = [*writer.addresses.values(), *writer.numbers.values(), "line"]
-    return finished(call.title, body, names, tuple(writer.addresses), tuple(writer.numbers))
+    return writer.parameters.source(call.title, writer.body(), ["line"])
 
 
 class _CallWriter:
@@ -27,26 +24,18 @@ class _CallWriter:
 
     def __init__(self, call: LapackCall) -> None:
         self.call = call
-        self.addresses: dict[tuple[Buffer, Dimension], str] = {}
-        self.numbers: dict[Dimension, str] = {}
+        self.parameters = Parameters()
+        self.number = self.parameters.number
         self.dtype = call.places[0].buffer.dtype
         self.kind = suffix(self.dtype, 1)
         self.size = self.dtype.itemsize
         self.lapack = "f32" if self.size == 4 else "f64"
 
-    def number(self, dim: Dimension) -> str:
-        """A dimension as text."""
-        return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
-
-    def address(self, ref: Ref) -> str:
-        """The parameter that holds where something begins."""
-        return self.addresses.setdefault((ref.buffer, ref.offset), f"p{len(self.addresses)}")
-
     def body(self) -> list[str]:
         """The loops over the batch; inside, `m0`, `m1`... are the addresses of the operands' matrices."""
         batched = [ref for ref in self.call.places if len(ref.shape) > 1]
         lines, depth = [], 1
-        bases = [self.address(ref) for ref in self.call.places]
+        bases = [self.parameters.address(ref.buffer, ref.offset) for ref in self.call.places]
         for axis, size in enumerate(batched[0].shape[:-2]):
             lines.append("    " * depth + f"for i{axis} in range({self.number(size)}):")
             depth += 1

@@ -1,4 +1,4 @@
-"""Where generated lines go: nested loop bodies, what is known in each, names and parameters.
+"""The frame of a nest's source: its scopes, what is known in each, names and parameters.
 
 A value is written in the outermost scope in which everything that it depends on is known, so that nothing is computed
 or loaded more often than its loops ask for.
@@ -6,72 +6,14 @@ or loaded more often than its loops ask for.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from scanjit.config import MOST_THREADS
-from scanjit.schedule.nests import (
-    Access,
-    Buffer,
-    Nest,
-    NestLoop,
-    Reduce,
-    Register,
-    Tile,
-    Value,
-)
-from scanjit.schedule.threads.beside import MOST_BRANCHES
+from scanjit.codegen.scope import Scope
+from scanjit.codegen.source import Parameters
+from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Reduce, Register, Tile, Value
 from scanjit.types import Dimension
 from scanjit.walks import fold
-
-STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
-"""Where a nest reports an index out of bounds."""
-SCRATCH_BYTES = 8192
-SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
-"""Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
-SYNC_WORDS = 32
-SYNC = Buffer(np.dtype("int64"), ((1 + MOST_BRANCHES) * SYNC_WORDS,), "temporary", "sync")
-"""Where threads meet: all of them, and those of each team that runs a loop of its own."""
-PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
-"""Not memory, but a number in the table: whether what is kept between calls is there already."""
-PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")
-"""Where the ticks and runs of statements are added up."""
-
-
-class Scope:
-    """The body of a loop (or of the function): lines, and scopes inside it. While an inner scope is open, further lines
-    go before it. `most` says how many turns a loop never exceeds, where its text does not; `steps`, that it is over
-    time."""
-
-    def __init__(self, header: str | None, most: int | None = None, steps: bool = False) -> None:
-        self.header, self.most, self.steps = header, most, steps
-        self.lines: list[str | Scope] = []
-        self._before: Scope | None = None
-
-    def add(self, line: str | Scope) -> None:
-        """Add a line (before the inner scope that is open)."""
-        (self.lines if self._before is None else self._before.lines).append(line)
-
-    def open(self, inner: Scope) -> None:
-        """Begin an inner scope."""
-        self._before = Scope(None)
-        self.lines += [self._before, inner]
-
-    def close(self) -> None:
-        """End the inner scope: further lines go after it."""
-        self._before = None
-
-    def text(self, indent: int = 0) -> list[str]:
-        """The source lines."""
-        result = [] if self.header is None else ["    " * indent + self.header]
-        inner = indent if self.header is None else indent + 1
-        body: list[str] = []
-        for line in self.lines:
-            body += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
-        if self.header is not None and not body:  # steps that leave what they carry as it is
-            body = ["    " * inner + "pass"]
-        return result + body
 
 
 @dataclass(frozen=True)
@@ -83,25 +25,49 @@ class Point:
     width: int = 1
 
 
+ValueOf = Callable[[Value, Point], str]
+"""What writes a value, and returns the variable that holds it."""
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """Variables: the address of a list of rows, how many there are, how many of them (the first ones) are wanted, and,
+    inside the loop over tiles, the place of a tile's first row in the list."""
+
+    rows: str
+    count: str
+    wanted: str
+    first: str = ""
+
+
 class Frame:
-    """The state of writing one nest."""
+    """What is written of one nest, and what is known at each place in it.
+
+    Attributes
+    ----------
+    lane : the loop along which lanes run just now; in a horizontal reduction, the reduction's own.
+    columns : the loop of which several iterations are computed at a time, each with vectors of its own, where lanes run
+        along the reductions.
+    level : for each open loop, how many scopes are around its body.
+    index : the counters of open loops, by loop and row (or vector of `columns`).
+    registers : the variables that hold what is carried through time, by register and vector.
+    order : the order of rows, where those come first that a mask wants.
+    """
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.tile = nest.tile or Tile()
         self.lane = nest.space[-1] if nest.space and not self.tile.horizontal else None
-        """The loop along which lanes run just now (in a horizontal reduction, the reduction's own)."""
         self.columns = nest.space[-1] if nest.space and self.tile.horizontal and self.tile.vectors > 1 else None
-        """The loop of which several iterations are computed at a time, each with vectors of its own, where lanes run
-        along the reductions."""
-        self.addresses: dict[tuple[Buffer, Dimension], str] = {}
-        self.numbers: dict[Dimension, str] = {}
+        self.parameters = Parameters()
         self.function = Scope(None)
         self.scopes: list[Scope] = [self.function]
         self.memos: list[dict[object, str]] = [{}]
         self.masks: list[list[str] | None] = [None]
         self.level: dict[NestLoop, int] = {}
         self.index: dict[tuple[NestLoop, int], str] = {}
+        self.registers: dict[tuple[int, int], str] = {}
+        self.order: RowOrder | None = None
         self._counts: dict[str, int] = {}
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
 
@@ -151,6 +117,21 @@ class Frame:
         """The variable of an expression, if it is written."""
         return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
 
+    def line(self, hint: str, text: str) -> str:
+        """A new variable for an expression, written here."""
+        name = self.fresh(hint)
+        self.scope.add(f"{name} = {text}")
+        return name
+
+    def loop(
+        self, over: NestLoop | None, hint: str, bounds: Sequence[str], step: int = 1, most: int | None = None
+    ) -> str:
+        """Open a loop over `bounds` (a start and a stop) in steps; returns its counter."""
+        name, (start, stop) = self.fresh(hint), bounds
+        text = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
+        self.push(f"for {name} in range({text}):", over, name, most)
+        return name
+
     def bounds(self, loop: NestLoop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
         """The range of a loop that this thread runs, of `start` to `stop`."""
         stop = self.size(loop.size) if stop is None else stop
@@ -160,6 +141,11 @@ class Frame:
         first = low if start == "0" else f"max({low}, {start})"
         return first, high if stop == self.size(loop.size) else f"min({high}, {stop})"
 
+    def points(self) -> list[Point]:
+        """The copies of the body: the rows and vectors of the register tile."""
+        width = 1 if self.lane is None else self.tile.lanes
+        return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
+
     # ---- names and numbers ------------------------------------------------------------------------------------------
 
     def fresh(self, hint: str) -> str:
@@ -168,14 +154,12 @@ class Frame:
         return f"{hint}{self._counts[hint]}"
 
     def size(self, dim: Dimension) -> str:
-        """A dimension as source: a literal, or a parameter."""
-        if isinstance(dim, int):
-            return str(dim)
-        return self.numbers.setdefault(dim, f"n{len(self.numbers)}")
+        """A dimension as text: a literal, or a parameter."""
+        return self.parameters.number(dim)
 
     def address(self, buffer: Buffer, offset: Dimension) -> str:
         """The parameter that holds the address of a position in a buffer."""
-        return self.addresses.setdefault((buffer, offset), f"p{len(self.addresses)}")
+        return self.parameters.address(buffer, offset)
 
     def counter(self, loop: NestLoop, point: Point) -> str:
         """The counter of a loop, as text."""

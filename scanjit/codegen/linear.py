@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scanjit import types
-from scanjit.codegen.frame import Point
+from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import suffix
-from scanjit.codegen.reduce import ReductionWriter
+from scanjit.codegen.values import Values
 from scanjit.schedule.nests import NestLoop, Value
 from scanjit.schedule.tiles.linear import Linear, linear
 from scanjit.types import Dimension
@@ -15,56 +17,64 @@ APART = 3
 before. (It must be one; but a vector that is read in part from each of two that were just stored waits for both.)"""
 
 
-class LinearWriter(ReductionWriter):
-    """Writes the steps of a linear recurrence, as many at a time as a vector has lanes."""
+class LinearTime:
+    """Writes the steps of a linear recurrence, as many at a time as a vector has lanes.
 
-    def linear_time(self, time: NestLoop) -> Dimension | None:
+    Parameters
+    ----------
+    frame, values : where they are written, and what writes their values.
+    steps : writes a loop over steps one by one, from a start to a stop.
+    """
+
+    def __init__(self, frame: Frame, values: Values, steps: Callable[[str, str], None]) -> None:
+        self.frame, self.values, self._steps = frame, values, steps
+
+    def write(self, time: NestLoop) -> Dimension | None:
         """Write the loop over whole vectors of steps, if the nest is such a recurrence; says how many steps these are.
         The variables of the registers hold the carries before and after."""
-        lanes = self.tile.lanes
-        steps = linear(self.nest) if lanes > 1 else None
+        lanes = self.frame.tile.lanes
+        steps = linear(self.frame.nest) if lanes > 1 else None
         if steps is None:
             return None
-        whole, depth, name = time.size // lanes * lanes, len(self.scopes), self.fresh("t")
-        if self.nest.reach is not None:
-            whole = whole * types.minimum(self.nest.reach // (APART * lanes), 1)
+        whole, depth, name = time.size // lanes * lanes, len(self.frame.scopes), self.frame.fresh("t")
+        if self.frame.nest.reach is not None:
+            whole = whole * types.minimum(self.frame.nest.reach // (APART * lanes), 1)
         if whole == 0:
             return None
-        carries = dict(self.registers)
-        last = {step.register.index: self.fresh("last") for step in steps}
+        carries = dict(self.frame.registers)
+        last = {step.register.index: self.frame.fresh("last") for step in steps}
         for index, variable in last.items():
-            self.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
-        self.push(f"for {name} in range(0, {self.size(whole)}, {lanes}):", time, name)
-        if self.nest.reverse:  # lanes lie in the order of memory: the last one is the first step
-            self.index[time, 0] = self.fresh("row")
-            self.scope.add(f"{self.index[time, 0]} = {self.size(time.size - lanes)} - {name}")
+            self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
+        self.frame.push(f"for {name} in range(0, {self.frame.size(whole)}, {lanes}):", time, name)
+        if self.frame.nest.reverse:  # lanes lie in the order of memory: the last one is the first step
+            self.frame.index[time, 0] = self.frame.line("row", f"{self.frame.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
         if finite is not None:
             self._one_by_one(time, carries, last, finite, name)
-        self.pop(depth)
+        self.frame.pop(depth)
         for index, variable in last.items():
-            self.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
+            self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
         return whole
 
     def _vector(self, time: NestLoop, steps: list[Linear], last: dict[int, str]) -> str | None:
         """Write a vector of steps, stored if all that is carried is finite; returns that condition, if anything is."""
-        point = Point(width=self.tile.lanes)
-        self.lane, outer = time, self.lane
-        updates = dict(zip(self.nest.registers, self.nest.updates, strict=True))
+        point = Point(width=self.frame.tile.lanes)
+        self.frame.lane, outer = time, self.frame.lane
+        updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
         after = [self._solve(step, updates[step.register], last[step.register.index], point) for step in steps]
         tests = [f"{name} - {name} == 0.0" for name in after]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
-        finite = self._line("finite", f"all_of({' & '.join(tests)})") if tests else None
-        depth = len(self.scopes)
+        finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
+        depth = len(self.frame.scopes)
         if finite is not None:
-            self.push(f"if {finite}:")
-        for store in self.nest.stores:
-            self.store(store, point)
-        end = 0 if self.nest.reverse else point.width - 1
+            self.frame.push(f"if {finite}:")
+        for store in self.frame.nest.stores:
+            self.values.store(store, point)
+        end = 0 if self.frame.nest.reverse else point.width - 1
         for step, name in zip(steps, after, strict=True):
-            self.scope.add(f"{last[step.register.index]} = spread_x{point.width}(lane({name}, {end}))")
-        self.pop(depth)
-        self.lane = outer
+            self.frame.scope.add(f"{last[step.register.index]} = spread_x{point.width}(lane({name}, {end}))")
+        self.frame.pop(depth)
+        self.frame.lane = outer
         return finite
 
     def _one_by_one(
@@ -72,56 +82,47 @@ class LinearWriter(ReductionWriter):
     ) -> None:
         """Write the same steps one by one, for where a factor overflows or something is infinite already: what is not
         finite then, and how, is what it would be in any order of steps."""
-        depth, lanes = len(self.scopes), self.tile.lanes
-        self.push(f"if not {finite}:")
-        self.registers = dict(carries)
+        depth, lanes = len(self.frame.scopes), self.frame.tile.lanes
+        self.frame.push(f"if not {finite}:")
+        self.frame.registers = dict(carries)
         for index, variable in last.items():
-            self.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
-        self.time_loop(time, start, f"{start} + {lanes}", 1)
+            self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
+        self._steps(start, f"{start} + {lanes}")
         for index, variable in last.items():
-            self.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
-        self.pop(depth)
-
-    def time_loop(self, time: NestLoop, start: str, stop: str, copies: int, most: int | None = None) -> None:
-        """Write a loop over steps, one by one."""
-        raise NotImplementedError
+            self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
+        self.frame.pop(depth)
 
     def _solve(self, step: Linear, update: Value, last: str, point: Point) -> str:
         """Write the values of a carry before and after each of the steps of a vector; returns those after."""
-        way = "down" if self.nest.reverse else "up"
-        term = None if step.term is None else self.value(step.term, point)
+        way = "down" if self.frame.nest.reverse else "up"
+        term = None if step.term is None else self.values.value(step.term, point)
         after = term if step.forgets else self._composed(step, term, last, way, point)
         if after is None:
-            after = self._line("k", self._splat(step, 0.0, point))
-        self.registers[step.register.index, 0] = self._line("c", f"slide_{way}1({after}, {last})")
-        self.memos[-1][update, 0, 0, point.width] = after
+            after = self.frame.line("k", self._splat(step, 0.0, point))
+        self.frame.registers[step.register.index, 0] = self.frame.line("c", f"slide_{way}1({after}, {last})")
+        self.frame.memos[-1][update, 0, 0, point.width] = after
         return after
 
     def _composed(self, step: Linear, term: str | None, last: str, way: str, point: Point) -> str:
         """The carry after each step, from the carry before all of them: factors and terms composed by doubling."""
-        factor = None if step.factor is None else self.value(step.factor, point)
-        level = 0 if step.factor is None else self.level_of(self.depends(step.factor))
-        one = self.remember(0, ("one", step.register.dtype, point.width), "one", self._splat(step, 1.0, point))
-        zero = self.remember(0, ("zero", step.register.dtype, point.width), "zero", self._splat(step, 0.0, point))
+        factor = None if step.factor is None else self.values.value(step.factor, point)
+        level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))
+        one = self.frame.remember(0, ("one", step.register.dtype, point.width), "one", self._splat(step, 1.0, point))
+        zero = self.frame.remember(0, ("zero", step.register.dtype, point.width), "zero", self._splat(step, 0.0, point))
         count = 1
         while count < point.width:
             if term is not None:
                 moved = f"slide_{way}{count}({term}, {zero})"
                 text = f"{term} + {moved}" if factor is None else f"fma({factor}, {moved}, {term})"
-                term = self._line("s", text)
+                term = self.frame.line("s", text)
             if factor is not None:
                 text = f"{factor} * slide_{way}{count}({factor}, {one})"
-                factor = self.remember(level, ("power", factor, count, way), "m", text)
+                factor = self.frame.remember(level, ("power", factor, count, way), "m", text)
             count *= 2
         if factor is None:
-            return last if term is None else self._line("s", f"{last} + {term}")
+            return last if term is None else self.frame.line("s", f"{last} + {term}")
         text = f"{factor} * {last}" if term is None else f"fma({factor}, {last}, {term})"
-        return self._line("s", text)
-
-    def _line(self, hint: str, text: str) -> str:
-        name = self.fresh(hint)
-        self.scope.add(f"{name} = {text}")
-        return name
+        return self.frame.line("s", text)
 
     def _splat(self, step: Linear, number: float, point: Point) -> str:
         return f"opaque(splat_{suffix(step.register.dtype, point.width)}({number}))"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+INT64 = np.dtype("int64")
+"""Of positions, and of the numbers in a table."""
 _SUFFIXES = {
     "bool": "bool",
     "int8": "i8",
@@ -40,7 +43,7 @@ def number(value: Any) -> str:
     return repr(value)  # repr of an infinity is "inf"
 
 
-def imports(lines: list[str], local: frozenset[str] = frozenset()) -> list[str]:
+def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[str]:
     """The import lines that a source needs."""
     text = "\n".join(lines)
     words = sorted(set(_WORDS.findall(text)) - _PYTHON - local)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scanjit import types
 from scanjit.codegen.names import suffix
-from scanjit.codegen.nest import Source, finished
-from scanjit.schedule.nests import Buffer, NestLoop, Pack, Tile
+from scanjit.codegen.source import Parameters, Source
+from scanjit.schedule.nests import NestLoop, Pack, Tile
 from scanjit.types import Dimension
 
 STREAMS = 8
@@ -21,10 +19,9 @@ a stream while the panel is written from its begin to its end."""
 def pack_source(pack: Pack, lanes: int) -> Source:
     """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
     writer = _PackWriter(pack, lanes)
-    body = writer.body()
-    names = [*writer.addresses.values(), *writer.numbers.values(), "begin", "end", "line"]
-    packed = finished("pack", ["    " + line for line in body], names, tuple(writer.addresses), tuple(writer.numbers))
-    return replace(packed, tile=Tile(split=NestLoop(pack.sources[0].shape[-1]), unit=pack.width))
+    body = ["    " + line for line in writer.body()]
+    tile = Tile(split=NestLoop(pack.sources[0].shape[-1]), unit=pack.width)
+    return writer.parameters.source("pack", body, ["begin", "end", "line"], tile=tile)
 
 
 class _PackWriter:
@@ -33,19 +30,15 @@ class _PackWriter:
     def __init__(self, pack: Pack, lanes: int) -> None:
         self.pack, self.lanes, self.size = pack, lanes, pack.target.dtype.itemsize
         self.name, self.width = suffix(pack.target.dtype, lanes), pack.width * len(pack.sources)
-        self.addresses: dict[tuple[Buffer, Dimension], str] = {(pack.target, 0): "panels"}
-        self.numbers: dict[Dimension, str] = {}
-        self.bases = [self.addresses.setdefault((s.buffer, s.offset), f"source{g}") for g, s in enumerate(pack.sources)]
+        self.parameters = Parameters({(pack.target, 0): "panels"})
+        self.number, places = self.parameters.number, self.parameters.addresses
+        self.bases = [places.setdefault((s.buffer, s.offset), f"source{g}") for g, s in enumerate(pack.sources)]
 
     @property
     def sizes(self) -> tuple[Dimension, Dimension]:
         """How many terms and columns there are."""
         *terms, columns = self.pack.sources[0].shape
         return types.product(terms), columns
-
-    def number(self, dim: Dimension) -> str:
-        """A dimension as text."""
-        return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
 
     def body(self) -> list[str]:
         """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""

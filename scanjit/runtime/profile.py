@@ -14,7 +14,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.codegen import Generated
-from scanjit.codegen.frame import PROFILE
+from scanjit.codegen.places import PROFILE
 from scanjit.runtime import limits
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel

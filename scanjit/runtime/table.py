@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.codegen import Generated
-from scanjit.codegen.frame import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
+from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.schedule import Program
 from scanjit.schedule.nests import Beside, Buffer, Lifetime
 from scanjit.schedule.threads.sharing import decided

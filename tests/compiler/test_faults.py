@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen import main
 from scanjit.codegen.frame import Frame
-from scanjit.codegen.reduce import ReductionWriter
+from scanjit.codegen.reduce import Together
+from scanjit.codegen.sharing import Sharing
 from scanjit.runtime import program as backend
 from scanjit.runtime import sized, workspace
 from scanjit.schedule.lower import maps
@@ -74,26 +74,26 @@ def test_a_wrong_offset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements that are never written are garbage."""
-    plain = main._MainWriter._share
+    plain = Sharing.split
 
     def share(self: Any, *args: Any) -> tuple[str, str]:
         begin, end = plain(self, *args)
         return begin, f"max({end} - 1, {begin})"
 
-    monkeypatch.setattr(main._MainWriter, "_share", share)
+    monkeypatch.setattr(Sharing, "split", share)
     with pytest.raises((Mismatch, MemoryFault)):
         run()
 
 
 def test_an_accumulator_that_starts_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = ReductionWriter._start
+    plain = Together._start
 
     def start(self: Any, reduction: Any, point: Any) -> list[str]:
         names = plain(self, reduction, point)
-        self.scope.add(f"{names[0]} = {names[0]} + {names[0]} + 1")
+        self.frame.scope.add(f"{names[0]} = {names[0]} + {names[0]} + 1")
         return names
 
-    monkeypatch.setattr(ReductionWriter, "_start", start)
+    monkeypatch.setattr(Together, "_start", start)
     with pytest.raises(Mismatch):
         run()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen.frame import SCRATCH
+from scanjit.codegen.places import SCRATCH
 from scanjit.schedule.memory.addresses import assign
 from tests.fuzz.check import Config
 

@@ -14,7 +14,6 @@ from scanjit import codegen, schedule
 from scanjit.errors import ArgumentError
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import compiler, host, kernels
-from scanjit.schedule.threads.rows import find_rows
 from scanjit.target import Target, target_for
 
 TARGETS = {
@@ -66,7 +65,6 @@ def source_of(target: Target) -> Sequence[codegen.Generated]:
     zero = sj.zeros((x.shape[1], units), dtype="float32")
     y, _ = sj.scan(step, x, [zero, zero], [w, r])
     program = schedule.schedule([x, w, r], rewrite([y]).outputs, target)
-    find_rows(program)
     return codegen.generate(program, "lstm")
 
 

@@ -1,0 +1,66 @@
+"""What a nest without time does at every point of a register tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.names import suffix
+from scanjit.codegen.places import SCRATCH
+from scanjit.codegen.reduce import reduction
+from scanjit.codegen.space import split_joined
+from scanjit.codegen.values import Values
+from scanjit.schedule.nests import NestLoop, Reduce, walk_values
+
+SPILLED = -1
+"""The row of a point inside the loop over the rows of a tile that was put into memory."""
+
+
+def store_tile(frame: Frame, values: Values) -> None:
+    """Store what a nest stores, at every point of the register tile."""
+    points: Sequence[Point] = frame.points()
+    if frame.tile.rows is not None and frame.tile.row_block > 1 and _has_epilogue(frame):
+        points = _spill(frame, values, frame.tile.rows, points)
+    for point in points:
+        for store in frame.nest.stores:
+            values.store(store, point)
+
+
+def _has_epilogue(frame: Frame) -> bool:
+    """Whether more is done with the reductions than storing them (and none depends on another)."""
+    stored = [store.value for store in frame.nest.stores]
+    reductions = [value for value in walk_values(stored) if isinstance(value, Reduce)]
+    nested = any(isinstance(inner, Reduce) for value in reductions for inner in walk_values([value.body]))
+    return not nested and any(not isinstance(value, Reduce) for value in stored)
+
+
+def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]) -> list[Point]:
+    """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less code,
+    and no work for rows that do not exist. Returns the copies of the body in that loop."""
+    reductions = [value for value in walk_values(frame.nest.roots) if isinstance(value, Reduce)]
+    scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
+    for point in points:
+        for value in reductions:
+            total = reduction(frame, values.value, value, point)
+            offsets[value, point] = nbytes
+            frame.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
+            nbytes += point.width * max(value.dtype.itemsize, 1)
+    first, block, size, order = frame.index[rows, 0], frame.tile.row_block, rows.size, frame.order
+    whole = isinstance(size, int) and size % block == 0 and rows is not frame.tile.own
+    stop = frame.bounds(rows)[1] if rows is frame.tile.own else frame.size(size)
+    last = f"{first} + {block}" if whole else f"min({first} + {block}, {stop})"
+    if order is not None:
+        first, last = order.first, f"min({order.first} + {block}, {order.count})"
+    name = frame.fresh("i")
+    frame.push(f"for {name} in range({first}, {last}):", rows, name)
+    at = name if order is None else frame.line("row", f"load_i64({order.rows} + {name}*8)")
+    frame.index[rows, SPILLED] = at
+    split_joined(frame, rows, SPILLED)
+    row = frame.line("row", f"{scratch} + ({name} - {first})*{nbytes // block}")
+    inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]
+    for point in inner:
+        for value in reductions:
+            offset = offsets[value, Point(0, point.vector, point.width)]
+            text = f"load_{suffix(value.dtype, point.width)}({row}{f' + {offset}' if offset else ''})"
+            frame.memos[-1]["reduced", value, point] = frame.line("dot", text)
+    return inner

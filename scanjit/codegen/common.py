@@ -1,0 +1,161 @@
+"""What the functions of one program share: the table that they read, the counters of loops, what they call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from scanjit import types
+from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
+from scanjit.codegen.source import Source
+from scanjit.schedule.nests import Buffer, Leaf, Nest, OwnRows, Program
+from scanjit.types import Atom, Dimension
+
+OWN_WORDS = frozenset(
+    "begin block column columns end even first high left line low n piece ran row rows runs shares step stopped "
+    "tick".split()
+) | {""}
+"""What the variables begin with that a function has of its own."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a statement stands in a function.
+
+    Attributes
+    ----------
+    depth : how deep its lines are indented.
+    rows : in a step whose threads may keep their rows, these rows.
+    stepping : whether it is in a step of a loop over time.
+    team : whether it is in a branch of what stands side by side. There, `thread` and `threads` count those of its team,
+        and functions have two parameters more: the number of the thread among all, and where the team meets.
+    """
+
+    depth: int = 0
+    rows: OwnRows | None = None
+    stepping: bool = False
+    team: bool = False
+
+    @property
+    def inside(self) -> Place:
+        """One indentation deeper."""
+        return replace(self, depth=self.depth + 1)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters that all functions have at this place."""
+        return ["table", "thread", "threads", "line", *(("worker", "sync") if self.team else ())]
+
+
+@dataclass
+class Common:
+    """What is known of a program while its functions are written.
+
+    Attributes
+    ----------
+    program : the program.
+    timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
+    table : the name of each entry, in the order of the table.
+    functions : by name, each after those that it calls.
+    counters : the variables that count the steps and blocks of loops.
+    pieces : nests that are computed a piece at a time, and the number of turns in a piece.
+    kept_sizes : the sizes that decide what statements compute that run once.
+    """
+
+    program: Program
+    timed: list[Leaf] | None
+    table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
+    functions: dict[str, Source] = field(default_factory=dict)
+    counters: dict[Atom, str] = field(default_factory=dict)
+    pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
+    kept_sizes: dict[Dimension, None] = field(default_factory=dict)
+
+    def entry(self, kind: str, what: Buffer | Dimension) -> str:
+        """The variable that holds an entry of the table."""
+        name = _word(what.name) if isinstance(what, Buffer) else "n"
+        return self.table.setdefault((kind, what), f"{name}{len(self.table)}")
+
+    def address(self, buffer: Buffer, offset: Dimension, at: Place) -> str:
+        """The address of a position in a buffer, as text."""
+        base = self.entry("buffer", buffer)
+        if buffer is SCRATCH:
+            return f"{base} + {'worker' if at.team else 'thread'}*{SCRATCH_BYTES}"
+        offset = offset * buffer.dtype.itemsize
+        return base if offset == 0 else f"{base} + {self.number(offset)}"
+
+    def counter(self, dim: Dimension, name: str) -> str:
+        """A variable for a dimension that changes while the program runs."""
+        atom = types.as_atom(dim)
+        assert atom is not None
+        if atom not in self.counters:
+            same = sum(known.startswith(name) for known in self.counters.values())
+            self.counters[atom] = f"{name}{same}"
+        return self.counters[atom]
+
+    def moves(self, dim: Dimension) -> bool:
+        """Whether a dimension changes while the program runs."""
+        return any(atom in self.counters for atom in types.atoms(dim))
+
+    def number(self, dim: Dimension) -> str:
+        """A dimension as text: a literal, an entry of the table, or a polynomial in counters with such coefficients."""
+        if isinstance(dim, int):
+            return str(dim)
+        if not self.moves(dim):
+            return self.entry("number", dim)
+        groups: dict[tuple[Atom, ...], Dimension] = {}
+        for monomial, factor in dim.terms:
+            moving = tuple(atom for atom in monomial if self.moves(types.monomial([atom], 1)))
+            still = types.monomial([atom for atom in monomial if atom not in moving], factor)
+            groups[moving] = groups.get(moving, 0) + still
+        terms = []
+        for moving, coefficient in groups.items():
+            factors = [self._atom(atom) for atom in moving]
+            if coefficient != 1 or not factors:
+                factors.append(self.number(coefficient))
+            terms.append("*".join(factors))
+        return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+
+    def _atom(self, atom: Atom) -> str:
+        if atom in self.counters:
+            return self.counters[atom]
+        left, right = (self.number(arg) for arg in atom.args)
+        return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
+
+
+class Body:
+    """The lines of one function. `shares` come first: variables that say what its thread computes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.shares: list[str] = []
+        self.calls: dict[str, None] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, at: Place, *lines: str) -> None:
+        """Add lines at the depth of a place."""
+        self.lines += ["    " * at.depth + line for line in lines]
+
+    def fresh(self, name: str) -> str:
+        """A new variable."""
+        self._counts[name] = self._counts.get(name, -1) + 1
+        return f"{name}{self._counts[name]}"
+
+    def words(self) -> set[str]:
+        """Every name in what is written so far."""
+        return set(re.findall(r"\w+", "\n".join((*self.shares, *self.lines))))
+
+    def text(self, table: dict[tuple[str, Buffer | Dimension], str]) -> list[str]:
+        """All lines. What they use of the table is loaded first."""
+        words = self.words()
+        loads = [
+            f"{name} = load_i64(table{f' + {8 * i}' if i else ''})"
+            for i, name in enumerate(table.values())
+            if name in words
+        ]
+        return ["    " + line for line in (*loads, *self.shares, *self.lines)]
+
+
+def _word(name: str) -> str:
+    """A buffer's name as the beginning of a variable's, different from those of the generator's own variables."""
+    word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
+    return f"{word or 'buffer'}_" if word in OWN_WORDS else word

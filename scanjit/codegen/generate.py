@@ -1,0 +1,47 @@
+"""From a scheduled program to source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scanjit.codegen.common import Common, Place
+from scanjit.codegen.source import Source
+from scanjit.codegen.statements import Statements
+from scanjit.schedule.nests import Buffer, Leaf, Nest, Program
+from scanjit.types import Dimension
+
+
+@dataclass(frozen=True)
+class Generated:
+    """All source of a program.
+
+    Attributes
+    ----------
+    functions : each comes after those that it calls; the last is the main function.
+    table : what the caller puts in the table: addresses of buffers, and values of dimensions.
+    timed : the statements whose time is taken. The buffer `PROFILE` gets two numbers of each, ticks and runs.
+    pieces : nests that run a piece at a time, and the number of turns of `split` in a piece, an atom in `table`.
+    kept_sizes : what the results of statements that run once depend on, beside the values that they read.
+    """
+
+    functions: list[Source]
+    table: list[Buffer | Dimension]
+    timed: list[Leaf]
+    pieces: list[tuple[Nest, Dimension]]
+    kept_sizes: list[Dimension]
+
+    @property
+    def main(self) -> Source:
+        """The function to call, with the address of the table."""
+        return self.functions[-1]
+
+
+def generate(program: Program, label: str = "main", profile: bool = False) -> Generated:
+    """Generate the source of a program; with `profile`, it takes the time of each statement. Statements that run once
+    are left out in calls for which the entry `PREPARED` of the table is not 0."""
+    common = Common(program, [] if profile else None)
+    writer = Statements(common)
+    writer.write(program.body, Place())
+    main = writer.source(label, Place())
+    functions, table = [*common.functions.values(), main], [entry for _, entry in common.table]
+    return Generated(functions, table, common.timed or [], common.pieces, list(common.kept_sizes))

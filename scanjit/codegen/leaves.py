@@ -1,0 +1,148 @@
+"""Calls of the functions that run nests, packs and calls of LAPACK; and where threads meet, and look whether to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from scanjit import types
+from scanjit.codegen.call import call_source
+from scanjit.codegen.common import Body, Common, Place
+from scanjit.codegen.nest import nest_source
+from scanjit.codegen.pack import pack_source
+from scanjit.codegen.places import PREPARED, PROFILE, SYNC
+from scanjit.codegen.sharing import Sharing
+from scanjit.codegen.source import Source
+from scanjit.schedule.nests import LapackCall, Leaf, Nest, Pack
+from scanjit.schedule.threads.split import in_pieces
+
+UNLOOKED = 16
+"""After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
+
+
+class Leaves:
+    """Writes what one function calls."""
+
+    def __init__(self, common: Common, body: Body) -> None:
+        self.common, self.body, self.sharing = common, body, Sharing(common, body)
+        self._unlooked = 0
+        """How many calls there were since the last look whether to end."""
+
+    def write(self, leaf: Leaf, at: Place) -> None:
+        """Run a leaf; one that runs once is left out if it ran in an earlier call."""
+        if leaf in self.common.program.once:
+            self.body.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
+            source = self._timed(leaf, at.inside)
+            decided = [*source.numbers, *(offset for _, offset in source.addresses)]
+            decided += [] if source.tile.split is None else [source.tile.split.size]
+            self.common.kept_sizes |= dict.fromkeys(decided)
+            at = at.inside
+        else:
+            self._timed(leaf, at)
+        self.called(at)
+
+    def _timed(self, leaf: Leaf, at: Place) -> Source:
+        """Run a leaf. If time is taken, the first thread adds up how long it took, waiting included, and how often it
+        ran."""
+        common = self.common
+        if common.timed is None:
+            return _WRITERS[type(leaf)](self, leaf, at)
+        place = 2 * len(common.timed)
+        common.timed.append(leaf)
+        self.body.add(at, "tick = clock()")
+        source = _WRITERS[type(leaf)](self, leaf, at)
+        self.body.add(at, "if thread == 0:")
+        ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
+        self.body.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
+        self.body.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
+        return source
+
+    # ---- where threads meet, and end ---------------------------------------------------------------------------------
+
+    def called(self, at: Place) -> None:
+        """A function was called: look now and then whether to end."""
+        self._unlooked += 1
+        if self._unlooked == UNLOOKED:
+            self.look(at)
+
+    def look(self, at: Place) -> None:
+        """End if this thread is interrupted. What is in memory then nobody reads."""
+        self._unlooked = 0
+        self.body.add(at, "if interrupted(line):", "    return")
+
+    def meet(self, at: Place, everybody: bool = False) -> None:
+        """All threads (of a team) wait here for each other; in a step, those that share its rows."""
+        threads = "threads" if everybody else self.sharing.step(at).threads
+        self.body.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def _lapack(self, call: LapackCall, at: Place) -> Source:
+        return self._call(call_source(call), at)
+
+    def _pack(self, pack: Pack, at: Place) -> Source:
+        lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
+        return self._call(pack_source(pack, lanes), at)
+
+    def _nest(self, nest: Nest, at: Place) -> Source:
+        """Call a nest. One whose register tile has several rows has a form for one row beside it, in a step and where
+        it reads weights that are packed once for many calls: the rows are a batch, and a batch of one would compute the
+        same row several times."""
+        tile = nest.tile
+        lasting = at.stepping or any(a.panel is not None and a.buffer.fixed for a, _ in nest.accesses())
+        rows = tile.rows if tile is not None and tile.row_block > 1 and lasting else None
+        if tile is None or rows is None or isinstance(rows.size, int):
+            alone = at.depth == 0 and not at.team and not at.stepping
+            return self._call(nest_source(nest), at, nest if alone and in_pieces(nest) else None)
+        single = replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is rows else tile.unit))
+        self.body.add(at, f"if {self.common.number(rows.size)} == 1:")
+        self._call(nest_source(single), at.inside)
+        self.body.add(at, "else:")
+        return self._call(nest_source(nest), at.inside)
+
+    def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
+        """Call a function that runs a leaf; for a nest that is given, a piece at a time."""
+        self.common.functions[source.name], self.body.calls[source.name] = source, None
+        arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
+        arguments += [self.common.number(dim) for dim in source.numbers]
+        tile, line, inner = source.tile, ["line"] if source.looks else [], at
+
+        def call(*more: str) -> str:
+            return f"{source.name}({', '.join([*arguments, *more, *line])})"
+
+        if tile.rest:
+            even, left = self.sharing.evenly(tile, at)
+            self.body.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
+        else:
+            ranges: tuple[str, ...] = ()
+            if tile.split is None:
+                self.body.add(at, f"if {self.sharing.step(at).thread} == 0:")
+            else:
+                ranges = self.sharing.split(tile, at)
+            if nest is not None:
+                ranges = self._piece(nest, ranges, at)
+            if tile.split is None or nest is not None:
+                inner = at.inside
+            if tile.own is not None and tile.own is not tile.split:
+                ranges += self.sharing.own(tile, at)
+            self.body.add(inner, call(*ranges))
+        self.meet(at)
+        return source
+
+    def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:
+        """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""
+        turns = types.size()
+        self.common.pieces.append((nest, turns))
+        begin, end = share
+        self.body.add(at, f"for piece in range({begin}, {end}, max({self.common.number(turns)}, 1)):")
+        self.look(at.inside)
+        return "piece", f"min(piece + {self.common.number(turns)}, {end})"
+
+
+_WRITERS: Mapping[type[Leaf], Callable[[Leaves, Any, Place], Source]] = {
+    LapackCall: Leaves._lapack,
+    Nest: Leaves._nest,
+    Pack: Leaves._pack,
+}
+"""What writes each kind of leaf."""

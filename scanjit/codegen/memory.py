@@ -1,0 +1,47 @@
+"""Loads and stores of a nest as source, where positions are known from the counters of loops."""
+
+from __future__ import annotations
+
+from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.names import number, suffix
+from scanjit.schedule.nests import Load, Store
+from scanjit.types import Dimension
+
+
+def load(frame: Frame, value: Load, point: Point) -> str:
+    """The expression for a load."""
+    address, step = frame.vector(value.access, point)
+    name, mask = suffix(value.dtype, point.width), frame.mask(point)
+    if value.when != 1:
+        return _load_begun(frame, value, address, step, point)
+    if step == 0:
+        return f"broadcast_{name}({address})"
+    if step != value.dtype.itemsize:
+        return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
+    if mask is None or (value.access.panel is not None and point.vector == 0):  # panels are padded
+        return f"load_{name}({address})"
+    return f"load_masked_{name}({address}, {mask})"
+
+
+def _load_begun(frame: Frame, value: Load, address: str, step: Dimension, point: Point) -> str:
+    """A load that gives zero as long as nothing has been written there."""
+    name, lanes = suffix(value.dtype, point.width), f"head_x{point.width}({frame.size(value.when * point.width)})"
+    begun, mask = frame.remember(0, lanes, "begun", lanes), frame.mask(point)
+    if step == 0:
+        return f"select({begun}, broadcast_{name}({address}), splat_{name}({number(value.dtype.type(0))}))"
+    inside = begun if mask is None else f"{begun} & {mask}"
+    if step != value.dtype.itemsize:
+        return f"load_strided_{name}({address}, {frame.size(step)}, {inside})"
+    return f"load_masked_{name}({address}, {inside})"
+
+
+def write(frame: Frame, store: Store, text: str, point: Point) -> None:
+    """Store a variable."""
+    address, step = frame.vector(store.access, point)
+    mask = frame.mask(point)
+    if step not in (0, store.access.buffer.dtype.itemsize):
+        frame.scope.add(f"store_strided({address}, {frame.size(step)}, {text}, {frame.every(point)})")
+    elif mask is None:
+        frame.scope.add(f"store({address}, {text})")
+    else:
+        frame.scope.add(f"store_masked({address}, {text}, {mask})")

@@ -1,0 +1,22 @@
+"""The buffers that generated code has of its own: its caller gives them, like those of the program, in the table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scanjit.config import MOST_THREADS
+from scanjit.schedule.nests import Buffer
+from scanjit.schedule.threads.beside import MOST_BRANCHES
+
+STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
+"""Where a nest reports an index out of bounds."""
+SCRATCH_BYTES = 8192
+SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
+"""Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
+SYNC_WORDS = 32
+SYNC = Buffer(np.dtype("int64"), ((1 + MOST_BRANCHES) * SYNC_WORDS,), "temporary", "sync")
+"""Where threads meet: all of them, and those of each team that runs a loop of its own."""
+PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
+"""Not memory, but a number in the table: 1 if statements that run once have run in an earlier call, else 0."""
+PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")
+"""Where the ticks and runs of statements are added up."""

@@ -1,0 +1,65 @@
+"""The source of one function, and what it has to be called with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scanjit.codegen.names import imports
+from scanjit.schedule.nests import Buffer, Tile
+from scanjit.show.identifiers import identifier
+from scanjit.types import Dimension
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a function.
+
+    Its first parameters are `addresses`, then `numbers`. A function that runs statements has neither, but a table,
+    the number of its thread, counters. The last parameters of a nest are the ranges that its thread computes: of the
+    tile's `split`, and of its `own` rows, if that is another loop. If it `looks` whether to end, the line of its
+    thread follows.
+    """
+
+    name: str
+    text: str
+    arity: int
+    addresses: tuple[tuple[Buffer, Dimension], ...]
+    numbers: tuple[Dimension, ...]
+    calls: tuple[str, ...]
+    tile: Tile
+    looks: bool
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The names of a function's parameters: addresses of positions in buffers, and numbers."""
+
+    addresses: dict[tuple[Buffer, Dimension], str] = field(default_factory=dict)
+    numbers: dict[Dimension, str] = field(default_factory=dict)
+
+    def address(self, buffer: Buffer, offset: Dimension) -> str:
+        """The parameter that holds the address of a position in a buffer."""
+        return self.addresses.setdefault((buffer, offset), f"p{len(self.addresses)}")
+
+    def number(self, dim: Dimension) -> str:
+        """A dimension as text: a literal, or a parameter."""
+        return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
+
+    def source(
+        self,
+        label: str,
+        body: Sequence[str],
+        more: Sequence[str],
+        calls: Sequence[str] = (),
+        tile: Tile | None = None,
+    ) -> Source:
+        """The source of a function with these parameters and `more`: imports, and a function named by its content."""
+        names = [*self.addresses.values(), *self.numbers.values(), *more]
+        head, signature = imports(body, frozenset(calls)), f"({', '.join(names)}):"
+        digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
+        name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
+        text = "\n".join([*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""])
+        places, sizes = tuple(self.addresses), tuple(self.numbers)
+        return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), "line" in more)

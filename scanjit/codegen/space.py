@@ -1,0 +1,161 @@
+"""The loops over the space of a nest: those around its body, blocks of rows, and the loop along which lanes run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scanjit.codegen.frame import Frame
+from scanjit.codegen.guard import order_rows, ordered_tile
+from scanjit.codegen.values import Values
+from scanjit.schedule.nests import JoinedLoop, NestLoop, Reduce, walk_values
+
+
+class Space:
+    """Writes loops over the space around a body.
+
+    Parameters
+    ----------
+    frame : where they are written.
+    body : writes what is in them, at every point of the register tile.
+    """
+
+    def __init__(self, frame: Frame, body: Callable[[], None]) -> None:
+        self.frame, self._body = frame, body
+        self._reduces = any(isinstance(value, Reduce) for value in walk_values(frame.nest.roots))
+
+    def write(self, values: Values) -> None:
+        """Write all loops."""
+        frame, rows = self.frame, self.frame.tile.rows
+        for loop in frame.nest.space:
+            if loop not in (frame.lane, *frame.tile.row_loops, frame.columns):
+                frame.loop(loop, "i", frame.bounds(loop))
+        if frame.lane is not None:
+            if rows is not None:
+                order_rows(frame, values.value, frame.lane, rows)
+            self._lanes(frame.lane)
+            return
+        if frame.columns is not None:
+            self._blocked(frame.columns, frame.tile.vectors)
+        if rows is not None:
+            self._blocked(rows, frame.tile.row_block)
+        self._body()
+
+    # ---- the loop along which lanes run ------------------------------------------------------------------------------
+
+    def _lanes(self, lane: NestLoop) -> None:
+        """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, where the body is a
+        register tile (whose tail would double the code)."""
+        frame, size = self.frame, lane.size
+        width, known = frame.tile.lanes * frame.tile.vectors, isinstance(size, int)
+        if frame.tile.singles:
+            self._tiles_and_singles(lane)
+        elif lane is frame.tile.own and width > 1:
+            self._own_lanes(lane, width)
+        elif width == 1 or (known and size % width == 0):
+            self.lane_range(lane, *frame.bounds(lane), False)
+        elif known and size < width and lane is not frame.tile.split:
+            self.lane_range(lane, None, "", True)
+        elif self._reduces:
+            self.lane_range(lane, *frame.bounds(lane), True)
+        else:
+            full = frame.size(size // width * width)
+            self.lane_range(lane, *frame.bounds(lane, "0", full), False)
+            self.lane_range(lane, *frame.bounds(lane, full), True, 1)
+
+    def _own_lanes(self, lane: NestLoop, width: int) -> None:
+        """Lanes along the rows of this thread, which may end anywhere: full vectors, then a masked one; or masked
+        throughout."""
+        start, stop = self.frame.bounds(lane)
+        if self._reduces:
+            self.lane_range(lane, start, stop, True)
+        else:
+            self.full_and_rest(lane, start, stop, width, 1)
+
+    def full_and_rest(self, lane: NestLoop, start: str, stop: str, width: int, most: int | None = None) -> None:
+        """A loop over the full vectors of a range, then a masked one over the rest, of at most so many turns."""
+        full = self.frame.line("full", f"{start} + ({stop} - {start})//{width}*{width}")
+        self.lane_range(lane, start, full, False)
+        self.lane_range(lane, full, stop, True, most)
+
+    def _tiles_and_singles(self, lane: NestLoop) -> None:
+        """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
+        tile, size = self.frame.tile, lane.size
+        assert isinstance(size, int)
+        start, stop = self.frame.bounds(lane)
+        whole, width = size // tile.lanes * tile.lanes, tile.lanes * tile.vectors
+        top = stop if whole == size else f"min({stop}, {whole})"
+        left = self.frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
+        self.lane_range(lane, start, left, False)
+        self.frame.tile = replace(tile, vectors=1)
+        self.lane_range(lane, left, stop, whole != size, tile.vectors)
+        self.frame.tile = tile
+
+    def lane_range(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
+        """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over
+        the rows of tiles is inside or, for groups of tiles, around it."""
+        frame, tile, depth = self.frame, self.frame.tile, len(self.frame.scopes)
+        rows, width = tile.rows, tile.lanes * tile.vectors
+        if rows is not None and start is not None and tile.group != 1:
+            start, stop = group(frame, start, stop, frame.size(tile.group * width))
+            self._blocked(rows, tile.row_block)
+            rows = None
+        if start is None:
+            frame.push(None, lane, "0")
+        else:
+            frame.loop(lane, "j", (start, stop), width, most)
+        if masked:
+            frame.masks[-1] = [self._head(lane, vector) for vector in range(tile.vectors)]
+        if rows is not None:
+            self._blocked(rows, tile.row_block)
+        self._body()
+        frame.pop(depth)
+
+    def _head(self, lane: NestLoop, vector: int) -> str:
+        """The mask of the lanes of a vector that are left."""
+        frame, lanes = self.frame, self.frame.tile.lanes
+        left = frame.bounds(lane)[1] if lane is frame.tile.own else frame.size(lane.size)
+        left += f" - {frame.index[lane, 0]}" if frame.index[lane, 0] != "0" else ""
+        left += f" - {vector * lanes}" if vector else ""
+        return frame.line("mask", f"head_x{lanes}({left})")
+
+    # ---- blocks of rows ----------------------------------------------------------------------------------------------
+
+    def _blocked(self, loop: NestLoop, block: int) -> None:
+        """The loop over blocks of rows (or columns). Those beyond the last repeat it: they store the same values
+        again."""
+        frame, size = self.frame, loop.size
+        if frame.order is not None and loop is frame.tile.rows:
+            ordered_tile(frame, loop, block)
+            return
+        name = frame.fresh("i")
+        start, stop = frame.bounds(loop)
+        frame.push(f"for {name} in range({start}, {stop}, {block}):", loop, name)
+        whole = isinstance(size, int) and size % block == 0 and loop is not frame.tile.own
+        last = f"{stop} - 1" if loop is frame.tile.own else frame.size(size - 1)
+        for row in range(1, block):
+            text = f"({name} + {row})" if whole else frame.line("row", f"min({name} + {row}, {last})")
+            frame.index[loop, row] = text
+        for row in range(block):
+            split_joined(frame, loop, row)
+
+
+def group(frame: Frame, start: str, stop: str, columns: str) -> tuple[str, str]:
+    """Open a loop over groups of so many columns; the range of a group."""
+    first, last = frame.fresh("first"), frame.fresh("last")
+    frame.push(f"for {first} in range({start}, {stop}, max({columns}, 1)):")  # (a range that cannot raise)
+    frame.scope.add(f"{last} = min({first} + {columns}, {stop})")
+    return first, last
+
+
+def split_joined(frame: Frame, loop: NestLoop, row: int) -> None:
+    """Where the loops stand that a row of joined loops consists of."""
+    if not isinstance(loop, JoinedLoop):
+        return
+    left = frame.index[loop, row]
+    for part in reversed(loop.parts[1:]):
+        size, many, at = frame.size(part.size), frame.fresh("many"), frame.fresh("at")
+        frame.scope.add(f"{many} = {left}//{size}")
+        frame.scope.add(f"{at} = {left} - {many}*{size}")
+        frame.level[part], frame.index[part, row], left = frame.level[loop], at, many
+    frame.level[loop.parts[0]], frame.index[loop.parts[0], row] = frame.level[loop], left

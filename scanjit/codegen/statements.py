@@ -1,0 +1,225 @@
+"""Functions that run statements: loops over time and blocks of it, branches, loops side by side.
+
+A function takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller
+computed from the sizes of this call. Only what changes from step to step is computed in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from scanjit import types
+from scanjit.codegen.common import Body, Common, Place
+from scanjit.codegen.leaves import Leaves
+from scanjit.codegen.places import SYNC, SYNC_WORDS
+from scanjit.codegen.source import Parameters, Source
+from scanjit.ops.scan import MOST_UNROLLED
+from scanjit.schedule.nests import Beside, Blocks, If, Leaf, Statement, TimeLoop
+from scanjit.types import Atom
+
+DEEPEST = 8
+"""Loops that are nested deeper are functions of their own: Python allows 20 loops inside each other."""
+PORTION = 16
+"""So many statements of a long sequence are a function of their own."""
+
+
+class Statements:
+    """Writes a function that runs statements, and those that it calls."""
+
+    def __init__(self, common: Common) -> None:
+        self.common, self.body = common, Body()
+        self.leaves = Leaves(common, self.body)
+
+    def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
+        """The function, which takes the values of these counters."""
+        lines, names = self.body.text(self.common.table), [*at.parameters, *counters]
+        return Parameters().source(label, lines, names, tuple(self.body.calls))
+
+    def write(self, statements: Sequence[Statement], at: Place) -> None:
+        """Write statements, in order."""
+        if not statements:
+            self.body.add(at, "pass")
+        for few in _portions(statements):
+            if len(few) > 1 or (at.depth > DEEPEST and few[0].repeats and not few[0].ends_early):
+                self._portion(few, at)
+            else:
+                self._statement(few[0], at)
+
+    def _statement(self, statement: Statement, at: Place) -> None:
+        if isinstance(statement, Leaf):
+            self.leaves.write(statement, at)
+        else:
+            _WRITERS[type(statement)](self, statement, at)
+
+    # ---- functions of their own --------------------------------------------------------------------------------------
+
+    def _portion(self, few: Sequence[Statement], at: Place) -> None:
+        """Call a function that runs some of many statements: the time to compile one grows faster than its length."""
+
+        def write(inner: Statements) -> None:
+            for statement in few:
+                inner._statement(statement, replace(at, depth=0))
+
+        name, counters = self._function("part", few, at, write)
+        self.body.add(at, f"{name}({', '.join([*at.parameters, *counters])})")
+
+    def _function(
+        self,
+        label: str,
+        statements: Sequence[Statement],
+        at: Place,
+        write: Callable[[Statements], None],
+        step: str = "",
+    ) -> tuple[str, list[str]]:
+        """Write a function that runs statements: its name, and the counters that it takes. These are not counters of
+        the statements themselves (which are known from before if the same steps are written a second time), except for
+        that of a `step`."""
+        own = _counted(statements)
+        known = [name for atom, name in self.common.counters.items() if atom not in own or name == step]
+        inner = Statements(self.common)
+        write(inner)
+        counters = [name for name in known if name in inner.body.words()]
+        function = inner.source(label, at, counters)
+        self.common.functions[function.name] = function
+        self.body.calls[function.name] = None
+        return function.name, counters
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+
+    def _blocks(self, blocks: Blocks, at: Place) -> None:
+        """A loop over blocks of time."""
+        number = self.common.number
+        first, rows = self.common.counter(blocks.first, "first"), self.common.counter(blocks.rows, "rows")
+        total, size = number(blocks.total), number(blocks.size)
+        block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
+        count = number((blocks.total + (blocks.size - 1)) // blocks.size)
+        which = f"({count} - 1 - {block})" if blocks.backwards else block
+        self.body.add(at, f"for {block} in range({count}):")
+        self.body.add(at.inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
+        self.write(blocks.body, at.inside)
+        self.leaves.look(at.inside)
+
+    def _if(self, choice: If, at: Place) -> None:
+        """The branch that is chosen."""
+        runs = self.body.fresh("runs")
+        condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
+        self.body.add(at, f"{runs} = load_i64({condition})")
+        self.leaves.meet(at)  # nobody may write it anew before all have looked
+        self.body.add(at, f"if {runs} != 0:")
+        self.write(choice.then, at.inside)
+        self.body.add(at, "else:")
+        self.write(choice.otherwise, at.inside)
+
+    def _loop(self, loop: TimeLoop, at: Place) -> None:
+        """A loop over time."""
+        step, number = self.common.counter(loop.step, "step"), self.common.number
+        if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
+            self.body.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
+            self.body.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
+            self.leaves.meet(at)
+        if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
+            self._unrolled(loop, step, at)
+        else:
+            bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
+            self.body.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
+            self._step(loop, step, at.inside)
+            self.leaves.look(at.inside)
+        if loop.rows is not None:
+            self.leaves.meet(at, everybody=True)
+
+    def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
+        common, add = self.common, self.body.add
+        row = common.counter(loop.row, "row")
+        add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
+        self.write(loop.body, replace(at, stepping=True, rows=loop.rows))
+        if loop.count is not None and loop.stop is not None:
+            stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
+            add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")
+            add(at, f"{stopped} = load_i64({common.address(loop.stop.buffer, 0, at)})")
+            self.leaves.meet(at)  # nobody may begin the next step before all have looked
+            add(at, f"if {stopped} != 0:", "    break")
+
+    def _unrolled(self, loop: TimeLoop, step: str, at: Place) -> None:
+        """All steps, or several an iteration, one after the other: calls of one function that is a step."""
+        start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
+        if loop.length == 0:
+            self.body.add(at, "pass")
+            return
+        place = Place(team=at.team)
+        name, counters = self._function("step", [loop], place, lambda inner: inner._step(loop, step, place), step)
+
+        def call(number: str) -> str:
+            given = [number if counter == step else counter for counter in counters]
+            return f"{name}({', '.join([*at.parameters, *given])})"
+
+        copies = loop.unroll
+        if copies is True:  # a long loop iterates over such stretches
+            copies = MOST_UNROLLED if isinstance(loop.length, int) else 1
+        if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
+            for number in range(loop.length):
+                self.body.add(at, call(str(number)))
+                self.leaves.called(at)
+            return
+        full = self.common.number(loop.start + loop.length // copies * copies)
+        if copies > 1:
+            self.body.add(at, f"for {step} in range({start}, {full}, {copies}):")
+            self.body.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
+            self.leaves.look(at.inside)
+        if full != stop or copies == 1:
+            self.body.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
+            self.body.add(at.inside, call(step))
+            self.leaves.look(at.inside)
+
+    # ---- side by side ------------------------------------------------------------------------------------------------
+
+    def _beside(self, beside: Beside, at: Place) -> None:
+        """Loops side by side: a function for each, which all threads call, or those of its team."""
+        calls = [self._branch(branch) for branch in beside.branches]
+        number, sync = self.common.number, self.common.address
+        self.body.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
+        for call in calls:
+            self.body.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
+        self.body.add(at, "else:")
+        for k, (call, first, many) in enumerate(zip(calls, beside.first, beside.many, strict=True), start=1):
+            begin, count = number(first), number(many)
+            run = call(f"thread - {begin}", count, sync(SYNC, k * SYNC_WORDS, at))
+            self.body.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
+        self.leaves.meet(at.inside)
+
+    def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
+        """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
+        place = Place(team=True)
+        name, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
+
+        def call(thread: str, threads: str, sync: str) -> str:
+            return f"{name}({', '.join(['table', thread, threads, 'line', 'thread', sync, *counters])})"
+
+        return call
+
+
+_WRITERS: Mapping[type[Statement], Callable[[Statements, Any, Place], None]] = {
+    Beside: Statements._beside,
+    Blocks: Statements._blocks,
+    If: Statements._if,
+    TimeLoop: Statements._loop,
+}
+"""What writes each kind of statement that holds others."""
+
+
+def _portions(statements: Sequence[Statement]) -> list[Sequence[Statement]]:
+    """Statements one by one; where many leaves come one after the other, `PORTION` of them at a time."""
+    found: list[Sequence[Statement]] = []
+    for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Leaf)):
+        some = list(run)
+        size = PORTION if plain and len(some) > 2 * PORTION else 1
+        found += [some[i : i + size] for i in range(0, len(some), size)]
+    return found
+
+
+def _counted(statements: Sequence[Statement]) -> set[Atom]:
+    """The atoms of what loops count."""
+    every = (other for statement in statements for other in statement.every())
+    return {atom for statement in every for dim in statement.counters for atom in types.atoms(dim)}
