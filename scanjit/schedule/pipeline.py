@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from scanjit.ir import Node
-from scanjit.schedule.fuse.groups import Group, fuse, nest_of
+from scanjit.schedule.fuse.groups import Group, fuse
 from scanjit.schedule.lower.program import lower
-from scanjit.schedule.lower.region import Block, Region, Single, Task
+from scanjit.schedule.lower.region import Block, Region, Single
 from scanjit.schedule.memory.lifetimes import find_lifetimes
 from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Nest, Program, Statement
@@ -43,8 +43,7 @@ class Progress:
 
 def fused(known: Progress) -> Progress:
     """Tasks of one space in one nest, where none has to wait for another one to be complete."""
-    groups = fuse(known.region)
-    nests = {group: nest_of(group) for group in groups if isinstance(group.members[0], Task)}
+    groups, nests = fuse(known.region)
     return replace(known, flow=Flow.of(known.region, groups, nests), nests=nests)
 
 

@@ -6,7 +6,7 @@ from task to task in a register; what nobody else reads is not stored at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scanjit.schedule.fuse.order import Order
@@ -20,65 +20,80 @@ MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Group:
-    """What becomes one nest, or the statements of one block."""
+    """What becomes one nest: tasks of one space. Or one item that is no task."""
 
-    members: list[Item]
+    members: tuple[Item, ...]
+
+
+@dataclass(eq=False)
+class _Open:
+    """A group that tasks may still join, and what its tasks do."""
+
+    members: list[Item] = field(default_factory=list)
     sequential: bool = False  # it writes at computed places
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
 
+    def add(self, task: Task, values: Sequence[Value]) -> None:
+        """Let a task join that computes these values."""
+        self.members.append(task)
+        self.sequential |= bool(task.store.indices)
+        self.reductions |= _reductions(values)
+        self.values.update(values)
+        self.loaded |= _loaded(values)
+
     @property
     def space(self) -> tuple[NestLoop, ...] | None:
+        """The space of its tasks."""
         first = self.members[0]
         return first.space if isinstance(first, Task) else None
 
 
-def fuse(region: Region) -> list[Group]:
-    """The items of a region, grouped, in order."""
-    groups: list[Group] = []
-    where: dict[Item, Group] = {}
+def fuse(region: Region) -> tuple[list[Group], dict[Group, Nest]]:
+    """The items of a region, grouped, in order; and the nests of those groups that consist of tasks."""
+    groups: list[_Open] = []
+    where: dict[Item, _Open] = {}
     order = Order.of(region.items)
     for item in region.items:
-        group = None
         if isinstance(item, Task):
-            values = walk_values([store.value for store in item.stores])
-            found = {v for v in values if isinstance(v, Reduce)}
-            group = _partner(item, found, set(values), groups, where, order)
-        if group is None:
-            group = Group([])
+            values = walk_values([item.store.value])
+            group = _partner(item, values, groups, where, order) or _Open()
+            group.add(item, values)
+        else:
+            group = _Open([item])
+        if item is group.members[0]:
             groups.append(group)
-        if isinstance(item, Task):
-            group.sequential |= any(store.indices for store in item.stores)
-            group.reductions |= found
-            group.values.update(values)
-            group.loaded |= _loaded(values)
-        group.members.append(item)
         where[item] = group
-    _elide(region, where)
-    return groups
+    stored = _stored(region, where)
+    closed = [Group(tuple(group.members)) for group in groups]
+    return closed, {group: _nest(group, stored) for group in closed if isinstance(group.members[0], Task)}
+
+
+def _reductions(values: Iterable[Value]) -> set[Reduce]:
+    return {value for value in values if isinstance(value, Reduce)}
 
 
 def _partner(
-    task: Task,
-    found: set[Reduce],
-    values: set[Value],
-    groups: list[Group],
-    where: dict[Item, Group],
-    order: Order,
-) -> Group | None:
-    """The nest that a task joins: everything it needs is computed before it, or in it at the same point. Of those that
-    make nothing for it, the one that loads most of what it loads; else the last. No loop has to wait for another for
-    that.
+    task: Task, values: Sequence[Value], groups: list[_Open], where: Mapping[Item, _Open], order: Order
+) -> _Open | None:
+    """The nest that a task joins; None if it begins one of its own.
 
-    A nest that makes something for the task is put off for that, if nobody needs it in the meantime."""
-    if any(store.indices for store in task.stores):
+    Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has to
+    wait for another one because they join. Of several such nests, the task joins the one that loads most of what it
+    loads; of equals, the last.
+
+    A nest that makes something for the task may stand before others that do so too. It is then put off to the end, if
+    none of those behind it needs it.
+    """
+    if task.store.indices:
         return None
-    best: Group | None = None
+    found = _reductions(values)
+    best: _Open | None = None
     shared, loaded = -1, _loaded(values)
-    needed: dict[Group, bool] = {}
+    needed: dict[_Open, bool] = {}
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
     ready = True  # whether no later nest makes something for the task
@@ -86,7 +101,7 @@ def _partner(
         group = groups[at]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
-        fits = fits and _compatible(task, found, values, group, dependent)
+        fits = fits and _compatible(found, values, group, dependent)
         if fits and not _stays_apart(task, found, group, order):
             if dependent and not ready and best is None:
                 if not any(_needs(other, group, where) for other in groups[at + 1 :]):
@@ -99,7 +114,7 @@ def _partner(
     return best
 
 
-def _stays_apart(task: Task, found: set[Reduce], group: Group, order: Order) -> bool:
+def _stays_apart(task: Task, found: set[Reduce], group: _Open, order: Order) -> bool:
     """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or make
     rows that are needed for a stretch of steps only together with others."""
     reduces = bool(found or group.reductions)
@@ -116,12 +131,14 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _needs(group: Group, other: Group, where: dict[Item, Group]) -> bool:
+def _needs(group: _Open, other: _Open, where: Mapping[Item, _Open]) -> bool:
     return any(where[need] is other for member in group.members for need in member.needs)
 
 
-def _compatible(task: Task, found: set[Reduce], values: set[Value], group: Group, dependent: bool) -> bool:
-    if len(group.values) + len(values) > 2 * LARGEST and len(group.values | values) > 2 * LARGEST:
+def _compatible(found: set[Reduce], values: Collection[Value], group: _Open, dependent: bool) -> bool:
+    """Whether one nest may compute what a group does, and these values with these reductions: it does not get too
+    long, and two reductions share a tile only if one reads the other's results or both read the same."""
+    if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
         return False
     if group.sequential:
         return False
@@ -138,18 +155,16 @@ def _read(reductions: set[Reduce]) -> set[object]:
     return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
 
 
-def _elide(region: Region, where: dict[Item, Group]) -> None:
-    """Drop stores that nobody reads: every reader is in the same nest, at the same point."""
+def _stored(region: Region, where: Mapping[Item, _Open]) -> set[Item]:
+    """The tasks whose results are stored. The result of any other is read by its own nest alone, at the point that is
+    computed: it stays in a register."""
+    stored = {item for item in region.items if item.escapes}
     for item in region.items:
-        for need, own_point in item.needs.items():
-            if isinstance(need, Task) and (not own_point or where[need] is not where[item]):
-                need.escapes = True
-    for item in region.items:
-        if isinstance(item, Task) and not item.escapes:
-            item.stores = []
+        stored |= {need for need, own_point in item.needs.items() if not own_point or where[need] is not where[item]}
+    return stored
 
 
-def nest_of(group: Group) -> Nest:
+def _nest(group: Group, stored: Collection[Item]) -> Nest:
     """The nest of a group: loads of what a member computes become its value."""
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)
@@ -159,9 +174,8 @@ def nest_of(group: Group) -> Nest:
         for load, maker in task.loads
         if maker in members and load is not maker.value
     }
-    stores = [store for task in tasks for store in task.stores]
-    roots = [store.value for store in stores]
-    get = substitute(roots, replace)
+    stores = [task.store for task in tasks if task in stored]
+    get = substitute([store.value for store in stores], replace)
     label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
     space = list(tasks[0].space)
     if any(store.indices for store in stores):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import Node
@@ -10,11 +11,17 @@ from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class CarryMemory:
-    """Where a carry lies: all steps one after the other (a trajectory), or its last values in turn, one slot more than
-    the steps from when it is returned to when it is read (`slots`; one slot is enough where it lives in a register).
-    With a `lag` these are so many steps, else one."""
+    """Where a carry lies.
+
+    A `trajectory` holds the values before the first step and those of all steps, one after the other. Without it,
+    memory has a few `slots`, which steps use in turn: one more than the steps from when a value is returned to when it
+    is read. One slot is enough for a carry that a nest holds in a register.
+
+    With a `lag`, a step reads what was returned so many steps before: `h[t - 3]` has the lag 3. None is the usual
+    carry, which the next step reads.
+    """
 
     store: Ref
     trajectory: bool
@@ -31,25 +38,20 @@ class CarryMemory:
         return self.store.row(start) if self.lag is None else self.store.window(0, start, self.lag)
 
 
-@dataclass(eq=False)
-class Body:
-    """A step: its inputs and outputs."""
-
-    inputs: list[Node]
-    outputs: list[Node]
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """A scan to be scheduled: its parts, the atoms of its counters, and the places of everything."""
+    """Where the `carries` and the outputs (`ys`) of a scan lie, in the order of the layout.
+
+    `step` counts the steps from 0 on. `row` is the row of the sequences that a step reads: the same number, or, in a
+    scan that goes backwards, from the last row to the first.
+    """
 
     node: Node
     layout: Layout
-    body: Body
     step: Dimension
     row: Dimension
-    carries: list[CarryMemory]
-    ys: list[Ref]
+    carries: Sequence[CarryMemory]
+    ys: Sequence[Ref]
 
     def before(self, i: int) -> Ref:
         """Where what a step reads of carry i lies."""
@@ -84,14 +86,20 @@ class Plan:
             return carry.store.row(steps % carry.slots)
         return carry.rows(self.length - steps if self.reverse else steps)
 
+    def is_shared(self, i: int) -> bool:
+        """Whether an earlier carry has the memory of carry i, and writes all that is written there."""
+        return any(other.store.buffer is self.carries[i].store.buffer for other in self.carries[:i])
+
     def looks_back(self, buffer: Buffer) -> bool:
         """Whether steps read in a trajectory what others than the one before them have returned."""
         return any(carry.lag is not None and carry.store.buffer is buffer for carry in self.carries)
 
     @property
     def length(self) -> Dimension:
+        """How many steps there are at most."""
         return self.node.params["length"]
 
     @property
     def reverse(self) -> bool:
+        """Whether the first step reads the last row."""
         return self.node.params["reverse"]

@@ -1,0 +1,240 @@
+"""Nodes become the items of a region, in the order of the graph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scanjit import ir
+from scanjit.errors import InternalError
+from scanjit.ir import Node, Op
+from scanjit.ops import View
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.places import choose_stored
+from scanjit.schedule.lower.region import Item, Region, Task
+from scanjit.schedule.lower.values import PointRule, ValueBuilder
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Store, Value, walk_values
+from scanjit.types import Atom, Dimension
+
+
+class ArrayRule(ABC):
+    """How an op is lowered whose result is more than a value at each point."""
+
+    @abstractmethod
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """Add the items that compute a node, and `put` it where its result lies."""
+
+
+class AssemblyRule(ArrayRule):
+    """How an op is lowered whose result is put together of its operands, as that of a concatenation."""
+
+    @abstractmethod
+    def parts(self, node: Node, whole: Ref) -> Iterable[tuple[Node, Ref]]:
+        """The operands that can be computed where they lie in the result, and where that is; the result is `whole`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The rules of all ops: of single ones, and of all ops of a kind. An op that users define is of a kind."""
+
+    ops: Mapping[Op, PointRule | ArrayRule]
+    kinds: Mapping[type[Op], PointRule]
+
+    def of(self, op: Op) -> PointRule | ArrayRule | None:
+        """The rule of an op, if there is one."""
+        return self.ops.get(op) or next((self.kinds[kind] for kind in type(op).__mro__ if kind in self.kinds), None)
+
+    def point(self, op: Op) -> PointRule | None:
+        """The rule of an op that can be computed at a point."""
+        rule = self.of(op)
+        return rule if isinstance(rule, PointRule) else None
+
+
+class Lowering:
+    """The lowering of one body: which of its nodes lie where, and which items compute them.
+
+    Parameters
+    ----------
+    rules : how ops are lowered.
+    region : the region that is filled.
+    known : the places of the leaves.
+
+    Attributes
+    ----------
+    places : where nodes lie.
+    makers : the items that compute a node.
+    stored : the nodes that get a place in memory. All others are computed where they are read.
+    destinations : the places into which nodes are to be computed; any other node gets a buffer of its own.
+    nodes : all nodes that are needed and are not leaves.
+    """
+
+    def __init__(self, rules: Rules, region: Region, known: Mapping[Node, Ref]) -> None:
+        self.rules, self.region, self.context = rules, region, region.context
+        self.places = dict(known)
+        self.makers: dict[Node, list[Item]] = {}
+        self.stored: set[Node] = set()
+        self.destinations: dict[Node, Ref] = {}
+        self.nodes: set[Node] = set()
+        self._builders: dict[tuple[NestLoop, ...], ValueBuilder] = {}
+
+    def run(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
+        """Compute `outputs`, into `targets` where these are given; returns where each lies."""
+        order = ir.walk(outputs, self.places, sizes=False)
+        self.nodes = set(order)
+        self.stored = choose_stored(order, outputs, self.places, self.rules.point)
+        self._choose_destinations(order, outputs, targets)
+        for node in order:
+            if node in self.stored and node not in self.places:
+                rule = self.rules.of(node.op)
+                if isinstance(rule, ArrayRule):
+                    rule.lower(self, node)
+                else:
+                    self._compute(node)
+        return [self._given(node, target) for node, target in zip(outputs, targets, strict=True)]
+
+    def inside(
+        self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], counters: Iterable[Atom] = ()
+    ) -> Region:
+        """The region that computes `outputs` in a step of a loop, or in a branch."""
+        # A node that says a size outside is, inside, the same node.
+        sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
+        region = Region(self.context, self.region, counters, [target.buffer for target in targets])
+        Lowering(self.rules, region, {**sizes, **known}).run(outputs, targets)
+        return region
+
+    # ---- places -----------------------------------------------------------------------------------------------------
+
+    def _choose_destinations(
+        self, order: Sequence[Node], outputs: Sequence[Node], targets: Sequence[Ref | None]
+    ) -> None:
+        """Decide which nodes are computed right into the place of an output, or of what they are a part of."""
+        for node, target in zip(outputs, targets, strict=True):
+            if target is not None and node in self.stored and node.op.goes_anywhere:
+                self.destinations.setdefault(node, target)
+        for node in reversed(order):
+            rule = self.rules.of(node.op)
+            if node in self.stored and isinstance(rule, AssemblyRule):
+                whole = self.destinations[node] = self.destination(node)
+                for part, place in rule.parts(node, whole):
+                    if part.op.goes_anywhere and part not in self.places and part not in self.destinations:
+                        self.stored.add(part)
+                        self.destinations[part] = place
+
+    def new_place(self, node: Node, name: str = "") -> Ref:
+        """A place of its own for a node."""
+        return self.new_memory(node, node, node.type.shape, name or node.op.name)
+
+    def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:
+        """Memory in which all elements have the dtype of a node. What `made` depends on decides whether it holds the
+        same in all calls; within a loop, it holds other values at every step."""
+        fixed = self.region.parent is None and self.context.is_fixed(made)
+        return self.own(Buffer(element.dtype, shape, "temporary", name, fixed=fixed))
+
+    def own(self, buffer: Buffer) -> Ref:
+        """All of a new buffer, which belongs to this region."""
+        self.region.buffers.add(buffer)
+        return Ref.whole(buffer)
+
+    def destination(self, node: Node) -> Ref:
+        """The place into which a node is to be computed."""
+        return self.destinations.get(node) or self.new_place(node)
+
+    def put(self, node: Node, place: Ref, makers: Sequence[Item]) -> None:
+        """Note where a node lies, and what computes it."""
+        self.places[node], self.makers[node] = place, list(makers)
+
+    def locate(self, node: Node) -> Ref | None:
+        """Where a node lies, if it does (constants get their place on demand)."""
+        return self.places.get(node) or self.constant(node)
+
+    def constant(self, node: Node) -> Ref | None:
+        """Where a constant that is no scalar lies."""
+        return self.context.constant(node) if node.op is ir.CONSTANT and node.ndim else None
+
+    def place_of(self, node: Node) -> Ref:
+        """Where a node lies, in memory or as a view; others than nests of this region read it there."""
+        self.read_by_others(node)
+        ref = maps.view_ref(node, self.locate)
+        if ref is None and (node.op in (ir.CONSTANT, ir.SIZE) or isinstance(node.op, View)):
+            ref = self.new_place(node)
+            self.copy(node, ref)
+        if ref is None:
+            raise InternalError(f"{node!r} has no place in memory", where=node.where)
+        return ref
+
+    def items_of(self, node: Node) -> list[Item]:
+        """What computes a node, or what it is a view of."""
+        return [item for base in maps.bases(node) for item in self.makers.get(base, ())]
+
+    def read_by_others(self, node: Node) -> list[Item]:
+        """Note that others than nests of this region read a node; returns what computes it."""
+        items = self.items_of(node)
+        for item in items:
+            item.escapes = True
+        return items
+
+    def inputs_of(self, operands: Iterable[Node], first: int) -> dict[Item, bool]:
+        """What a loop needs: the items that compute what it reads, and those that were added for it from `first` on."""
+        items = [item for operand in operands for item in self.items_of(operand)] + self.region.items[first:]
+        for item in items:
+            item.escapes = True
+        return dict.fromkeys(items, False)
+
+    # ---- tasks ------------------------------------------------------------------------------------------------------
+
+    def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
+        """Compute a node (again) into a place, after some items."""
+        task = self._task(node, target)
+        task.escapes = True
+        task.needs |= dict.fromkeys(after, False)
+        return task
+
+    def _compute(self, node: Node) -> None:
+        """Compute a node into its place."""
+        self.places[node] = target = self.destination(node)
+        self.makers[node] = [self._task(node, target)]
+
+    def _task(self, node: Node, target: Ref) -> Task:
+        """A task that computes `node` into `target`."""
+        space = self.region.space(node.type.shape)
+        at, builder = maps.identity(space), self.builder(space)
+        in_memory = node in self.places and self.places[node] is not target
+        value = builder.value(node, at) if in_memory else builder.root(node, at)
+        return self.add(node, space, Store(maps.place(target, at), value))
+
+    def add(self, node: Node, space: tuple[NestLoop, ...], store: Store) -> Task:
+        """Add the task that stores this at every point of a space."""
+        task = Task(node, space, store.value, store, [])
+        origins = self.builder(space).origins
+        for value in walk_values([store.value, *(index.value for index in store.indices)]):
+            for access in value.accesses:
+                if access in origins:
+                    self._note_need(task, value, *origins[access])
+        self.region.items.append(task)
+        return task
+
+    def _note_need(self, task: Task, value: Value, node: Node, own_point: bool) -> None:
+        """Note that a value of a task reads a node; whether it does so at just the point that it computes."""
+        for item in self.items_of(node):
+            if own_point and isinstance(item, Task) and item.node is node and item.space is task.space:
+                task.needs.setdefault(item, True)
+                task.loads.append((value, item))
+            else:
+                task.needs[item] = False
+                item.escapes = True
+
+    def builder(self, space: tuple[NestLoop, ...]) -> ValueBuilder:
+        """The builder of values over a space; it remembers what it built."""
+        if space not in self._builders:
+            self._builders[space] = ValueBuilder(space, self.locate, self.context.code, self.rules.point)
+        return self._builders[space]
+
+    def _given(self, node: Node, target: Ref | None) -> Ref:
+        """Where an output lies, copied to its target if it lies elsewhere."""
+        if target is None:
+            return self.place_of(node)
+        if self.places.get(node) is not target:
+            self.copy(node, target)
+        self.read_by_others(node)
+        return target

@@ -1,0 +1,53 @@
+"""`gather`: elements of an array at computed indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ir import Node, Op
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.maps import FIXED, IndexMap
+from scanjit.schedule.lower.places import EXPENSIVE
+from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.nests import Fetch, Index, NestLoop, Value
+
+
+class GatherRule(PointRule):
+    """The rule of `gather`. The array lies in memory; indices are values."""
+
+    needs_array = True
+
+    def cost(self, op: Op) -> int:
+        """Much: indices are checked."""
+        return EXPENSIVE
+
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+        """The indices, along the axes of the result that they make."""
+        middle = _middle(node, at)
+        return [
+            (
+                index,
+                tuple(
+                    FIXED if dim == 1 and middle[a][1] else middle[a]
+                    for a, dim in enumerate(index.type.shape, start=len(middle) - index.ndim)
+                ),
+            )
+            for index in node.operands[1:]
+        ]
+
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """A load at the indices, which are checked."""
+        x, axis, middle = node.operands[0], node.params["axis"], _middle(node, at)
+        ref = builder.reference(x)
+        found = [Index(value, ref.strides[axis + k], ref.shape[axis + k]) for k, value in enumerate(values)]
+        access = maps.place(ref, (*at[:axis], *[FIXED] * len(values), *at[axis + len(middle) :]))
+        builder.origins[access] = x, False
+        over: dict[NestLoop, None] = dict.fromkeys(loop for _, terms in middle for loop, _ in terms)
+        return Fetch(node.dtype, access, tuple(found), builder.code(node), tuple(over))
+
+
+def _middle(node: Node, at: IndexMap) -> IndexMap:
+    """The axes of the result that the indices make: those of the array before and behind them are left out."""
+    x, *indices = node.operands
+    axis = node.params["axis"]
+    return at[axis : axis + node.ndim - (x.ndim - len(indices))]

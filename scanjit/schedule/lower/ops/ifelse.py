@@ -1,0 +1,33 @@
+"""`ifelse`: two branches, of which the condition lets one run."""
+
+from __future__ import annotations
+
+from scanjit import ir
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.schedule.lower.lowering import ArrayRule, Lowering
+from scanjit.schedule.lower.ops.step import open_body
+from scanjit.schedule.lower.region import Block
+from scanjit.schedule.nests import Buffer, If
+
+
+class IfElseRule(ArrayRule):
+    """The rule of `ifelse`. Both branches put their results into the same memory."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """A region for each branch."""
+        condition, *operands = node.operands
+        body, first = open_body(node), len(lowering.region.items)
+        number = cast(condition, "int64")  # the main function reads int64 only
+        flag = lowering.new_place(number)
+        lowering.copy(number, flag)
+        targets = [lowering.own(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.type]
+        known = {inner: lowering.place_of(outer) for inner, outer in zip(body.inputs, operands, strict=True)}
+        needs = lowering.inputs_of(operands, first)
+        half, label = len(targets), f"ifelse at {node.where}"
+        bodies = [lowering.inside(known, outputs, targets) for outputs in (body.outputs[:half], body.outputs[half:])]
+        lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
+        block = Block(None, None, label, If(flag, [], [], label), bodies, needs=needs)
+        lowering.region.items.append(block)
+        for i, target in enumerate(targets):
+            lowering.put(ir.PART(node, index=i), target, [block])

@@ -1,0 +1,70 @@
+"""Ops that LAPACK computes, one matrix after the other: each in a copy of an operand."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.lowering import ArrayRule, Lowering
+from scanjit.schedule.lower.region import Item, Single
+from scanjit.schedule.nests import Buffer, LapackCall, Ref
+
+
+class LapackRule(ArrayRule):
+    """What these have in common: a call that needs its copies."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """Make the copies, and call the routine on them."""
+        call, needs = self.call(lowering, node, lowering.new_place(node))
+        lowering.context.notes.append(
+            f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread"
+        )
+        item = Single(call, needs=dict.fromkeys(needs, False))
+        lowering.region.items.append(item)
+        lowering.put(node, call.result, [item])
+
+    @abstractmethod
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """The call that puts the result into `whole`, and the copies that it needs."""
+
+
+class CholeskyRule(LapackRule):
+    """The rule of `cholesky`: the matrices are copied, and factored in place."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Factor a copy."""
+        return LapackCall("cholesky", [whole], (True,)), [lowering.copy(node.operands[0], whole)]
+
+
+class LuRule(LapackRule):
+    """The rule of `lu`: the matrices are copied into the first rows of the result, and factored there."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Factor a copy; the routine needs memory for pivots."""
+        (a,) = node.operands
+        n = a.type.shape[-1]
+        copy = lowering.copy(a, whole.window(node.ndim - 2, 0, n))
+        pivots = lowering.own(Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots"))
+        return LapackCall("lu", [whole, pivots], (True, True)), [copy]
+
+
+class TriangularSolveRule(LapackRule):
+    """The rule of `triangular_solve`: the right sides are copied, and solved in place. The matrices are read where they
+    lie, if their rows are contiguous."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Solve in a copy."""
+        a, b = node.operands
+        place = maps.view_ref(a, lowering.locate)
+        if place is not None and place.strides[-1] == 1 and place.strides[-2] == place.shape[-1]:
+            place, needs = lowering.place_of(a), lowering.items_of(a)
+        else:
+            place = lowering.new_place(a, "triangle")
+            needs = [lowering.copy(a, place)]
+        needs = [*needs, lowering.copy(b, whole)]
+        flags = {name: bool(node.params[name]) for name in ("lower", "trans", "unit")}
+        return LapackCall("triangular_solve", [place, whole], (False, True), flags), needs

@@ -1,0 +1,52 @@
+"""A scan as a loop over time, with nests in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scanjit import types
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.region import Region, name_of
+from scanjit.schedule.nests import Buffer, Ref, TimeLoop, counter
+from scanjit.schedule.nests.plan import Plan
+
+
+def as_loop(
+    lowering: Lowering, plan: Plan, step: Step, consts: Mapping[Node, Ref], xs: Sequence[Ref]
+) -> tuple[TimeLoop, Region]:
+    """The loop over the steps of a scan, still empty, and the region of what a step computes."""
+    known = {bound: plan.before(i) for i, bound in enumerate(step.carries)}
+    known |= {bound: x.row(plan.row) for bound, x in zip(step.rows, xs, strict=True)}
+    own = [i for i in range(len(step.new)) if not plan.is_shared(i)]
+    results = [(step.new[i], plan.after(i)) for i in own]
+    written = {carry.store.buffer for carry in plan.carries}
+    for y, place in zip(step.ys, plan.ys, strict=True):
+        if place.buffer not in written:
+            written.add(place.buffer)
+            results.append((y, place.row(plan.row)))
+    stop = count = None
+    if step.stop is not None:
+        number = cast(step.stop, "int64")  # the main function reads int64 only
+        stop, count = (Ref.whole(Buffer(number.dtype, (), "temporary", name)) for name in ("stop", "count"))
+        results.append((number, stop))
+    counters = {atom for dim in (plan.step, plan.row) if (atom := types.as_atom(dim)) is not None}
+    outputs, targets = zip(*results, strict=True) if results else ((), ())
+    region = lowering.inside({**consts, **known}, outputs, targets, counters)
+    loop = TimeLoop(
+        length=plan.length,
+        step=plan.step,
+        row=plan.row,
+        body=[],
+        total=plan.length,
+        reverse=plan.reverse,
+        stop=stop,
+        count=count,
+        ran=counter("ran"),
+        unroll=plan.node.params["unroll"] or 1,
+        label=name_of(plan.node),
+        persistent=[carry.store.buffer for carry in plan.carries],
+    )
+    return loop, region

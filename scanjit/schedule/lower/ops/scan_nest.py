@@ -1,0 +1,140 @@
+"""A scan as one nest with a loop over time: its step is elementwise, and each element has carries of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from scanjit import ir, types
+from scanjit.ir import Node
+from scanjit.ops import Elementwise, View
+from scanjit.ops.shape import IOTA
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.values import NotInline, ValueBuilder
+from scanjit.schedule.nests import Access, Load, Nest, NestLoop, Ref, Register, Store, Value
+from scanjit.schedule.nests.plan import Plan
+from scanjit.types import Dimension
+
+LONGEST_STRAIGHT = 64
+"""`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
+MOST_OPERATIONS = 4096
+"""The copies of an elementwise step have at most so many operations, and there is one copy: compilers take more than
+twice as long for twice as many."""
+
+
+def points(step: Step) -> tuple[Dimension, ...] | None:
+    """The shape of the carries, if each element of them goes its own way: then all of time may be one nest."""
+    if step.stop is not None or not all(map(_is_pointwise, ir.walk(step.results, sizes=False))):
+        return None
+    return _one_shape(step)
+
+
+def _is_pointwise(node: Node) -> bool:
+    leaves = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA)
+    return isinstance(node.op, Elementwise | View) or node.op in leaves
+
+
+def _one_shape(step: Step) -> tuple[Dimension, ...] | None:
+    """The shape of all carries and outputs; None if they have several. Two sizes are one where a carry has the first
+    before a step and the second after it: a call checks that they are equal."""
+    known: dict[Dimension, Dimension] = {}
+
+    def find(dim: Dimension) -> Dimension:
+        while dim in known:
+            dim = known[dim]
+        return dim
+
+    for before, after in zip(step.carries, step.new, strict=True):
+        for pair in zip(before.type.shape, after.type.shape, strict=True):
+            a, b = map(find, pair)
+            if a != b:
+                known |= {b: a} if isinstance(a, int) else {a: b}
+    shapes = {tuple(map(find, node.type.shape)) for node in (*step.carries, *step.ys)}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def as_nest(
+    lowering: Lowering,
+    plan: Plan,
+    step: Step,
+    shape: tuple[Dimension, ...],
+    consts: Mapping[Node, Ref],
+    xs: Sequence[Ref],
+) -> tuple[Nest, Plan] | None:
+    """The nest of a scan whose `points` have this shape, and its plan, of which carries without a trajectory have one
+    slot; None if a step reads a carry at another point than its own."""
+    space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
+    at = maps.identity(space)
+    builder = ValueBuilder(
+        space, lambda n: consts.get(n) or lowering.constant(n), lowering.context.code, lowering.rules.point
+    )
+    builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
+    for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):
+        if carry.lag is None:
+            builder.registers[bound] = Register(bound.dtype, Load(bound.dtype, maps.place(plan.first(i), at)), i)
+        else:
+            builder.stacked[bound] = carry.store.window(0, carry.lag if plan.reverse else 0, plan.length), time
+    try:
+        updates = [builder.value(node, at) for node in step.new]
+        outputs = [builder.value(node, at) for node in step.ys]
+    except NotInline:
+        return None
+    plan = replace(plan, carries=[replace(carry, slots=1) for carry in plan.carries])
+    registers = list(builder.registers.values())
+    lags = [carry.lag for carry in plan.carries if carry.lag is not None]
+    nest = Nest(
+        list(space),
+        list(_stores(plan, at, time, updates, outputs)),
+        "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in step.new)))[:30],
+        time,
+        plan.reverse,
+        registers,
+        [updates[register.index] for register in registers],
+        [
+            Store(maps.place(plan.final(register.index, plan.length), at), register)
+            for register in registers
+            if not plan.carries[register.index].trajectory
+        ],
+        [_before(plan, register.index, at, time) for register in registers],
+        unroll=_unrolled(plan),
+        reach=functools.reduce(types.minimum, lags) if lags else None,
+    )
+    return nest, plan
+
+
+def _unrolled(plan: Plan) -> int:
+    """How many copies of a step are written one after the other."""
+    unroll, operations = plan.node.params["unroll"], len(plan.node.params["body"].nodes())
+    most = min(plan.length, LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
+    return max(min(most, MOST_OPERATIONS // operations), 1)
+
+
+def _stores(
+    plan: Plan, at: maps.IndexMap, time: NestLoop, updates: Sequence[Value], outputs: Sequence[Value]
+) -> Iterator[Store]:
+    """What is stored at every step: carries with a trajectory, and outputs that are not such a carry."""
+    written = set()
+    for i, carry in enumerate(plan.carries):
+        if carry.trajectory and not plan.is_shared(i):
+            written.add(carry.store.buffer)
+            yield Store(_over_time(carry.store, at, time, 0 if plan.reverse else carry.reach), updates[i])
+    for y, value in zip(plan.ys, outputs, strict=True):
+        if y.buffer not in written:
+            written.add(y.buffer)
+            yield Store(_over_time(y, at, time, 0), value)
+
+
+def _before(plan: Plan, i: int, at: maps.IndexMap, time: NestLoop) -> Access:
+    """Where carry i lies before each step, if it is in memory."""
+    carry = plan.carries[i]
+    if carry.trajectory:
+        return _over_time(carry.store, at, time, 1 if plan.reverse else 0)
+    return maps.place(plan.first(i), at)
+
+
+def _over_time(place: Ref, at: maps.IndexMap, time: NestLoop, start: Dimension) -> Access:
+    """The access to a row a step, from the row `start` on."""
+    return maps.place(place, ((start, ((time, 1),)), *at))

@@ -1,0 +1,83 @@
+"""Where the carries and the outputs of a scan lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import ir, types
+from scanjit.ir import Node
+from scanjit.ops.scan import Layout
+from scanjit.ops.shape import SLICE
+from scanjit.ops.stretch import BROADCAST_TO
+from scanjit.ops.view import DIMSHUFFLE
+from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.nests import Ref, counter
+from scanjit.schedule.nests.plan import CarryMemory, Plan
+from scanjit.types import Dimension
+
+
+def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Plan:
+    """Give every carry and every output its memory.
+
+    A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
+    if each point goes its own way (`pointwise`), if somebody wants its last values, or if there are checkpoints.
+    """
+    layout, length, reverse = Layout.of(node), node.params["length"], node.params["reverse"]
+    carries: list[CarryMemory] = []
+    for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
+        lag = layout.lags.get(i)
+        trajectory = any(y is after or y is before for y in step.ys)
+        if lag is not None:
+            trajectory = trajectory or pointwise or ir.PART(node, index=i) in lowering.nodes
+            trajectory = trajectory or node.params["checkpoint"] is not None
+        slots, reach = (2, 1) if lag is None else (lag + 1, lag)
+        rows = length + reach if trajectory else slots
+        store = _shared(carries, node, step, i, reach) if trajectory else None
+        store = store or lowering.new_memory(node, before, (rows, *before.type.shape), "carry")
+        carries.append(CarryMemory(store, trajectory, lag, slots))
+    known: dict[Node, Ref] = {}
+    for y in step.ys:
+        if y not in known:
+            place = _carried(carries, step, y, length, reverse)
+            known[y] = place or lowering.new_memory(node, y, (length, *y.type.shape), "ys")
+    return Plan(node, layout, counter("step"), counter("row"), carries, [known[y] for y in step.ys])
+
+
+def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:
+    """The part of an earlier carry's trajectory that is this one's too: the same values are returned, and those before
+    the first step are the last of its own. So it is with `h[t - 1]` and `h[t - 3]`."""
+    inits = node.operands
+    for k, other in enumerate(carries):
+        if other.trajectory and other.lag is not None and step.new[k] is step.new[i] and not node.params["reverse"]:
+            more = other.lag - reach
+            if types.not_negative(more) and _is_end(inits[i], inits[k], more):
+                return other.store.window(0, more, node.params["length"] + reach)
+    return None
+
+
+def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
+    """Whether a tensor certainly holds the rows of another one from `start` on (the last one without the axis)."""
+    if x.op is DIMSHUFFLE and x.params["order"] == tuple(range(1, x.args[0].ndim)):
+        x = x.args[0]
+    (a, first), (b, other) = _from_row(x), _from_row(whole)
+    return a is b and (first is None or other is None or first - other == start)
+
+
+def _from_row(x: Node) -> tuple[Node, Dimension | None]:
+    """The tensor that some rows are taken from, and the first of them; None where all rows are the same."""
+    if x.op is BROADCAST_TO and x.args[0].ndim < x.ndim:
+        return x.args[0], None
+    if x.op is SLICE and x.params["step"][0] == 1:
+        rest = zip(x.params["start"][1:], x.params["step"][1:], x.type.shape[1:], x.args[0].type.shape[1:], strict=True)
+        if all(start == 0 and step == 1 and size == of for start, step, size, of in rest):
+            return x.args[0], x.params["start"][0]
+    return x, 0
+
+
+def _carried(carries: Sequence[CarryMemory], step: Step, y: Node, length: Dimension, reverse: bool) -> Ref | None:
+    """The place of an output that is a carry before or after each step: in that carry's trajectory."""
+    for carry, before, after in zip(carries, step.carries, step.new, strict=True):
+        if y is after or y is before:
+            return carry.store.window(0, carry.reach if (y is after) != reverse else 0, length)
+    return None

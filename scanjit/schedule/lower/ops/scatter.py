@@ -1,0 +1,41 @@
+"""`scatter`: an array with values written, or added, at computed indices."""
+
+from __future__ import annotations
+
+from scanjit.ir import Node
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.lowering import ArrayRule, Lowering
+from scanjit.schedule.lower.region import Task
+from scanjit.schedule.nests import Index, Ref, Store
+
+
+class ScatterRule(ArrayRule):
+    """The rule of `scatter`."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """A copy of the operand, then the values, one after the other in the order of the indices."""
+        whole = lowering.destination(node)
+        first = lowering.copy(node.operands[0], whole)
+        task = _values(lowering, node, whole)
+        task.needs[first] = False
+        task.escapes = True
+        lowering.put(node, whole, [first, task])
+
+
+def _values(lowering: Lowering, node: Node, target: Ref) -> Task:
+    """The task that writes the values into `target`, which holds the operand already."""
+    x, v, *indices = node.operands
+    axis, count = node.params["axis"], len(indices)
+    space = lowering.region.space(v.type.shape)
+    builder, at = lowering.builder(space), maps.identity(space)
+    ndim = v.ndim - (x.ndim - count)
+    middle = at[axis : axis + ndim]
+    found = []
+    for k, index in enumerate(indices):
+        own = tuple(
+            maps.FIXED if dim == 1 else middle[a] for a, dim in enumerate(index.type.shape, start=ndim - index.ndim)
+        )
+        found.append(Index(builder.value(index, own), target.strides[axis + k], target.shape[axis + k]))
+    whole = (*at[:axis], *[maps.FIXED] * count, *at[axis + ndim :])
+    value, code = builder.value(v, at), lowering.context.code(node)
+    return lowering.add(node, space, Store(maps.place(target, whole), value, tuple(found), node.params["add"], code))

@@ -1,0 +1,80 @@
+"""What a scan does in a step, and an ifelse in its branches, with sizes that mean something outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanjit import ir, types
+from scanjit.errors import NotSupportedError
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.ops.scan import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """Nodes that compute `outputs` from `inputs`."""
+
+    inputs: list[Node]
+    outputs: list[Node]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of a scan: it computes the `new` carries, the outputs `ys`, and whether to `stop`, from the `carries`
+    before it, from `rows` of the sequences, and from constants."""
+
+    carries: Sequence[Node]
+    rows: Sequence[Node]
+    consts: Sequence[Node]
+    new: Sequence[Node]
+    ys: Sequence[Node]
+    stop: Node | None
+
+    @classmethod
+    def of(cls, node: Node) -> Step:
+        """The step of a scan."""
+        layout, body = Layout.of(node), open_body(node)
+        return cls(*layout.split(body.inputs), *layout.split_results(body.outputs))
+
+    @property
+    def results(self) -> list[Node]:
+        """All that it computes."""
+        return [*self.new, *self.ys, *([] if self.stop is None else [self.stop])]
+
+
+def open_body(node: Node) -> Body:
+    """The body of a scan or an ifelse; sizes that depend on values of its constants are those outside.
+
+    In `scan(lambda h, n: h + zeros(n).sum(), ...)`, `n` is a constant of the scan: the step's `n` becomes the node that
+    it is outside, which is a size there.
+    """
+    graph: ir.Graph = node.params["body"]
+    body = Body(list(graph.inputs), list(graph.outputs))
+    if node.params["sizes"]:
+        dims = {graph.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
+        inputs = [ir.new_input(ir.map_dims(n.type, lambda d: types.substitute(d, dims)), n.name) for n in graph.inputs]
+        mapping = dict(zip(graph.inputs, inputs, strict=True))
+        for i, dim in node.params["sizes"]:
+            mapping[graph.inputs[i]] = cast(ir.dim_node(dim), graph.inputs[i].dtype)
+        body = Body(inputs, ir.replace(graph.outputs, mapping, dims))
+    _refuse_ragged_steps(body)
+    return body
+
+
+def _refuse_ragged_steps(body: Body) -> None:
+    """An error if the size of a node, or where it reads, depends on a value that is computed in the body."""
+    inputs = set(body.inputs)
+    for node in ir.walk(body.outputs):
+        own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
+        sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
+        if sized and not inputs.isdisjoint(ir.walk(sized)):
+            raise NotSupportedError(
+                "a size inside a step of a scan depends on a value computed in that step",
+                got=f"{node.type}",
+                where=node.where,
+                fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
+                "max_steps, and for that of a scan with until, write it as such a while_loop; for x[t : t + 3], write "
+                "x[t + sj.arange(3)]",
+            )

@@ -1,0 +1,52 @@
+"""How each op is lowered: the one table. A new op needs a line here only if it is none of these kinds."""
+
+from __future__ import annotations
+
+from scanjit import ir
+from scanjit.ops import Elementwise, Reduction, View
+from scanjit.ops.branch import IFELSE
+from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.linalg import Contraction
+from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE
+from scanjit.schedule.lower.lowering import Rules
+from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
+from scanjit.schedule.lower.ops.contraction import ContractionRule
+from scanjit.schedule.lower.ops.elementwise import ElementwiseRule
+from scanjit.schedule.lower.ops.gather import GatherRule
+from scanjit.schedule.lower.ops.ifelse import IfElseRule
+from scanjit.schedule.lower.ops.known import ConstantRule, CountRule
+from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
+from scanjit.schedule.lower.ops.reduction import ReductionRule
+from scanjit.schedule.lower.ops.reshape import ReshapeRule
+from scanjit.schedule.lower.ops.scan import ScanRule
+from scanjit.schedule.lower.ops.scatter import ScatterRule
+from scanjit.schedule.lower.ops.set_slice import SetSliceRule
+from scanjit.schedule.lower.ops.view import ViewRule
+
+RULES = Rules(
+    kinds={
+        Elementwise: ElementwiseRule(),
+        View: ViewRule(),
+        Reduction: ReductionRule(),
+        ArgReduction: ReductionRule(),
+        Contraction: ContractionRule(),
+    },
+    ops={
+        ir.CONSTANT: ConstantRule(),
+        ir.SIZE: CountRule(),
+        IOTA: CountRule(),
+        GATHER: GatherRule(),
+        CONCATENATE: ConcatenateRule(),
+        RESHAPE: ReshapeRule(),
+        SET_SLICE: SetSliceRule(),
+        SCATTER: ScatterRule(),
+        CHOLESKY: CholeskyRule(),
+        LU: LuRule(),
+        TRIANGULAR_SOLVE: TriangularSolveRule(),
+        IFELSE: IfElseRule(),
+        SCAN: ScanRule(),
+    },
+)

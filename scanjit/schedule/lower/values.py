@@ -1,0 +1,145 @@
+"""Graph nodes as values of nests: the expression that a nest computes at each of its points.
+
+A node that lies in memory becomes a load. Any other one is computed where it is read; how, its op's `PointRule` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from scanjit.ir import Node, Op
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.maps import IndexMap
+from scanjit.schedule.nests import Access, Load, NestLoop, Ref, Register, Value
+from scanjit.types import Dimension
+from scanjit.walks import fold
+
+Read = tuple[Node, IndexMap]
+"""A node, and at which of its elements it is read."""
+
+
+class PointRule(ABC):
+    """How an op's result is computed at one point, from values of its operands.
+
+    Attributes
+    ----------
+    needs_array : whether it computes the addresses in its first operand, which must lie in memory then.
+    """
+
+    needs_array: bool = False
+
+    def cost(self, op: Op) -> int | None:
+        """About how many instructions a point takes; None if the result is to be stored, whoever reads it."""
+        return None
+
+    @abstractmethod
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+        """What a node is computed from at a point, where `at` says which element of the node that is."""
+
+    @abstractmethod
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """The node at this point, from the values of what it `reads`."""
+
+
+class NotInline(Exception):
+    """A node has to lie in memory to be read like this."""
+
+
+class ValueBuilder:
+    """Makes values of nodes, and remembers those that it made.
+
+    Parameters
+    ----------
+    space : the loops over which values are computed.
+    locate : the `Ref` of a node that lies in memory, None for one that does not.
+    code : the number by which a node reports an index out of bounds.
+    rule_of : the rule of an op, if it can be computed at a point.
+
+    Attributes
+    ----------
+    registers : the carries that a nest with time holds in registers.
+    stacked : the rows of sequences, in a nest with time: the sequence, and the loop over time.
+    origins : of every access, the node that is read, and whether at just the point that is computed.
+    """
+
+    def __init__(
+        self,
+        space: Sequence[NestLoop],
+        locate: Callable[[Node], Ref | None],
+        code: Callable[[Node], int],
+        rule_of: Callable[[Op], PointRule | None],
+    ) -> None:
+        self.space, self.locate, self.code, self.rule_of = space, locate, code, rule_of
+        self.registers: dict[Node, Register] = {}
+        self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
+        self.origins: dict[Access, tuple[Node, bool]] = {}
+        self._memo: dict[Read, Value] = {}
+        self._loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
+
+    def root(self, node: Node, at: IndexMap) -> Value:
+        """The value of a node that is to be computed here, even if it has a place in memory."""
+        return self._computed(node, at, [self.value(*read) for read in self._operands(node, at)])
+
+    def value(self, node: Node, at: IndexMap) -> Value:
+        """The value of a node at an index map."""
+        return fold((node, at), self._reads, self._made, self._memo)
+
+    def load(self, node: Node, ref: Ref, at: IndexMap) -> Load:
+        """A node that lies in memory, at an index map."""
+        load = Load(node.dtype, maps.place(ref, at))
+        self.origins[load.access] = node, self._is_own_point(node, at)
+        return load
+
+    def loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
+        """Loops that a reduction goes over: the same for equal sizes, so that equal sums are found to be equal."""
+        if sizes not in self._loops:
+            self._loops[sizes] = tuple(map(NestLoop, sizes))
+        return self._loops[sizes]
+
+    def reference(self, node: Node) -> Ref:
+        """Where a node lies: in memory itself, or as a view of something that does."""
+        ref = maps.view_ref(node, self.locate)
+        if ref is None:
+            raise NotInline(node.op.name)
+        return ref
+
+    def _reads(self, key: Read) -> Sequence[Read]:
+        """What a value is computed from; nothing, if the node is not computed here."""
+        node, at = key
+        if node in self.registers or node in self.stacked or self.locate(node) is not None:
+            return ()
+        return self._operands(node, at)
+
+    def _made(self, key: Read, values: list[Value]) -> Value:
+        node, at = key
+        if node in self.registers:
+            if not self._is_own_point(node, at):  # a register holds the element of its own lane only
+                raise NotInline
+            return self.registers[node]
+        if node in self.stacked:
+            whole, time = self.stacked[node]
+            return Load(node.dtype, maps.place(whole, ((0, ((time, 1),)), *at)))
+        ref = self.locate(node)
+        return self._computed(node, at, values) if ref is None else self.load(node, ref, at)
+
+    def _operands(self, node: Node, at: IndexMap) -> Sequence[Read]:
+        rule = self.rule_of(node.op)
+        return () if rule is None else rule.reads(self, node, at)
+
+    def _computed(self, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        rule = self.rule_of(node.op)
+        if rule is not None:
+            return rule.value(self, node, at, values)
+        ref = self.locate(node)
+        if ref is None:
+            raise NotInline(node.op.name)
+        return self.load(node, ref, at)
+
+    def _is_own_point(self, node: Node, at: IndexMap) -> bool:
+        """Whether a map is that of the very point that is computed. An axis of size 1 has one entry, however it is
+        read."""
+        own = maps.identity(self.space)
+        return len(at) == len(own) and all(
+            a == o or (dim == 1 and a == maps.FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True)
+        )
