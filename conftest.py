@@ -8,6 +8,9 @@ from hypothesis import settings
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
 # examples would use another copy than the package does.
 import lasagne_like  # noqa: F401
+from scanjit.schedule.nests import verify as verifier
+
+verifier.VERIFY = True  # every program that a test compiles
 
 # A shell ignores Ctrl-C in what it starts in the background, and so would the tests that interrupt themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)

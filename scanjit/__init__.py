@@ -32,8 +32,9 @@ from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
 from scanjit.runtime.loading import load
+from scanjit.runtime.printing import dprint
 from scanjit.runtime.shared import SharedVariable, set_values, shared
-from scanjit.show import dprint, pprint
+from scanjit.show import pprint
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
 from scanjit.tensor import tensor as tensor  # the function, not the package of that name

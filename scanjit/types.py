@@ -125,13 +125,7 @@ class Dim:
         return _call("%", other, self)
 
     def __repr__(self) -> str:
-        text = ""
-        for monomial, factor in sorted(self.terms, key=lambda term: (not term[0], -term[1])):
-            body = "*".join(map(repr, monomial))
-            number = "" if abs(factor) == 1 and body else str(abs(factor)) + ("*" if body else "")
-            sign = "-" if factor < 0 else "+"
-            text += f" {sign} {number}{body}" if text else ("-" if factor < 0 else "") + number + body
-        return text
+        return text(self, repr)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_terms, (self.terms,)
@@ -339,6 +333,17 @@ def value_dim(node: Any, name: str) -> Dim:
         atom = Atom("value", name, (node,))
         node.dim_ref = weakref.ref(atom)
     return _polynomial({(atom,): 1})
+
+
+def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
+    """A dimension as people write it; `name` gives the names of its sizes and functions."""
+    result = ""
+    for monomial, factor in sorted(_terms(dim), key=lambda term: (not term[0], -term[1])):
+        body = "*".join(map(name, monomial))
+        number = "" if abs(factor) == 1 and body else str(abs(factor)) + ("*" if body else "")
+        sign = "-" if factor < 0 else "+"
+        result += f" {sign} {number}{body}" if result else ("-" if factor < 0 else "") + number + body
+    return result or "0"
 
 
 def atoms(dim: Dimension) -> Iterator[Atom]:

@@ -182,3 +182,74 @@ def test_functions_in_notebooks():
     less = sj.function([v], v < 2.0, name="less", mode="reference")
     assert "<svg" in less._repr_html_() and "&lt;less" in less._repr_html_()
     assert "<svg" in sj.shared(1.0)._repr_svg_()
+
+
+STAGES = ("graph", "rewritten", "nests", "blocks", "source", "assembly")
+
+
+def recurrence():
+    """A product in each step of a loop: it has statements of every usual kind."""
+    rows, m = sj.tensor(("T", "B", 8), "float32", "rows"), sj.tensor((8, 8), "float32", "m")
+    h = sj.scan(lambda row, h: np.tanh(h @ m + row @ m), rows, sj.zeros((rows.shape[1], 8), "float32"), name="net")
+    return [rows, m], h
+
+
+def test_each_stage_of_a_function():
+    leaves, h = recurrence()
+    f = sj.function(leaves, h, name="net", mode="reference")
+    shown = {stage: sj.dprint(f, "str", stage=stage) for stage in STAGES[:-1]}
+    assert shown["graph"] == sj.dprint(f, "str") and "scan" in shown["graph"]
+    assert "contract" in shown["rewritten"].split("scan")[0], "one product has left the loop"
+    assert "for step from 0 to T, row = step:" in shown["nests"]
+    assert "blocks" not in shown["nests"] and "lanes" not in shown["nests"]
+    for line in ("pack m", "for blocks of ", "for step from first to first + rows", "lanes along i1", "return carry"):
+        assert line in shown["blocks"], line
+    assert shown["source"] == sj.function(leaves, h, name="net", mode="emulate").source
+    assert sj.dprint(sj.function(leaves, h, mode="emulate"), "str", stage="blocks") == shown["blocks"], "stable names"
+
+
+def test_machine_code_is_the_last_stage():
+    f = sj.function([x], x + 1)
+    assert sj.dprint(f, "str", stage="assembly") == f.inspect_asm() != ""
+
+
+def test_stages_of_expressions():
+    assert "output add: float64(N, N)" in sj.dprint([x + y], "str", stage="nests")
+    assert "def add" in sj.dprint(x + y, "str", stage="source")
+    h = sj.scan(lambda row, h: h + row, v, sj.constant(0.0), name="sums")
+    assert "carry" in sj.dprint(h, "str", stage="rewritten", loop="sums")
+
+
+def test_every_kind_of_statement_is_printed():
+    leaves, h = recurrence()
+    other = sj.scan(
+        lambda row, h: np.tanh(h @ leaves[1] - row), leaves[0], sj.zeros((leaves[0].shape[1], 8), "float32")
+    )
+    text = sj.dprint(sj.function(leaves, [h, other], mode="emulate"), "str", stage="blocks")
+    assert "side by side" in text and text.count("branch:") == 2
+    text = sj.dprint(sj.ifelse(v.sum() > 0, lambda: np.exp(v), lambda: -v), "str", stage="blocks")
+    assert "is not 0:" in text and "\nelse:\n" in text
+    ids = sj.tensor(("K",), "int64", "ids")
+    text = sj.dprint(sj.grad((v[ids] ** 2).sum(), v), "str", stage="blocks")
+    assert "index(" in text and " += " in text
+    spd = x @ x.T
+    assert "call cholesky of in place cholesky" in sj.dprint(np.linalg.cholesky(spd), "str", stage="blocks")
+    text = sj.dprint(sj.scan(lambda row, h: (h + row, sj.until(h > 3.0)), v, sj.constant(0.0)), "str", stage="blocks")
+    assert "stop if stop[0] is not 0" in text
+    text = sj.dprint(sj.scan(lambda row, h: sj.tanh(h) * row, v, sj.constant(0.0)), "str", stage="blocks")
+    assert "for t < N:" in text and "r0 = tanh(r0) * v[t]" in text
+
+
+def test_stages_that_there_are_not():
+    with pytest.raises(
+        sj.ArgumentError, match=r"no such stage(.|\n)*'tiles'(.|\n)*one of graph, rewritten, nests, blocks"
+    ):
+        sj.dprint(x, stage="tiles")
+    with pytest.raises(sj.ArgumentError, match="loops and locations are shown of graphs"):
+        sj.dprint(x, stage="nests", loop="rnn")
+    with pytest.raises(sj.ArgumentError, match="loops and locations are shown of graphs"):
+        sj.dprint(x, stage="source", locations=True)
+    summed = sj.scan(lambda row, h: h + row, v, sj.constant(0.0))[1:]
+    with pytest.raises(sj.ArgumentError, match=r"compiled by itself(.|\n)*show a function of all inputs"):
+        sj.dprint(sj.zeros(v.shape[0]), stage="nests")
+    assert sj.dprint(summed, "str", stage="nests")

@@ -337,6 +337,7 @@ class CompiledFunction:
     Attributes
     ----------
     name, mode : as given to `function`.
+    executable : what runs it, as nodes, loop nests and kernels; for `dprint` and tests, and free to change.
     graph : what it computes, as nodes (`inputs`, `outputs`, `updates`).
     source : the generated code.
 
@@ -366,7 +367,7 @@ class CompiledFunction:
         self._looked_at = [index[node] for node in self._probes.values]
         self._conditions = sizes.conditions(computed)
         watches = [] if on_step is None else [OnStep(on_step)]
-        self._executable = _compile(self._leaves, self._computed, name, mode, watches)
+        self.executable = _compile(self._leaves, self._computed, name, mode, watches)
         self._slow: Executable | None = None
         self._profiled: Any = None
         self._profiled_calls = 0
@@ -440,7 +441,7 @@ class CompiledFunction:
         if config.check_finite:
             return self._watched()(arrays, known)
         timed = config.profile and self.mode == "numba"
-        results = (self._timed() if timed else self._executable)(arrays, known)
+        results = (self._timed() if timed else self.executable)(arrays, known)
         if self._looked_at:
             self._probes.report([results[i] for i in self._looked_at])
         return results
@@ -449,7 +450,7 @@ class CompiledFunction:
         """The program run op by op, in which values can be looked at."""
         if self._slow is None:
             reference = self.mode == "reference"
-            self._slow = self._executable if reference else _Reference(self._leaves, self._plain)
+            self._slow = self.executable if reference else _Reference(self._leaves, self._plain)
         return self._slow
 
     def _timed(self) -> Executable:
@@ -486,7 +487,7 @@ class CompiledFunction:
         >>> "def add" in f.source
         True
         """
-        return self._executable.source
+        return self.executable.source
 
     def explain(self) -> str:
         """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why.
@@ -501,7 +502,7 @@ class CompiledFunction:
           nest sum: ...
           memory: 0 temporaries in one workspace, which is kept between calls: none
         """
-        return self._executable.explain()
+        return self.executable.explain()
 
     def memory(self, **sizes: int) -> Memory:
         """The memory that a call takes, in bytes, without making it: of all temporaries (the workspace, kept for the
@@ -531,7 +532,7 @@ class CompiledFunction:
             )
         from scanjit.runtime.footprint import footprint
 
-        return footprint(self._executable.stages, sizes, self.name)  # type: ignore[attr-defined]
+        return footprint(self.executable.stages, sizes, self.name)  # type: ignore[attr-defined]
 
     def profile(self) -> Profile:
         """How long each statement of the program took in the calls made with `sj.config.profile` on, beside what the
@@ -567,7 +568,7 @@ class CompiledFunction:
         >>> print(f.inspect_asm())
         # mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.
         """
-        return self._executable.inspect_asm()
+        return self.executable.inspect_asm()
 
     @property
     def __name__(self) -> str:

@@ -1,6 +1,6 @@
 """From graph to loop nests: what is computed together, where values lie, in which order."""
 
 from scanjit.schedule.nests import Program
-from scanjit.schedule.pipeline import schedule
+from scanjit.schedule.pipeline import fused_program, schedule
 
-__all__ = ["Program", "schedule"]
+__all__ = ["Program", "fused_program", "schedule"]

@@ -13,11 +13,12 @@ from functools import partial
 
 from scanjit.ir import Node
 from scanjit.schedule.fuse.groups import Group, fuse
-from scanjit.schedule.lower.program import lower
+from scanjit.schedule.lower.program import Lowered, lower
 from scanjit.schedule.lower.region import Block, Region, Single
 from scanjit.schedule.memory.lifetimes import find_lifetimes
 from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Nest, Program, Statement
+from scanjit.schedule.nests import verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.tiles.apply import in_forms, tile_nest
@@ -138,8 +139,39 @@ PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
 def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
     lowered = lower(leaves, outputs, target)
-    body, context = statements(lowered.region), lowered.region.context
-    program = Program(lowered.inputs, lowered.outputs, body, context.codes, target, context.notes)
-    for _, function in PROGRAM_PASSES:
+    if verifier.VERIFY:
+        verifier.verify(_program(lowered, _fused_body(lowered.region)), "fuse")
+    program = _program(lowered, statements(lowered.region))
+    for name, function in (("the region passes", lambda made: made), *PROGRAM_PASSES):
         program = function(program)
+        if verifier.VERIFY:
+            verifier.verify(program, name)
     return program
+
+
+def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
+    """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It is
+    there to be looked at, not to be run."""
+    lowered = lower(leaves, outputs, target)
+    return _program(lowered, _fused_body(lowered.region))
+
+
+def _program(lowered: Lowered, body: list[Statement]) -> Program:
+    context = lowered.region.context
+    return Program(lowered.inputs, lowered.outputs, body, context.codes, context.target, context.notes)
+
+
+def _fused_body(region: Region) -> list[Statement]:
+    groups, nests = fuse(region)
+    result: list[Statement] = []
+    for group in groups:
+        first = group.members[0]
+        if group in nests:
+            result += [nests[group]] if nests[group].stores else []
+        elif isinstance(first, Single):
+            result.append(first.statement)
+        elif isinstance(first, Block) and first.nest is not None:
+            result.append(first.nest)
+        elif isinstance(first, Block) and first.frame is not None:
+            result.append(first.frame.with_bodies(*map(_fused_body, first.bodies)))
+    return result

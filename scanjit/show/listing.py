@@ -1,10 +1,9 @@
-"""`dprint`: a graph as a listing, one line a node; or the step of one of its loops."""
+"""A graph as a listing, one line a node; or the step of one of its loops."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any
 
 from scanjit import errors, ir
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node
@@ -13,65 +12,20 @@ from scanjit.ops.scan import SCAN
 from scanjit.show.subject import leaf_name, number, setting, subject
 
 
-def dprint(x: Any, file: TextIO | str | None = None, locations: bool = False, loop: str | None = None) -> str | None:
-    """Print the graph of an expression or of a compiled function: one line a node, arguments before their users.
-
-    Parameters
-    ----------
-    x : an expression, several in a list, a compiled function, or a `Graph`.
-    file : where to print; standard output by default. With "str" the text is returned instead.
-    locations : also show the line of your code that made each node.
-    loop : show only the step of the loops of this name, at any depth. The loop over a step named "rnn" is called "rnn",
-        that of its gradient "rnn.grad".
-
-    Raises
-    ------
-    ArgumentError
-        If there is nothing to show, or no such loop.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> x = sj.vector("x")
-    >>> sj.dprint((2 * x).sum())
-    %0: float64() = 2.0
-    %1: float64(n...) = input 'x'
-    %2: float64(n...) = mul %0 %1
-    %3: float64() = sum %2 {axes=(0,)}
-    return %3
-
-    A loop, and that of its gradient:
-
-    >>> h = sj.scan(lambda row, h: 0.5 * h + row, x, sj.constant(0.0), name="decay")
-    >>> sj.dprint(sj.grad(h[-1], x), loop="decay.grad")
-    scan {length=n..., reverse=True, name=decay.grad}
-      | %0: float64() = carry 0
-      | %1: float64() = row 0
-      | %2: float64() = add %0 %1
-      | %3: float64() = 0.5
-      | %4: float64() = mul %2 %3
-      | carry %4; emit %2
-    """
-    listing = _Listing(locations)
+def listing(x: Any, locations: bool = False, loop: str | None = None) -> str:
+    """The graph of something as text: see `scanjit.dprint`."""
+    lines = _Listing(locations)
     title, roots, updates = subject(x)
     if loop is not None:
         for node in _loops_called(loop, [*roots, *(node for _, node in updates)]):
-            listing.loop(node)
-        return _printed(listing.lines, file)
+            lines.loop(node)
+        return lines.text()
     if title:
-        listing.lines.append(title)
-    listing.graph([*roots, *(node for _, node in updates)])
-    listing.lines.append("return " + ", ".join(listing.ids[node] for node in roots))
-    listing.lines += [f"update {name} = {listing.ids[node]}" for name, node in updates]
-    return _printed(listing.lines, file)
-
-
-def _printed(lines: list[str], file: TextIO | str | None) -> str | None:
-    text = "\n".join(lines) + "\n"
-    if file == "str":
-        return text
-    print(text, end="", file=sys.stdout if file is None else file)  # type: ignore[arg-type]
-    return None
+        lines.lines.append(title)
+    lines.graph([*roots, *(node for _, node in updates)])
+    lines.lines.append("return " + ", ".join(lines.ids[node] for node in roots))
+    lines.lines += [f"update {name} = {lines.ids[node]}" for name, node in updates]
+    return lines.text()
 
 
 def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
@@ -106,6 +60,9 @@ class _Listing:
         self.count = 0
         self.bodies: dict[Graph, str] = {}
         self.indent = ""
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
 
     def graph(self, roots: Iterable[Node]) -> None:
         for node in ir.walk(roots):

@@ -49,7 +49,7 @@ def arguments(inputs, T=6, B=3, seed=0):
 
 
 def groups(f):
-    return [s for stage in f._executable.stages for s in stage.program.body if isinstance(s, Beside)]
+    return [s for stage in f.executable.stages for s in stage.program.body if isinstance(s, Beside)]
 
 
 def scans(inputs, outputs):
@@ -131,7 +131,7 @@ def test_in_turns_with_planned_memory(always_apart, threads, small):
         found = f(*args)
     assert all(agree(a, b) for a, b in zip(found, wanted, strict=True))
     if threads > 1:
-        (sized,) = f._executable.stages[0].known.values()
+        (sized,) = f.executable.stages[0].known.values()
         teams = sized.sharing.teams.values()
         assert all(assigned.teams for assigned in teams) and len(teams) == 4
 
@@ -145,7 +145,7 @@ def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch)
         for threads, meeting in itertools.product((1, 2, 3, 5), (0.0, 1e9)):
             config.threads = threads
             monkeypatch.setattr(rates, "MEETING", meeting)
-            f._executable.stages[0].known.clear()
+            f.executable.stages[0].known.clear()
             results.append(f(*args))
         for other in results[1:]:
             for a, b in zip(results[0], other, strict=True):
@@ -179,7 +179,7 @@ def touched(statement):
 
 def test_branches_share_no_memory():
     inputs, outputs = network(2)
-    (stage,) = sj.function(inputs, outputs, mode="emulate")._executable.stages
+    (stage,) = sj.function(inputs, outputs, mode="emulate").executable.stages
     sizes = {atom: 40 for life in stage.table.lives for d in life.buffer.shape for atom in types.atoms(d)}
     offsets, _ = assign(stage.table.lives, sizes)
     spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
@@ -233,12 +233,12 @@ def test_what_is_decided_is_explained(monkeypatch):
         config.threads = 2
         f(*arguments(inputs))
         assert "too little work for several threads" in f.explain()
-        f._executable.stages[0].known.clear()
+        f.executable.stages[0].known.clear()
         monkeypatch.setattr(sharing, "worth", lambda *_: True)
         f(*arguments(inputs))
         assert "on threads 0, 1, without waiting for each other" in f.explain()
         uneven = Assignment(None, 2e9, 1e9)
-        f._executable.stages[0].known.clear()
+        f.executable.stages[0].known.clear()
         monkeypatch.setattr(sharing, "assignment", lambda *_: uneven)
         f(*arguments(inputs))
         assert "all 2 threads share the steps of each (about 2.0e+09 operations apart, 1.0e+09" in f.explain()

@@ -25,7 +25,7 @@ def compiled_stages(seed: int) -> tuple[Program, list[CompiledStage]]:
     """The program of a seed, and the stages that are compiled of it."""
     p = program(seed)
     with Config().active():
-        return p, sj.function(p.inputs, p.outputs, mode="emulate")._executable.stages  # type: ignore[attr-defined]
+        return p, sj.function(p.inputs, p.outputs, mode="emulate").executable.stages  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 50))
@@ -100,7 +100,7 @@ def test_what_is_predicted_is_allocated(checkpoint: int | None) -> None:
     for length, batch in ((5, 2), (30, 3)):
         results = f(np.zeros((length, batch, 20), "float32"), np.zeros((20, 20), "float32"))
         predicted = f.memory(T=length, B=batch)
-        kept = sum(space.memory.nbytes for stage in f._executable.stages for space in stage.workspaces.free)  # type: ignore[attr-defined]
+        kept = sum(space.memory.nbytes for stage in f.executable.stages for space in stage.workspaces.free)  # type: ignore[attr-defined]
         assert predicted.workspace == kept
         assert sum(x.nbytes for x in results) <= predicted.results <= sum(x.nbytes for x in results) + 80 * batch
         assert str(predicted.workspace - ALIGNMENT) in f.explain()

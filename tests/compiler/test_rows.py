@@ -43,7 +43,7 @@ def deep(x: Any, h: Any, w: Any) -> Any:
 
 def kept(f: sj.CompiledFunction) -> int:
     """How many loops there are whose rows threads may keep."""
-    return sum(len(list(with_rows(stage.program.body))) for stage in f._executable.stages)
+    return sum(len(list(with_rows(stage.program.body))) for stage in f.executable.stages)
 
 
 def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:
@@ -110,7 +110,7 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
         rates.MEETING = meeting
         f = loop(step, batch, gradient=gradient)
         got = f(x, w)
-    decided = [sized.sharing.keeps for stage in f._executable.stages for sized in stage.known.values()]
+    decided = [sized.sharing.keeps for stage in f.executable.stages for sized in stage.known.values()]
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
     for a, b in zip(_list(got), _list(expected), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -138,7 +138,7 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     """Where a row tile more makes one thread much slower, threads share the columns of every row."""
     x, w = sj.tensor(("T", "B", 640), "float32"), sj.tensor((640, 640), "float32")
     f = sj.function([x, w], sj.scan(lambda x, h: np.tanh(x + h @ w), x, x[0]), mode="emulate")
-    (stage,) = f._executable.stages
+    (stage,) = f.executable.stages
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}

@@ -50,7 +50,7 @@ def _work(job: tuple[int, bool]) -> tuple[int, Outcome | None, set[str], str]:
 
 def show(seed: int, most: int | None) -> int:
     """Run all checks of a seed again, with everything about what fails printed."""
-    from scanjit.show import dprint
+    from scanjit.show import listing
 
     found = cases(seed)
     for config in (Config(rewrite=False), Config(width=4)):
@@ -63,7 +63,7 @@ def show(seed: int, most: int | None) -> int:
         except Exception:
             print("inputs:", *[f"{x!r}" for x in p.inputs], "sizes:", list(p.sizes.values()), p.features)
             for node in p.outputs:
-                dprint(node)
+                print(listing(node), end="")
             print(f"{case.name}: fails")
             traceback.print_exc()
             print(localized(p, case.check))

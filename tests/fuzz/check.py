@@ -27,6 +27,7 @@ from scanjit.runtime import program as backend
 from scanjit.runtime.function import function
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows
+from scanjit.schedule.nests import verify as verifier
 from scanjit.schedule.threads import rows
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate
@@ -69,6 +70,7 @@ class Config:
             target = replace(target, level1_bytes=100, level2_bytes=400)
         with pytest.MonkeyPatch.context() as patch, host.using(target):
             patch.setattr(pipeline, "VERIFY", True)
+            patch.setattr(verifier, "VERIFY", True)
             if not self.rewrite:
                 patch.setattr(backend, "rewrite", lambda outputs: SimpleNamespace(outputs=list(outputs), notes=[]))
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
@@ -477,10 +479,10 @@ def localized(p: Program, fails: Callable[[Program], object]) -> str:
         try:
             fails(smaller)
         except Exception as error:
-            from scanjit.show import dprint
+            from scanjit.show import listing
 
             try:
-                shown = dprint(node, file="str")
+                shown = listing(node)
             except Exception as other:
                 shown = f"(cannot be shown: {other!r})"
             return f"first at {node!r}: {type(error).__name__}: {str(error)[:1500]}\n{shown}"

@@ -255,7 +255,7 @@ def test_unrolled_as_loops_over_stretches() -> None:
 
 def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
-    (stage,) = sj.function(*made, mode="emulate")._executable.stages  # type: ignore[attr-defined]
+    (stage,) = sj.function(*made, mode="emulate").executable.stages  # type: ignore[attr-defined]
     sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in stage.table.atoms}
     return assign([life for life in stage.table.lives if life.buffer is not SCRATCH], sizes)[1]
 

@@ -91,7 +91,7 @@ def test_small_programs_stay_on_one_thread(network, monkeypatch):
         inner = part._run
         monkeypatch.setattr(part, "_run", lambda *args: (given.append(args[-1]), inner(*args)))
 
-    for stage in network._executable.stages:
+    for stage in network.executable.stages:
         watch(stage)
     run(network, 2, arguments(batch=3, hidden=9))
     assert set(given) == {1}

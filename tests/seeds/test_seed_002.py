@@ -62,7 +62,7 @@ class Net:
 
 
 def program_of(f: Any) -> Program:
-    (stage,) = f._executable.stages
+    (stage,) = f.executable.stages
     found: Program = stage.program
     return found
 
@@ -196,7 +196,7 @@ def test_states_are_rows_of_one_buffer(example: SimpleNamespace) -> None:
         assert rows and all(re.fullmatch(rf"{UNITS}\*B\*row\d+", at) for at in rows), (name, rows)
     rows = touched(loops(f)["LSTM"], "carry", "T + 1", True)
     assert len(rows) == 2 and all(re.fullmatch(rf"{re.escape(size)} \+ {UNITS}\*B\*row\d+", at) for at in rows)
-    shapes = [(life.buffer.name, *map(str, life.buffer.shape)) for life in f._executable.stages[0].table.lives]
+    shapes = [(life.buffer.name, *map(str, life.buffer.shape)) for life in f.executable.stages[0].table.lives]
     assert shapes.count(("carry", "T + 1", "B", str(UNITS))) == 2
     assert shapes.count(("ys", "T", "B", str(UNITS))) == 4, "beside them only the activations that the gradient needs"
     inside = {id(statement) for body in loops(f).values() for statement in body}

@@ -34,6 +34,11 @@ class If(Statement):
         then, otherwise = bodies
         return replace(self, then=list(then), otherwise=list(otherwise))
 
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Where the condition lies."""
+        return (self.condition.offset,)
+
     def refs(self) -> Iterator[Reference]:
         """The condition."""
         yield self.condition.buffer, self.condition.offset, False
@@ -75,6 +80,11 @@ class Beside(Statement):
     def with_bodies(self, *bodies: Sequence[Statement]) -> Beside:
         """Other branches on the same threads."""
         return replace(self, branches=[branch for (branch,) in bodies])
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """None: which threads run a branch is decided for each call."""
+        return ()
 
     def refs(self) -> Iterator[Reference]:
         """None."""

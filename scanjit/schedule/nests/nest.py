@@ -129,13 +129,14 @@ class Nest(Leaf):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Offsets and strides of its accesses, shapes of their buffers, sizes of its loops, positions."""
+        """Offsets and strides of its accesses, shapes of their buffers, sizes of its loops, positions, bounds."""
         own = [dim for value in walk_values(self.roots) for dim in value.own_dims]
         touched = [
             dim for access, _ in self.accesses()
             for dim in (access.offset, *access.buffer.shape, *access.strides.values())
         ]  # fmt: skip
-        return (*touched, *(loop.size for loop in self.loops), *own)
+        indices = [dim for store in self.stores for index in store.indices for dim in (index.stride, index.size)]
+        return (*touched, *(loop.size for loop in self.loops), *own, *indices)
 
     @property
     def repeatable(self) -> bool:

@@ -43,6 +43,11 @@ class Statement(ABC):
         """The dimensions that get their values while it runs."""
         return ()
 
+    @property
+    @abstractmethod
+    def dims(self) -> tuple[Dimension, ...]:
+        """All dimensions that what it does itself depends on."""
+
     @abstractmethod
     def refs(self) -> Iterator[Reference]:
         """Every place that it touches itself; the statements in it have references of their own."""
@@ -105,11 +110,6 @@ class Leaf(Statement, ABC):
         """The type that it computes in."""
 
     @property
-    @abstractmethod
-    def dims(self) -> tuple[Dimension, ...]:
-        """All dimensions that what it does depends on."""
-
-    @property
     def repeatable(self) -> bool:
         """Whether a second run on the same inputs may be left out: it changes nothing and reports nothing."""
         return True
@@ -141,6 +141,11 @@ def counter(name: str) -> Dimension:
     assert atom is not None
     atom.name = f"{name}{atom.serial}"
     return dim
+
+
+def is_counter(atom: Atom) -> bool:
+    """Whether an atom is one that `counter` made: these alone are named after what they count."""
+    return atom.kind == "size" and not types.is_named(atom) and atom.name != f"n{atom.serial}"
 
 
 def at(dim: Dimension, value: int) -> dict[Atom, int]:

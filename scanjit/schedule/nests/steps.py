@@ -66,6 +66,11 @@ class TimeLoop(Statement):
         """Its step, its row, and how many steps ran."""
         return self.step, self.row, self.ran
 
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Its length, where it starts, how many rows there are in all, and how many rows threads may keep."""
+        return self.length, self.start, self.total, 0 if self.rows is None else self.rows.size
+
     def refs(self) -> Iterator[Reference]:
         """How many steps ran, and whether to stop."""
         if self.count is not None:
@@ -136,6 +141,11 @@ class Blocks(Statement):
     def counters(self) -> tuple[Dimension, ...]:
         """The first step of a block, and how many it has."""
         return self.first, self.rows
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """How many steps there are, and how many a block has."""
+        return self.total, self.size
 
     def refs(self) -> Iterator[Reference]:
         """None."""

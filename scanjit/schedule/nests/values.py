@@ -131,6 +131,11 @@ class Load(Value):
         """The loops that the place moves with."""
         return self.access.strides.keys()
 
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """The number that decides whether it loads."""
+        return (self.when,)
+
     def rebuilt(self, changes: Changes) -> Value:
         """A load from the changed place."""
         return Load(self.dtype, changes.access(self.access), self.when)
@@ -169,6 +174,11 @@ class Fetch(Value):
     def own_loops(self) -> Collection[NestLoop]:
         """The loops that the place moves with, and those of the indices."""
         return {*self.access.strides, *self.over}
+
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """Strides and bounds of the indices."""
+        return tuple(dim for index in self.indices for dim in (index.stride, index.size))
 
     def rebuilt(self, changes: Changes) -> Value:
         """A load with changed indices from the changed place."""

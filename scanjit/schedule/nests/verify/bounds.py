@@ -1,0 +1,99 @@
+"""The rule that nothing is read or written outside of its buffer, as far as sizes and counters decide it.
+
+An access is refused if its first or last element is certainly outside, whatever the sizes are. What depends on sizes
+that are not known is left to the emulator, which checks every load and store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.lapack import LapackCall
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.pack import Pack
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.verify.walk import Problem, with_outer
+from scanjit.types import Atom, Dimension
+
+Extent = tuple[Buffer, Dimension, list[tuple[Dimension, Dimension]]]
+"""A buffer, an offset, and (size, stride) of each axis that an access goes along."""
+Ranges = Mapping[Atom, tuple[Dimension, Dimension]]
+"""The first and the last value of counters."""
+
+
+def inside_buffers(program: Program) -> Iterator[Problem]:
+    """No access reaches in front of its buffer or behind it."""
+    for statement, outer in with_outer(program.body):
+        ranges = [_ranges(loop) for loop in reversed(outer)]
+        for buffer, offset, axes in _extents(statement):
+            total = types.product(buffer.shape)
+            if any(size == 0 for size, _ in axes) or _never(outer):
+                continue
+            back = [(size, stride) for size, stride in axes if types.not_negative(-stride)]
+            forth = [(size, stride) for size, stride in axes if types.not_negative(stride)]
+            if len(back) + len(forth) < len(axes):
+                continue
+            low = _bound(offset + _sum(back), ranges, last=False)
+            high = _bound(offset + _sum(forth), ranges, last=True)
+            if low is not None and types.not_negative(-1 - low):
+                yield statement, f"it reaches {low} of {buffer.name!r}, in front of its first element"
+            if high is not None and types.not_negative(high - total):
+                yield statement, f"it reaches {high} of {buffer.name!r}, which has {total} elements"
+
+
+def _never(outer: Iterable[Statement]) -> bool:
+    return any(isinstance(loop, TimeLoop) and loop.length == 0 for loop in outer)
+
+
+def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
+    return sum(((size - 1) * stride for size, stride in axes), start=0)
+
+
+def _extents(statement: Statement) -> Iterator[Extent]:
+    if isinstance(statement, Nest):
+        if not any(store.indices for store in statement.stores):
+            for access, _ in statement.accesses():
+                if access.panel is None:
+                    yield access.buffer, access.offset, [(k.size, stride) for k, stride in access.strides.items()]
+    elif isinstance(statement, Pack | LapackCall):
+        for ref in statement.sources if isinstance(statement, Pack) else statement.places:
+            yield ref.buffer, ref.offset, list(zip(ref.shape, ref.strides, strict=True))
+
+
+def _ranges(loop: Statement) -> Ranges:
+    """The values of what a loop counts, in terms of what is known around it."""
+    if isinstance(loop, TimeLoop):
+        last = loop.start + loop.length - 1
+        rows = (loop.total - 1 - last, loop.total - 1 - loop.start) if loop.reverse else (loop.start, last)
+        found = {loop.step: (loop.start, last), loop.row: rows}
+    elif isinstance(loop, Blocks):
+        found = {loop.first: (0, loop.total - 1)}
+    else:
+        found = {}
+    return {atom: span for dim, span in found.items() if (atom := types.as_atom(dim)) is not None}
+
+
+def _bound(dim: Dimension, ranges: Iterable[Ranges], last: bool) -> Dimension | None:
+    """The smallest or largest value of a dimension over the turns of loops, the innermost first; None where counters do
+    not enter it as a sum of multiples."""
+    for counted in ranges:
+        for atom, (first, final) in counted.items():
+            if atom not in set(types.atoms(dim)):
+                continue
+            factor = types.substitute(dim, {atom: 1}) - types.substitute(dim, {atom: 0})
+            if (
+                atom in set(types.atoms(factor))
+                or types.substitute(dim, {atom: 0}) + factor * types.dim_of(atom) != dim
+            ):
+                return None
+            if types.not_negative(factor):
+                dim = types.substitute(dim, {atom: final if last else first})
+            elif types.not_negative(-factor):
+                dim = types.substitute(dim, {atom: first if last else final})
+            else:
+                return None
+    return dim

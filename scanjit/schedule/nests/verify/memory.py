@@ -1,0 +1,87 @@
+"""Rules about buffers: what may be written, and that nothing is read before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from scanjit.schedule.nests.branches import If
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.values import Load, walk_values
+from scanjit.schedule.nests.verify.walk import Problem, with_outer
+
+KINDS = ("input", "output", "constant", "temporary")
+
+
+def kinds_of_buffers(program: Program) -> Iterator[Problem]:
+    """Inputs and constants are only read; a constant has data; results lie in outputs; inputs are the program's."""
+    for statement, _ in with_outer(program.body):
+        for buffer, _, written in statement.refs():
+            if buffer.kind not in KINDS:
+                yield statement, f"buffer {buffer.name!r} is of no kind: {buffer.kind!r}"
+            elif written and buffer.kind in ("input", "constant"):
+                yield statement, f"it writes to {buffer.name!r}, which is {buffer.kind}"
+            elif (buffer.kind == "constant") != (buffer.data is not None):
+                yield statement, f"buffer {buffer.name!r} is {buffer.kind}, and has {buffer.data!r} as its data"
+            elif buffer.kind == "input" and not any(buffer is known for known in program.inputs):
+                yield statement, f"buffer {buffer.name!r} is none of the program's inputs"
+
+
+def reads_follow_writes(program: Program) -> Iterator[Problem]:
+    """A statement reads of a temporary or an output only what statements before it have written, on every path: in a
+    loop, what was written before the loop or earlier in the same turn."""
+    written: set[Buffer] = set()
+    yield from _unwritten(program.body, written)
+    for ref in program.outputs:
+        if ref.buffer.kind != "output" or (ref.buffer not in written and _certainly_some(ref.shape)):
+            last = program.body[-1] if program.body else None
+            if last is not None:
+                yield last, f"the result in {ref.buffer.name!r} is not written, or lies in no output"
+
+
+def _certainly_some(shape: Sequence[object]) -> bool:
+    return all(size != 0 for size in shape)
+
+
+def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[Problem]:
+    """The reads of what is not written; adds to `written` what certainly is, after these statements."""
+    for statement in body:
+        if not statement.repeats:
+            yield from _missing(statement, written)
+        after: list[set[Buffer]] = []
+        for inner in statement.bodies:
+            found = set(written)
+            yield from _unwritten(inner, found)
+            after.append(found)
+        if isinstance(statement, If):
+            written |= set.intersection(*after)
+        else:
+            written |= set().union(*after)
+        if statement.repeats:  # it reads after a turn whether to go on
+            yield from _missing(statement, written)
+        written |= {buffer for buffer, _, writes in statement.refs() if writes}
+
+
+def _missing(statement: Statement, written: AbstractSet[Buffer]) -> Iterator[Problem]:
+    for buffer in _read(statement):
+        if buffer.kind in ("temporary", "output") and buffer not in written:
+            yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
+
+
+def _read(statement: Statement) -> set[Buffer]:
+    """The buffers that a statement reads, in its first turn too. Where it adds to what is there, or leaves some of it,
+    it reads that."""
+    read = {buffer for buffer, _, writes in statement.refs() if not writes}
+    if isinstance(statement, Nest):
+        loads = [value for value in walk_values(statement.roots) if isinstance(value, Load)]
+        always = {access.buffer for value in walk_values(statement.roots) for access in value.accesses}
+        always -= {load.access.buffer for load in loads if load.when != 1}
+        always |= {load.access.buffer for load in loads if load.when == 1}
+        always |= {access.buffer for access in statement.carried}
+        always |= {store.access.buffer for store in statement.stores if store.add or store.indices}
+        own = {store.access.buffer for store in statement.stores}
+        return always | (read - own)
+    return read

@@ -1,0 +1,74 @@
+"""Rules about what is known where: the loops of a nest, and the counters of loops over statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from scanjit import types
+from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement, is_counter
+from scanjit.schedule.nests.steps import TimeLoop
+from scanjit.schedule.nests.values import Reduce, Value, walk_values
+from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.types import Atom, Dimension
+
+
+def loops_in_scope(program: Program) -> Iterator[Problem]:
+    """A value uses only the loops of its nest and those of the reductions around it; a store only those of its nest."""
+    for nest in nests(program):
+        known = _with_parts(nest.loops)
+        for store in (*nest.stores, *nest.finals):
+            if not known.issuperset(store.access.strides):
+                yield nest, "a store uses a loop that is not the nest's"
+        for root in nest.roots:
+            if not known.issuperset(_needed(root)):
+                yield nest, "a value uses a loop that is neither the nest's nor that of a reduction around it"
+
+
+def _with_parts(loops: Sequence[NestLoop]) -> set[NestLoop]:
+    return {part for loop in loops for part in (loop, *(loop.parts if isinstance(loop, JoinedLoop) else ()))}
+
+
+def _needed(root: Value) -> set[NestLoop]:
+    """The loops that must be counted where a value is computed."""
+    needed: dict[Value, set[NestLoop]] = {}
+    for value in walk_values([root]):
+        found = {loop for loop in value.own_loops if loop.size != 1}  # one of a single turn need not be written
+        if isinstance(value, Reduce):
+            inside = needed[value.body] | (needed[value.guard] if value.guard is not None else set())
+            found |= inside - set(value.loops)
+            found |= needed[value.init] if value.init is not None else set()
+        else:
+            found = found.union(*(needed[operand] for operand in value.operands))
+        needed[value] = found
+    return needed[root]
+
+
+def counters_in_scope(program: Program) -> Iterator[Problem]:
+    """What a statement does depends on a counter only inside the loop that counts it; on the number of steps that ran
+    also after the loop. The size of a buffer never changes while the program runs."""
+    every = [statement for statement, _ in with_outer(program.body)]
+    ran = _counters(statement.ran for statement in every if isinstance(statement, TimeLoop))
+    yield from _outside(program.body, set())
+    for statement in every:
+        for buffer, _, _ in statement.refs():
+            if not _counters(buffer.shape) <= ran:
+                yield statement, f"the size of buffer {buffer.name!r} changes while the program runs"
+
+
+def _outside(body: Sequence[Statement], known: AbstractSet[Atom]) -> Iterator[Problem]:
+    for statement in body:
+        unknown = _counters(statement.dims) - known
+        if unknown:
+            names = ", ".join(sorted(atom.name for atom in unknown))
+            yield statement, f"it depends on {names}, which no loop around it counts"
+        for inner in statement.bodies:
+            yield from _outside(inner, known | _counters(statement.counters))
+        if isinstance(statement, TimeLoop):
+            known = known | _counters([statement.ran])
+
+
+def _counters(dims: Iterable[Dimension]) -> set[Atom]:
+    return {atom for dim in dims for atom in types.atoms(dim) if is_counter(atom)}

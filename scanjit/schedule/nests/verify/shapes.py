@@ -1,0 +1,125 @@
+"""Rules about the fields of statements: that they fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scanjit import types
+from scanjit.schedule.nests.branches import Beside, If
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.pack import Pack
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.tile import Tile
+from scanjit.schedule.nests.values import Reduce, walk_values
+from scanjit.schedule.nests.verify.walk import Problem, with_outer
+
+
+def fields_fit(program: Program) -> Iterator[Problem]:
+    """Counters are sizes of their own; a loop stops early only if it counts its steps; registers have updates; panels
+    have room for what is packed."""
+    for statement, _ in with_outer(program.body):
+        own = statement.counters[:2] if isinstance(statement, TimeLoop | Blocks) else ()
+        checks = {"a counter is no size of its own": all(types.as_atom(dim) is not None for dim in own)}
+        if isinstance(statement, TimeLoop):
+            flags = [ref.buffer.dtype for ref in (statement.stop, statement.count) if ref is not None]
+            checks["it stops early and does not count its steps, or the reverse"] = len(flags) in (0, 2)
+            checks["a flag is no int64"] = all(dtype == np.dtype("int64") for dtype in flags)
+        elif isinstance(statement, If):
+            checks["the condition is no int64"] = statement.condition.buffer.dtype == np.dtype("int64")
+        elif isinstance(statement, Beside):
+            sizes = {len(part) for part in (statement.branches, statement.first, statement.many)}
+            checks["not every branch has threads"] = len(sizes) == 1
+        elif isinstance(statement, Pack):
+            checks |= _pack_checks(statement)
+        elif isinstance(statement, Nest):
+            checks |= _nest_checks(statement)
+        yield from _broken(statement, checks)
+
+
+def _broken(statement: Statement, checks: dict[str, bool]) -> Iterator[Problem]:
+    yield from ((statement, text) for text, holds in checks.items() if not holds)
+
+
+def _pack_checks(pack: Pack) -> dict[str, bool]:
+    blocks, depth, groups, width = pack.target.shape
+    terms = [types.product(ref.shape[:-1]) for ref in pack.sources]
+    return {
+        "its panels have another width": width == pack.width,
+        "its panels are of another number of operands": groups == len(pack.sources),
+        "its panels have no room for all terms": not any(types.not_negative(n - depth - 1) for n in terms),
+        "its panels have no room for all columns": not any(
+            types.not_negative(ref.shape[-1] - blocks * width - 1) for ref in pack.sources
+        ),
+    }
+
+
+def _nest_checks(nest: Nest) -> dict[str, bool]:
+    over_time = (*nest.registers, *nest.updates, *nest.finals, *nest.carried)
+    return {
+        "it has registers, but no time": nest.time is not None or not over_time,
+        "not every register has an update": len(nest.registers) == len(nest.updates),
+        "time is one of its other loops too": nest.time not in nest.space,
+        "a loop comes twice": len(set(nest.space)) == len(nest.space),
+        "lanes are to run along a loop that is not its": nest.lane is None or nest.lane in nest.space,
+        "computed places are written out of order": nest.sequential or not any(store.indices for store in nest.stores),
+        "a final store is of no register": all(store.value in nest.registers for store in nest.finals),
+    }
+
+
+def tiles_fit(program: Program) -> Iterator[Problem]:
+    """What a tile says of loops is said of the nest's; numbers are positive; fields that need each other are there."""
+    for statement, outer in with_outer(program.body):
+        if isinstance(statement, Nest) and statement.tile is not None:
+            kept = outer[-1].rows if outer and isinstance(outer[-1], TimeLoop) else None
+            yield from _broken(statement, _tile_checks(statement, statement.tile, kept is not None))
+        if isinstance(statement, TimeLoop) and statement.rows is not None:
+            yield from _broken(statement, _own_checks(statement))
+
+
+def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
+    numbers = (tile.lanes, tile.vectors, tile.row_block, tile.unit)
+    lane = nest.space[-1] if nest.space else None
+    reduces = any(isinstance(value, Reduce) for value in walk_values(nest.roots))
+    shared = (*nest.space, tile.rows)
+    return {
+        "a number of its tile is not positive": all(number >= 1 for number in numbers),
+        "a vector has no power of two of lanes": tile.lanes & (tile.lanes - 1) == 0,
+        "rows of its tile are of a loop that is not its": all(loop in nest.space for loop in tile.row_loops),
+        "lanes run along its rows": tile.horizontal or lane not in tile.row_loops,
+        "it has a block of rows, but no rows": tile.rows is not None or tile.row_block == 1,
+        "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
+        "the vectors left of no tile are single": not tile.singles or (tile.rows is not None and tile.vectors > 1),
+        "lanes run along reductions, and there are none": not tile.horizontal or reduces,
+        "threads share a loop that is not its": tile.split is None or tile.split in shared,
+        "a share of rows is no multiple of a tile": tile.split is not tile.rows
+        or tile.split is None
+        or tile.unit % tile.row_block == 0,
+        "a share of columns is no multiple of a vector": tile.split is not lane
+        or tile.split is None
+        or tile.horizontal
+        or tile.unit % tile.lanes == 0,
+        "own rows are of a loop that is not its": tile.own is None or tile.own in shared,
+        "it has own rows outside a loop whose threads keep rows": tile.own is None or tile.rest or kept,
+        "it has no own rows in a loop whose threads keep rows": tile.own is not None or not kept,
+        "what is left over is shared by no rows": not tile.rest
+        or (tile.split is not None and tile.rows is not None and tile.own is tile.rows is not tile.split),
+        "it has strips, but no time": not tile.strips or nest.time is not None,
+        "strips are of another number of loops": not tile.strips or len(tile.strips) == len(nest.space),
+        "registers in strips lie nowhere": not tile.strips or len(nest.carried) == len(nest.registers),
+    }
+
+
+def _own_checks(loop: TimeLoop) -> dict[str, bool]:
+    assert loop.rows is not None
+    nests = [statement for statement in loop.body if isinstance(statement, Nest) and statement.tile is not None]
+    tiles = [nest.tile for nest in nests if nest.tile is not None and nest.tile.own is not None]
+    return {
+        "threads keep rows of something that is no nest": len(nests) == len(loop.body),
+        "rows that threads keep are not the rows of a nest": all(
+            tile.own is not None and tile.own.size == loop.rows.size * tile.each for tile in tiles
+        ),
+    }

@@ -1,0 +1,93 @@
+"""Rules about threads: no two write one place, and none reads what another one writes at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scanjit.schedule.nests.branches import Beside
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.steps import TimeLoop
+from scanjit.schedule.nests.values import Access
+from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.types import Dimension
+
+
+def threads_apart(program: Program) -> Iterator[Problem]:
+    """Of a nest that threads share, every store moves with the loop that they share. Where a load and a store begin at
+    one place, the same thread reads and writes there. A nest that writes at computed places is not shared."""
+    for nest in nests(program):
+        split = None if nest.tile is None else nest.tile.split
+        if split is None or any(loop.size == 0 for loop in nest.space):
+            continue
+        if nest.sequential or any(store.indices for store in nest.stores):
+            yield nest, "threads share a nest that writes at computed places"
+        accesses = list(nest.accesses())
+        written: dict[tuple[Buffer, Dimension], Access] = {}
+        for access, writes in accesses:
+            if writes:
+                written.setdefault((access.buffer, access.offset), access)
+                if not _moves(access, split):
+                    yield nest, f"threads share a loop that a store to {access.buffer.name!r} does not move with"
+        for access, _ in accesses:
+            other = written.get((access.buffer, access.offset))
+            if other is not None and _steps(access, split) != _steps(other, split):
+                yield nest, f"threads touch each other's places in {access.buffer.name!r}"
+
+
+def _loops(loop: NestLoop) -> list[NestLoop]:
+    parts = loop.parts if isinstance(loop, JoinedLoop) else (loop,)
+    return [part for part in parts if part.size != 1]
+
+
+def _moves(access: Access, loop: NestLoop) -> bool:
+    return all(access.strides.get(part, 0) != 0 for part in _loops(loop))
+
+
+def _steps(access: Access, loop: NestLoop) -> list[Dimension]:
+    return [access.strides.get(part, 0) for part in _loops(loop)]
+
+
+def own_rows_apart(program: Program) -> Iterator[Problem]:
+    """In a loop whose threads keep rows, all that is touched of what the loop writes is touched row by row, and rows of
+    a buffer are as far apart in all nests: a thread then meets its own rows alone."""
+    for statement, _ in with_outer(program.body):
+        if isinstance(statement, TimeLoop) and statement.rows is not None:
+            yield from _meeting(statement)
+
+
+def _meeting(loop: TimeLoop) -> Iterator[Problem]:
+    inner = [statement for statement in loop.body if isinstance(statement, Nest)]
+    written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
+    steps: dict[Buffer, Dimension] = {}
+    for nest in inner:
+        tile = nest.tile
+        if tile is None or tile.own is None:
+            continue  # another rule says so
+        for access, _ in nest.accesses():
+            if access.buffer in written:
+                step = access.strides.get(tile.own, 0) * tile.each
+                if step == 0:
+                    yield nest, f"all threads touch one place in {access.buffer.name!r}, though each keeps its rows"
+                elif steps.setdefault(access.buffer, step) != step:
+                    yield nest, f"rows in {access.buffer.name!r} are not those of the other nests of the step"
+
+
+def branches_apart(program: Program) -> Iterator[Problem]:
+    """Of loops side by side, none touches what another one writes."""
+    for statement, _ in with_outer(program.body):
+        if isinstance(statement, Beside):
+            yield from _conflicts(statement, statement.branches)
+
+
+def _conflicts(beside: Beside, branches: Sequence[Statement]) -> Iterator[Problem]:
+    touched = [{(buffer, writes) for buffer, _, writes in branch.all_refs()} for branch in branches]
+    for number, own in enumerate(touched):
+        writes = {buffer for buffer, written in own if written}
+        for other, refs in enumerate(touched):
+            for buffer in writes & {buffer for buffer, _ in refs}:
+                if other != number:
+                    yield beside, f"a branch writes {buffer.name!r}, which another one touches"

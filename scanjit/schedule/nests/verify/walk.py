@@ -1,0 +1,28 @@
+"""What the rules of the verifier walk over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+
+Problem = tuple[Statement, str]
+"""The statement that breaks a rule, and how."""
+
+
+def with_outer(
+    body: Iterable[Statement], outer: tuple[Statement, ...] = ()
+) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
+    """Every statement, with those that it is in, the outermost first."""
+    for statement in body:
+        yield statement, outer
+        yield from with_outer(statement.inner, (*outer, statement))
+
+
+def nests(program: Program) -> Iterator[Nest]:
+    """Every nest."""
+    for statement, _ in with_outer(program.body):
+        if isinstance(statement, Nest):
+            yield statement

@@ -1,0 +1,288 @@
+"""The verifier of programs: it passes what the scheduler makes, and refuses a program that breaks one of its rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.ops.reduce import SUM
+from scanjit.runtime import host
+from scanjit.schedule import fused_program
+from scanjit.schedule.nests import (
+    Beside,
+    If,
+    Literal,
+    Nest,
+    NestLoop,
+    Pack,
+    Program,
+    Reduce,
+    Statement,
+    TimeLoop,
+    Value,
+    walk_values,
+)
+from scanjit.schedule.nests.verify import RULES, verify
+from tests.fuzz.cases import program as random_program
+from tests.golden.programs import PROGRAMS
+
+Change = Callable[[Any], Any]
+"""A new statement for an old one; None to leave it out, a list for several."""
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+def branch() -> tuple[list[Any], list[Any]]:
+    """A condition, each branch of which is a statement."""
+    x = sj.tensor((4,), "float64", "x")
+    return [x], [sj.ifelse(x.sum() > 0, lambda: np.exp(x), lambda: -x) * 2.0]
+
+
+def stops() -> tuple[list[Any], list[Any]]:
+    """A loop that may end early."""
+    x, m = sj.tensor((9, 4), "float64", "x"), sj.tensor((4, 4), "float64", "m")
+    step = lambda row, h: ((h := h @ m + row), sj.until(h.sum() > 3.0))
+    return [x, m], [sj.scan(step, x, sj.zeros(4))]
+
+
+def two_ways() -> tuple[list[Any], list[Any]]:
+    """Two loops side by side, of sizes that are known."""
+    x, m = sj.tensor((9, 3, 8), "float32", "x"), sj.tensor((8, 8), "float32", "m")
+    step = lambda row, h: np.tanh(h @ m + row)
+    start = sj.zeros((3, 8), "float32")
+    return [x, m], [sj.scan(step, x, start), sj.scan(step, x, start, go_backwards=True)]
+
+
+def over_time() -> tuple[list[Any], list[Any]]:
+    """A nest with time, whose registers go over many points."""
+    x = sj.tensor((50, 300), "float32", "x")
+    return [x], [sj.scan(lambda row, h: sj.sigmoid(h) * row, x, sj.zeros(300, "float32"))[-1]]
+
+
+def product() -> tuple[list[Any], list[Any]]:
+    """A product of matrices: one nest with a register tile."""
+    a, b = sj.tensor((64, 32), "float32", "a"), sj.tensor((32, 300), "float32", "b")
+    return [a, b], [np.tanh(a @ b)]
+
+
+MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product)} | PROGRAMS
+
+
+def scheduled(name: str) -> Program:
+    """The finished program of a computation, which may be broken."""
+    return sj.function(*MADE[name](), mode="emulate").executable.stages[0].program
+
+
+def edited(program: Program, kind: type[Statement], change: Change, number: int = 0) -> Program:
+    """A program with one of its statements of a kind changed."""
+    left = number
+
+    def body(statements: Any) -> list[Statement]:
+        nonlocal left
+        result: list[Statement] = []
+        for statement in statements:
+            statement = statement.with_bodies(*map(body, statement.bodies)) if statement.bodies else statement
+            if isinstance(statement, kind):
+                left -= 1
+                if left == -1:
+                    new = change(statement)
+                    result += new if isinstance(new, list) else [] if new is None else [new]
+                    continue
+            result.append(statement)
+        return result
+
+    new = replace(program, body=body(program.body))
+    assert left < 0, f"there are not so many statements of this kind: {kind.__name__}"
+    return new
+
+
+# ---- what is right ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_the_scheduler_makes_is_right(name: str) -> None:
+    program = scheduled(name)
+    verify(program)
+    for stage in sj.function(*MADE[name](), mode="emulate").executable.stages:
+        verify(fused_program(stage.stage.leaves, stage.stage.outputs, host.target()))
+    assert not any(list(rule(program)) for rule in RULES)
+
+
+def test_fused_random_programs_are_right() -> None:
+    for seed in range(7000, 7012):
+        p = random_program(seed)
+        for stage in sj.function(list(p.inputs), list(p.outputs), mode="emulate").executable.stages:
+            verify(fused_program(stage.stage.leaves, stage.stage.outputs, host.target()), f"fusing seed {seed}")
+
+
+# ---- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def store(change: Change) -> Change:
+    """A nest with its first store changed."""
+    return lambda nest: replace(nest, stores=[change(nest.stores[0]), *nest.stores[1:]])
+
+
+def access(**fields: Any) -> Change:
+    """A nest whose first store goes elsewhere."""
+    return store(lambda old: replace(old, access=replace(old.access, **fields)))
+
+
+def buffer(**fields: Any) -> Change:
+    """A nest whose first store goes to a buffer with other fields."""
+    return store(lambda old: replace(old, access=replace(old.access, buffer=replace(old.access.buffer, **fields))))
+
+
+def tile(**fields: Any) -> Change:
+    """A nest with another tile; a field may be a function of the nest."""
+    return lambda nest: replace(
+        nest, tile=replace(nest.tile, **{k: v(nest) if callable(v) else v for k, v in fields.items()})
+    )
+
+
+def fields(**new: Any) -> Change:
+    """A statement with other fields; each may be a function of it."""
+    return lambda old: replace(old, **{k: v(old) if callable(v) else v for k, v in new.items()})
+
+
+def reduction(nest: Nest) -> Reduce:
+    return next(value for value in walk_values(nest.roots) if isinstance(value, Reduce))
+
+
+def summed(value: Value) -> Value:
+    """A value added up over a loop that it does not depend on."""
+    return Reduce(value.dtype, SUM, (NestLoop(2),), value)
+
+
+FOREIGN = NestLoop(3)
+
+WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
+    # what is known where
+    "a store uses a loop that is not": ("product", Nest, 0, access(strides={FOREIGN: 1})),
+    "a value uses a loop that is neither": ("product", Nest, 0, lambda nest: nest.rebuilt(space=[NestLoop(64)] * 0)),
+    "nor that of a reduction around it": (
+        "product", Nest, 0, lambda nest: store(lambda old: replace(old, value=reduction(nest).body))(nest),
+    ),
+    "which no loop around it counts": ("two_ways", TimeLoop, 0, lambda loop: list(loop.body)),
+    "the size of buffer .* changes": (
+        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([buffer(shape=(loop.row + 1, 99))(loop.body[0])]),
+    ),
+    # buffers
+    "which is input": ("product", Nest, 0, buffer(kind="input")),
+    "is of no kind": ("product", Nest, 0, buffer(kind="scratch")),
+    "as its data": ("product", Nest, 0, buffer(data=np.zeros(3))),
+    "none of the program's inputs": (
+        "garch", Nest, 1, lambda nest: nest.rebuilt(
+            lambda a: replace(a, buffer=replace(a.buffer)) if a.buffer.kind == "input" else a),
+    ),
+    "which nothing before it writes": ("two_ways", Nest, 0, lambda nest: None),
+    "it reads 'branch', which nothing": ("branch", If, 0, fields(otherwise=[])),
+    "it reads 'stop', which nothing": (
+        "stops", TimeLoop, 0, lambda loop: loop.with_bodies(
+            [s for s in loop.body if all(b.name != "stop" for b, _, _ in s.refs())]),
+    ),
+    "it reads 'scatter', which nothing": ("embedding", Nest, 1, lambda nest: None),
+    "is not written, or lies in no output": ("product", Nest, 0, lambda nest: None),
+    # bounds
+    "in front of its first element": ("product", Nest, 0, access(offset=-1)),
+    "which has 19200 elements": ("product", Nest, 0, access(offset=1)),
+    "of 'x', which has": ("two_ways", TimeLoop, 0, fields(length=10)),
+    "of 'x', in front": ("two_ways", TimeLoop, 1, fields(start=2)),
+    # fields
+    "a counter is no size": ("two_ways", TimeLoop, 0, fields(step=0)),
+    "does not count its steps": ("stops", TimeLoop, 0, fields(count=None)),
+    "a flag is no int64": (
+        "stops", TimeLoop, 0, fields(stop=lambda loop: replace(
+            loop.stop, buffer=replace(loop.stop.buffer, dtype=np.dtype("int8")))),
+    ),
+    "the condition is no int64": (
+        "branch", If, 0, fields(condition=lambda choice: replace(
+            choice.condition, buffer=replace(choice.condition.buffer, dtype=np.dtype("bool")))),
+    ),
+    "not every branch has threads": ("two_ways", Beside, 0, fields(many=[])),
+    "its panels have another width": ("product", Pack, 0, fields(width=3)),
+    "another number of operands": ("product", Pack, 0, fields(sources=lambda pack: pack.sources * 2)),
+    "no room for all terms": (
+        "product", Pack, 0, fields(sources=lambda pack: [replace(pack.sources[0], shape=(33, 300))]),
+    ),
+    "no room for all columns": (
+        "product", Pack, 0, fields(sources=lambda pack: [replace(pack.sources[0], shape=(32, 1300))]),
+    ),
+    "it has registers, but no time": (
+        "over_time", Nest, 1, lambda nest: replace(nest, time=None, stores=[
+            replace(s, value=Literal(s.value.dtype, 0.0)) for s in nest.stores], updates=nest.registers),
+    ),
+    "not every register has an update": ("over_time", Nest, 1, fields(updates=[])),
+    "time is one of its other loops": ("over_time", Nest, 1, fields(space=lambda nest: [*nest.space, nest.time])),
+    "a loop comes twice": ("product", Nest, 0, fields(space=lambda nest: [nest.space[0], *nest.space])),
+    "along a loop that is not its": ("product", Nest, 0, fields(lane=FOREIGN)),
+    "written out of order": ("embedding", Nest, 2, fields(sequential=False)),
+    "a final store is of no register": (
+        "over_time", Nest, 1, fields(finals=lambda nest: [replace(nest.finals[0], value=summed(nest.registers[0]))]),
+    ),
+    # tiles
+    "is not positive": ("product", Nest, 0, tile(unit=0)),
+    "no power of two of lanes": ("product", Nest, 0, tile(lanes=6, unit=6)),
+    "rows of its tile are of a loop that is not its": ("product", Nest, 0, tile(rows=FOREIGN)),
+    "lanes run along its rows": ("product", Nest, 0, tile(rows=lambda nest: nest.space[-1], split=None)),
+    "a block of rows, but no rows": ("product", Nest, 0, tile(rows=None, group=1)),
+    "groups of tiles, but no rows": ("over_time", Nest, 1, tile(group=2)),
+    "the vectors left of no tile": ("over_time", Nest, 1, tile(singles=True)),
+    "and there are none": ("over_time", Nest, 1, tile(horizontal=True)),
+    "threads share a loop that is not its": ("product", Nest, 0, tile(split=FOREIGN)),
+    "no multiple of a tile": (
+        "product", Nest, 0, tile(split=lambda nest: nest.tile.rows, row_block=4, unit=3),
+    ),
+    "no multiple of a vector": ("product", Nest, 0, tile(split=lambda nest: nest.space[-1], unit=1)),
+    "own rows are of a loop that is not its": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies(
+        [tile(own=FOREIGN)(loop.body[0])])),
+    "own rows outside a loop": ("product", Nest, 0, tile(own=lambda nest: nest.space[0])),
+    "no own rows in a loop": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies([tile(own=None)(loop.body[0])])),
+    "what is left over is shared by no rows": ("product", Nest, 0, tile(rest=True)),
+    "it has strips, but no time": ("product", Nest, 0, tile(strips=(1, 1))),
+    "strips are of another number": ("over_time", Nest, 1, tile(strips=(8, 8))),
+    "registers in strips lie nowhere": (
+        "over_time", Nest, 1, lambda nest: replace(tile(strips=(64,))(nest), carried=[]),
+    ),
+    "something that is no nest": (
+        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([*loop.body, replace(loop, rows=None, body=[])]),
+    ),
+    "are not the rows of a nest": (
+        "lstm", TimeLoop, 0, fields(rows=lambda loop: replace(loop.rows, size=loop.rows.size + 1)),
+    ),
+    # threads
+    "does not move with": (
+        "product", Nest, 0, lambda nest: access(strides={nest.space[-1]: 1})(
+            tile(split=lambda n: n.space[0], unit=4)(nest)),
+    ),
+    "which writes at computed places|that writes at computed places": (
+        "embedding", Nest, 2, tile(split=lambda nest: nest.space[-1], unit=16)),
+    "touch each other's places": (
+        "product", Nest, 0, lambda nest: nest.rebuilt(lambda a: replace(
+            a, buffer=nest.stores[0].access.buffer, strides={k: 1 for k in a.strides}, panel=None))),
+    "all threads touch one place": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies(
+        [tile(own=lambda nest: nest.space[-1])(loop.body[0])])),
+    "not those of the other nests": (
+        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([loop.body[0], access(strides={
+            k: 2 * v for k, v in loop.body[0].stores[0].access.strides.items()})(loop.body[0])])),
+    "which another one touches": (
+        "two_ways", Beside, 0, fields(branches=lambda beside: [beside.branches[0]] * 2)),
+}  # fmt: skip
+"""By what the verifier says: the program, the statement that is broken, and how."""
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_each_rule_refuses_a_program_that_breaks_it(text: str) -> None:
+    name, kind, number, change = WRONG[text]
+    broken = edited(scheduled(name), kind, change, number)
+    found = [said for rule in RULES for _, said in rule(broken)]
+    assert any(re.search(text, said) for said in found), f"no rule refuses it for that: {found}"
+    with pytest.raises(sj.InternalError, match="a test made an invalid program"):
+        verify(broken, "a test")
