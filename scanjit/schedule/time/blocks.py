@@ -12,7 +12,7 @@ from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.parts import Writer
-from scanjit.schedule.time.stretch import Stretch
+from scanjit.schedule.time.stretch import Short, Stretch
 from scanjit.types import Dimension
 
 LEAST_TURNS = 4
@@ -25,7 +25,9 @@ def blocked(region: Region, chain: Chain, nests: Mapping[Group, Nest]) -> tuple[
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
     writer = Writer(region, short.values())
-    stretch = Stretch.of(plan, writer.first, writer.rows, short)
+    base = plan.length - writer.first - writer.rows if plan.reverse else writer.first
+    rows = {old: Short(new, base) for old, new in short.items()}
+    stretch = Stretch(writer.first, base, writer.rows, rows, writer.rows)
     parts = [
         *(writer.rowwise(nests[group], stretch) for group in chain.before),
         *(writer.copy(Ref.whole(last), stretch.before(plan, i)) for i, last in chain.rings.items()),

@@ -67,7 +67,7 @@ def blocked(region: Region, nest: Nest, found: SumLoops) -> tuple[list[Statement
     total = next(iter(found.values())).size
     steps = _terms(nest, region.context.target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)
     size = types.minimum(types.maximum(steps, 1), total)
-    stretch = Stretch(writer.first, writer.rows, writer.first, {}, writer.rows)
+    stretch = Stretch(writer.first, writer.first, writer.rows, {}, writer.rows)
     made = writer.loop([writer.sums(nest, found, stretch)], total, size)
     text = f"nest {nest.label}: sums over {total} are made in blocks of {size}, each read while it is near"
     return made, [text]

@@ -33,7 +33,7 @@ class Writer:
 
     def __init__(self, region: Region, short: Iterable[Buffer] = ()) -> None:
         self.first, self.rows, self.short = counter("first"), counter("rows"), frozenset(short)
-        self.counters = frozenset([*types.atoms(self.first), *types.atoms(self.rows)])
+        self.counters = [*types.atoms(self.first), *types.atoms(self.rows)]
         self.region = region.inside(self.counters)
 
     def nest(self, nest: Nest) -> Parts:
@@ -76,8 +76,7 @@ class Writer:
     ) -> list[Statement]:
         """The loop over stretches of `size` of `total` steps, with what comes before and after it."""
         whole = sum(parts, start=Parts())
-        most = {**dict.fromkeys(types.atoms(self.first), total)}
-        most |= dict.fromkeys(types.atoms(self.rows), types.minimum(size, total))
+        most = dict(zip(self.counters, (total, types.minimum(size, total)), strict=True))
         inside = _with_room(whole.inside, most)
         blocks = Blocks(total, types.maximum(size, 1), self.first, self.rows, inside, backwards)
         return [*whole.before, blocks, *whole.after]

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 from scanjit import types
 from scanjit.schedule.lower.region import Block
-from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, leaves_of, row_major, walk_values
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, row_major, walk_values
 from scanjit.types import Dimension
 
 
@@ -60,11 +60,6 @@ def _offsets(scan: Block, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension
 def row_step(buffer: Buffer) -> Dimension:
     """How many elements apart the rows of a buffer lie."""
     return row_major(buffer.shape)[0]
-
-
-def nests_of(scan: Block) -> list[Nest]:
-    """The nests of a scan."""
-    return [nest for nest in leaves_of(scan.statements if scan.nest is None else [scan.nest]) if isinstance(nest, Nest)]
 
 
 def computed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:

@@ -13,16 +13,7 @@ from dataclasses import replace as changed
 from typing import NamedTuple
 
 from scanjit.schedule.lower.region import Block, Region
-from scanjit.schedule.nests import (
-    Access,
-    Buffer,
-    Nest,
-    NestLoop,
-    Ref,
-    Statement,
-    TimeLoop,
-    row_major,
-)
+from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.types import Dimension
@@ -42,23 +33,17 @@ class Stretch:
     Parameters
     ----------
     start : the first of the steps.
-    rows : how many they are.
     base : the first of their rows; in a reverse scan, that of the last step.
+    rows : how many they are.
     short : the buffers that are replaced by short ones.
     count : how many of the steps are done: `rows`, or 0 where nothing is to be done.
     """
 
     start: Dimension
-    rows: Dimension
     base: Dimension
+    rows: Dimension
     short: Mapping[Buffer, Short]
     count: Dimension
-
-    @classmethod
-    def of(cls, plan: Plan, start: Dimension, rows: Dimension, short: Mapping[Buffer, Buffer]) -> Stretch:
-        """`rows` steps of a scan from `start` on; each buffer in `short` is replaced by one that holds their rows."""
-        base = plan.length - start - rows if plan.reverse else start
-        return cls(start, rows, base, {old: Short(new, base) for old, new in short.items()}, rows)
 
     # ---- nests ------------------------------------------------------------------------------------------------------
 
@@ -73,11 +58,17 @@ class Stretch:
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
     def _cut(self, access: Access, cut: Mapping[NestLoop, NestLoop]) -> Access:
-        buffer, skipped = self.short.get(access.buffer, Short(access.buffer, 0))
-        steps = [stride for loop, stride in access.strides.items() if loop in cut]
-        offset = access.offset + (self.base - skipped) * steps[0] if steps else access.offset
+        buffer, offset = self._place(access.buffer, access.offset)
+        skipped = sum((self.base * stride for loop, stride in access.strides.items() if loop in cut), start=0)
         strides = {cut.get(loop, loop): stride for loop, stride in access.strides.items()}
-        return changed(access, buffer=buffer, offset=offset, strides=strides)
+        return changed(access, buffer=buffer, offset=offset + skipped, strides=strides)
+
+    def _place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
+        """Where an element lies: in a short buffer, if that replaces its own."""
+        if buffer not in self.short:
+            return buffer, offset
+        short = self.short[buffer]
+        return short.buffer, offset - short.first_row * row_major(buffer.shape)[0]
 
     # ---- scans ------------------------------------------------------------------------------------------------------
 
@@ -97,29 +88,24 @@ class Stretch:
         for register in nest.registers:
             if plan.carries[register.index].trajectory:
                 access = register.init.access  # type: ignore[attr-defined]
-                moved = self.before(plan, register.index).offset - plan.first(register.index).offset
+                moved = self._before(plan, register.index).offset - plan.first(register.index).offset
                 starts[access] = changed(access, offset=access.offset + moved)
         return lambda access: starts.get(access, access)
 
     def before(self, plan: Plan, i: int) -> Ref:
         """Where carry `i` lies before these steps."""
-        return self._carry(plan, i, self.start, self.rows if plan.reverse else 0)
+        return self._before(plan, i).rebased(self._place)
+
+    def _before(self, plan: Plan, i: int) -> Ref:
+        return _carry(plan, i, self.start, self.base + (self.rows if plan.reverse else 0))
 
     def after(self, plan: Plan, i: int) -> Ref:
         """Where carry `i` lies after these steps."""
-        return self._carry(plan, i, self.start + self.rows, 0 if plan.reverse else self.rows)
+        row = self.base + (0 if plan.reverse else self.rows)
+        return _carry(plan, i, self.start + self.rows, row).rebased(self._place)
 
-    def _carry(self, plan: Plan, i: int, step: Dimension, row: Dimension) -> Ref:
-        carry = plan.carries[i]
-        if not carry.trajectory:
-            return carry.store.row(step % carry.slots)
-        if carry.store.buffer in self.short:
-            return changed(carry.rows(row), buffer=self.short[carry.store.buffer].buffer)
-        return carry.rows(self.base + row)
 
-    def _place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
-        """Where an element lies that lay at an offset in a buffer, before that was replaced by a short one."""
-        if buffer not in self.short:
-            return buffer, offset
-        short = self.short[buffer]
-        return short.buffer, offset - short.first_row * row_major(buffer.shape)[0]
+def _carry(plan: Plan, i: int, step: Dimension, row: Dimension) -> Ref:
+    """Where carry `i` lies before a step, or from a row on if all steps are stored."""
+    carry = plan.carries[i]
+    return carry.rows(row) if carry.trajectory else carry.store.row(step % carry.slots)

@@ -11,19 +11,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.lower import maps
-from scanjit.schedule.nests import (
-    Access,
-    Buffer,
-    Literal,
-    Load,
-    Nest,
-    NestLoop,
-    Reduce,
-    Ref,
-    Store,
-    Value,
-    walk_values,
-)
+from scanjit.schedule.nests import Access, Buffer, Literal, Load, Nest, NestLoop, Reduce, Ref, Store, Value, walk_values
 from scanjit.schedule.tiles.products import factors
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension

@@ -1,8 +1,11 @@
-"""The steps that a loop goes over: all of those of another one, or (where a gradient is truncated) the last of them."""
+"""The steps that a loop goes over: all of those of another one, or (where a gradient is truncated) the last of them.
+
+A gradient over the last 4 of 6 steps has a window of length 4. Of two stretches of 3 steps, the first has step 0 of the
+window (step 2 of the 6), and the second one steps 1 to 3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scanjit import types
@@ -23,50 +26,14 @@ class Window:
         """The last steps of a loop."""
         return cls(plan.length, plan.reverse, length)
 
-    @classmethod
-    def of(cls, windows: Iterable[Window], rows: Dimension) -> Window | None:
-        """The window, of these, that has so many rows."""
-        return next((window for window in windows if window.length == rows), None)
-
-    @classmethod
-    def within(cls, plan: Plan, length: Dimension) -> bool:
-        """Whether there are certainly so many steps."""
-        return types.not_negative(plan.length - length)
-
     @property
     def first_row(self) -> Dimension:
         """The row at which it begins."""
         return 0 if self.reverse else self.total - self.length
 
-    def cut(self, first: Dimension, rows: Dimension) -> Cut:
-        """Its part of the stretch of `rows` steps from `first` on."""
+    def rows_of(self, first: Dimension, rows: Dimension) -> tuple[Dimension, Dimension]:
+        """Its part of the stretch of `rows` steps from `first` on: the first row, counted from its own first row, and
+        how many rows there are."""
         skipped = self.total - self.length
-        return Cut(self, types.maximum(first, skipped) - skipped, types.maximum(first + rows, skipped) - skipped)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Steps of a window, `begin` to `end` as the loop counts them that it is a window of."""
-
-    window: Window
-    begin: Dimension
-    end: Dimension
-
-    @property
-    def rows(self) -> Dimension:
-        """How many they are."""
-        return self.end - self.begin
-
-    @property
-    def base(self) -> Dimension:
-        """The first of their rows."""
-        return self.window.length - self.end if self.window.reverse else self.begin
-
-    def start(self, reverse: bool) -> Dimension:
-        """The first of their steps, as a loop counts them that has no others than the window's."""
-        return self.begin if reverse == self.window.reverse else self.window.length - self.end
-
-
-def lies_in(low: Dimension, high: Dimension, size: Dimension) -> bool:
-    """Whether positions from `low` to `high` certainly lie in `size` elements (where there are any positions)."""
-    return types.not_negative(low) and types.not_negative(size - 1 - high)
+        begin, end = (types.maximum(step, skipped) - skipped for step in (first, first + rows))
+        return self.length - end if self.reverse else begin, end - begin

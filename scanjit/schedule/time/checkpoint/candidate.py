@@ -78,6 +78,10 @@ class Candidate:
         """The refusal that tries the same with these fields changed."""
         return Refusal(reason, changed(self, reason=reason or self.reason, **changes))
 
+    def with_full(self, buffers: AbstractSet[Buffer], reason: str = "") -> Refusal:
+        """The refusal that tries the same with memory for all steps of these buffers."""
+        return self.narrower(reason, full=self.full | buffers)
+
     @property
     def plan(self) -> Plan:
         """Of the root."""
@@ -106,13 +110,13 @@ class Candidate:
     def rowwise(self) -> Mapping[Group, Window]:
         """The free nests that go over the steps of a loop, row by row through what they write."""
         windows = [Window.last(self.plan, the_scan(loop).plan.length) for loop in self.loops]
-        found: dict[Group, Window] = {}
-        for group in self.flow.groups:
-            if group in self.free:
-                nest, writes = self.flow.nests[group], self.flow.writes[group]
-                window = next((w for w in windows if is_rowwise(nest, w.length, writes)), None)
-                found |= {group: window} if window is not None else {}
-        return found
+        found = {
+            group: window
+            for group in self.free
+            for window in windows
+            if is_rowwise(self.flow.nests[group], window.length, self.flow.writes[group])
+        }
+        return {group: found[group] for group in self.flow.groups if group in found}
 
     @cached_property
     def windows(self) -> Mapping[Group, Window]:

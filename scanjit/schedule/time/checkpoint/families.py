@@ -74,10 +74,12 @@ def find_families(
         if root not in found:
             others = [group for group in wanted if group not in found and wanted[group] == wanted[root]]
             free = frozenset(group for group in flow.nests if group not in found and group not in chains)
-            made = _family(flow, chains, root, others, free, wanted[root])
-            if isinstance(made, Family):
-                found |= dict.fromkeys(made.loops.members, made)
-                nests |= _redirected(made, {**flow.nests, **nests})
+            loops = related(flow, chains, root, others)
+            made = _settled(Candidate(flow, chains, _size(root, wanted[root]), loops, free))
+            if isinstance(made, Candidate):
+                family = _with_memory(made)
+                found |= dict.fromkeys(made.members, family)
+                nests |= _redirected(family, {**flow.nests, **nests})
             elif made.reason or wanted.keys().isdisjoint(reached(flow, root)):  # else it is a gradient itself
                 reasons[root] = made.reason or "no loop beside it goes over its steps and reads what it stores"
     notes = [
@@ -88,52 +90,25 @@ def find_families(
     return found, nests, notes
 
 
-def _family(
-    flow: Flow,
-    chains: Mapping[Group, Chain],
-    root: Group,
-    others: Sequence[Group],
-    free: frozenset[Group],
-    wanted: Wanted,
-) -> Family | Refusal:
-    """The family of a root, if there is one and it saves any memory."""
+def _settled(candidate: Candidate) -> Candidate | Refusal:
+    """The candidate that no step refuses: this one, or a narrower one. It has to save some memory."""
+    root, alone = candidate.loops[0], len(candidate.loops) == 1
     if not can_be_cut(root):
-        return Refusal(
-            "it may end early, and how many steps the gradient goes back over is known only when all are stored"
-        )
+        steps = "how many steps the gradient goes back over is known only when all are stored"
+        return Refusal(f"it may end early, and {steps}")
     if is_linear(root):
         return Refusal("it is linear in numbers, of which several steps are done at a time")
-    loops = related(flow, chains, root, others)
-    if len(loops) < 2:
-        return Refusal("")
-    length = the_scan(root).plan.length
-    size = wanted if isinstance(wanted, int) else types.maximum(types.square_root(length), 1)
-    made = _settled(Candidate(flow, chains, size, loops, free))
-    if isinstance(made, Refusal):
-        return Refusal(made.reason or "what the gradient reads of it is needed by something else too")
-    return _with_memory(made)
-
-
-def _settled(candidate: Candidate) -> Candidate | Refusal:
-    """The candidate that no step refuses: this one, or a narrower one."""
-    root = candidate.loops[0]
     while len(candidate.loops) > 1 and candidate.loops[0] is root:
-        made = _through_all_steps(candidate)
+        made: Candidate | Refusal = candidate
+        for step in STEPS:
+            made = step(made) if isinstance(made, Candidate) else made
         if isinstance(made, Candidate):
-            useful = any(made.stored(loop) & made.short.keys() for loop in made.loops)
-            return made if useful else Refusal(made.reason)
+            if any(made.stored(loop) & made.short.keys() for loop in made.loops):
+                return made
+            break
         assert made.instead is not None
         candidate = made.instead
-    return Refusal(candidate.reason)
-
-
-def _through_all_steps(candidate: Candidate) -> Candidate | Refusal:
-    for step in STEPS:
-        made = step(candidate)
-        if isinstance(made, Refusal):
-            return made
-        candidate = made
-    return candidate
+    return Refusal("" if alone else candidate.reason or "what the gradient reads of it is needed by something else too")
 
 
 def _with_memory(loops: Candidate) -> Family:
@@ -143,13 +118,12 @@ def _with_memory(loops: Candidate) -> Family:
         more = buffer.shape[0] - window.length  # a trajectory holds the carries before the first step too
         short[buffer] = changed(buffer, shape=(types.minimum(loops.size, window.length) + more, *buffer.shape[1:]))
     rows = (loops.plan.length + (loops.size - 1)) // loops.size + 1
-    saved = {loop: _memory(loops, loop, rows) for loop in loops.loops}
-    return Family(loops, short, {loop: memory for loop, memory in saved.items() if memory})
-
-
-def _memory(loops: Candidate, loop: Group, rows: Dimension) -> dict[int, Buffer]:
-    buffers = {i: the_scan(loop).plan.carries[i].store.buffer for i in saved_carries(loops, loop)}
-    return {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "kept") for i, b in buffers.items()}
+    saved: dict[Group, Saved] = {}
+    for loop in loops.loops:
+        carries = {i: the_scan(loop).plan.carries[i].store.buffer for i in saved_carries(loops, loop)}
+        if carries:
+            saved[loop] = {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "kept") for i, b in carries.items()}
+    return Family(loops, short, saved)
 
 
 def _redirected(family: Family, nests: Mapping[Group, Nest]) -> dict[Group, Nest]:
@@ -177,6 +151,11 @@ def _asked(scan: Node) -> Wanted | None:
     """The checkpoints that a scan asks for, if any."""
     checkpoint = scan.params["checkpoint"]
     return None if checkpoint == "all" else checkpoint
+
+
+def _size(root: Group, wanted: Wanted) -> Dimension:
+    """How many steps a stretch has."""
+    return wanted if isinstance(wanted, int) else types.maximum(types.square_root(the_scan(root).plan.length), 1)
 
 
 def _wanted(group: Group) -> Wanted | None:

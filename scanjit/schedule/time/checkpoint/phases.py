@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace as changed
 
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
 from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.short import goes_by_rows
@@ -110,9 +109,5 @@ def _are_in_step(candidate: Candidate, group: Group, maker: Group) -> bool:
     if group in candidate.home and maker in candidate.home and candidate.home[group] is candidate.home[maker]:
         return True
     shared = (flow.reads[group] | flow.writes[group]) & flow.writes[maker] - candidate.short.keys()
-    return all(_row_for_row(candidate, group, maker, buffer) for buffer in shared)
-
-
-def _row_for_row(candidate: Candidate, group: Group, maker: Group, buffer: Buffer) -> bool:
     window = candidate.windows[maker]
-    return all(goes_by_rows(candidate, each, buffer, window) for each in (group, maker))
+    return all(goes_by_rows(candidate, each, buffer, window) for buffer in shared for each in (group, maker))

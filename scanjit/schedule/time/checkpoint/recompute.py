@@ -7,11 +7,9 @@ rows that are still there are those of the first stretch, as phase 2 ended there
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal, reads_of
 from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.saved import can_be_saved, saved_carries
@@ -28,11 +26,7 @@ def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
         there = {g: _is_there(candidate, phases, phase, g) for g in candidate.flow.groups if g in needed}
         phases.append(changed(phase, recomputed=there))
     made = changed(candidate, phases=tuple(phases))
-    for find in (_read_too_early, _recomputed_too_often, _lost):
-        full, reason = find(made)
-        if full:
-            return candidate.narrower(reason, full=candidate.full | full)
-    return made
+    return _read_too_early(made) or _recomputed_too_often(made) or _lost(made) or made
 
 
 def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Group]:
@@ -53,9 +47,9 @@ def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, group: Gr
     return last.backwards != phase.backwards
 
 
-def _read_too_early(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
-    """A short buffer that another loop reads that goes the same way, before any gradient: nothing is recomputed for
-    that."""
+def _read_too_early(candidate: Candidate) -> Refusal | None:
+    """Refuse a short buffer that another loop reads that goes the same way, before any gradient: nothing is recomputed
+    for that."""
     flow, phases = candidate.flow, candidate.phases
     for p, phase in enumerate(phases):
         against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]
@@ -65,29 +59,29 @@ def _read_too_early(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
                     same_way = phases[candidate.done[maker]].backwards == phase.backwards
                     between = any(maker in flow.below[loop] and loop in flow.below[group] for loop in against)
                     if buffer in flow.writes[maker] and same_way and not between:
-                        return {buffer}, ""
-    return set(), ""
+                        return candidate.with_full({buffer})
+    return None
 
 
-def _recomputed_too_often(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
-    """What a loop stores for several phases, if it would be recomputed too often; else all that it stores."""
+def _recomputed_too_often(candidate: Candidate) -> Refusal | None:
+    """Refuse what a loop stores for several phases, or else all that it stores, if it would be recomputed too often."""
     reads = candidate.flow.reads
     for loop in candidate.loops:
         if sum(loop in phase.recomputed for phase in candidate.phases) > MOST_RECOMPUTED:
             stored = candidate.stored(loop) & candidate.short.keys()
             readers = {b: sum(any(b in reads[g] for g in phase.own) for phase in candidate.phases) for b in stored}
             often = {buffer for buffer, count in readers.items() if count > 1}
-            return often or stored, "its steps would be made again too often"
-    return set(), ""
+            return candidate.with_full(often or stored, "its steps would be made again too often")
+    return None
 
 
-def _lost(candidate: Candidate) -> tuple[AbstractSet[Buffer], str]:
-    """What a loop stores that has a carry that cannot be saved."""
+def _lost(candidate: Candidate) -> Refusal | None:
+    """Refuse what a loop stores that has a carry that cannot be saved."""
     for loop in candidate.loops:
         if not all(can_be_saved(candidate, loop, i) for i in saved_carries(candidate, loop)):
             if stored := candidate.stored(loop) & candidate.short.keys():
-                return stored, "a carry is read by another loop"
-    return set(), ""
+                return candidate.with_full(stored, "a carry is read by another loop")
+    return None
 
 
 def without_idle_loops(candidate: Candidate) -> Candidate | Refusal:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from scanjit import types
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.nests import Buffer
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.checkpoint.candidate import reads_of
 from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
-from scanjit.schedule.time.window import Window
 
 
 def related(flow: Flow, chains: Mapping[Group, Chain], root: Group, others: Iterable[Group]) -> tuple[Group, ...]:
@@ -51,8 +51,9 @@ def depend(flow: Flow, a: Group, b: Group) -> bool:
 
 def _fits(root: Group, loop: Group) -> bool:
     """Whether a loop goes over the steps of another one, or over the last of them."""
-    length = the_scan(loop).plan.length if can_be_cut(loop) and not is_linear(loop) else None
-    return length is not None and Window.within(the_scan(root).plan, length)
+    if not can_be_cut(loop) or is_linear(loop):
+        return False
+    return types.not_negative(the_scan(root).plan.length - the_scan(loop).plan.length)
 
 
 def _in_order(flow: Flow, chains: Mapping[Group, Chain], loop: Group, other: Group, found: Sequence[Group]) -> bool:

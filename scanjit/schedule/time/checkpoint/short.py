@@ -11,11 +11,11 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer, Nest, NestLoop
+from scanjit.schedule.nests import Buffer, Nest, NestLoop, leaves_of
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
-from scanjit.schedule.time.flow import the_scan
-from scanjit.schedule.time.rows import computed, first_offsets, is_rowwise, lies_in, nests_of, row_step, scan_is_rowwise
+from scanjit.schedule.time.flow import statements_of, the_scan
+from scanjit.schedule.time.rows import computed, first_offsets, is_rowwise, lies_in, row_step, scan_is_rowwise
 from scanjit.schedule.time.sums import only_sums
 from scanjit.schedule.time.window import Window
 from scanjit.types import Dimension
@@ -88,9 +88,9 @@ def _is_rowwise(candidate: Candidate, group: Group, buffer: Buffer) -> bool:
 
 
 def _nests(candidate: Candidate, group: Group) -> list[Nest]:
-    """The nests of a group."""
-    nests = candidate.flow.nests
-    return [nests[group]] if group in nests else nests_of(the_scan(group))
+    """The nests of a group, those in a loop over time too."""
+    leaves = leaves_of(statements_of(group, candidate.flow.nests))
+    return [leaf for leaf in leaves if isinstance(leaf, Nest)]
 
 
 def _in_one_row(candidate: Candidate, group: Group, buffer: Buffer) -> bool:

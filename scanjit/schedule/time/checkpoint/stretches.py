@@ -68,9 +68,9 @@ class _PhaseWriter:
 
     def _stretch(self, group: Group, done: Dimension = 1) -> Stretch:
         """The part of a group; nothing of it where `done` is 0."""
-        first, rows = self.writer.first, self.writer.rows
-        loops, cut = self.loops, self.loops.windows[group].cut(first, rows)
-        short = {b: Short(new, loops.short[b].cut(first, rows).base) for b, new in self.family.short.items()}
-        loop = loops.home[group] if group in loops.sums else group
-        reverse = the_scan(loop).plan.reverse if loop in loops.loops else False
-        return Stretch(cut.start(reverse), cut.rows, cut.base, short, cut.rows * done)
+        loops, window, stretch = self.loops, self.loops.windows[group], (self.writer.first, self.writer.rows)
+        base, rows = window.rows_of(*stretch)
+        short = {old: Short(new, loops.short[old].rows_of(*stretch)[0]) for old, new in self.family.short.items()}
+        reverse = group in loops.home and the_scan(loops.home[group]).plan.reverse
+        start = window.length - base - rows if reverse else base
+        return Stretch(start, base, rows, short, rows * done)
