@@ -35,7 +35,7 @@ class Progress:
     """A region on its way to statements. Each pass returns a new one, in which more is known."""
 
     region: Region
-    flow: Flow
+    flow: Flow = field(default_factory=Flow)
     nests: dict[Group, Nest] = field(default_factory=dict)
     chains: dict[Group, Chain] = field(default_factory=dict)
     families: dict[Group, Family] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def statements(region: Region) -> list[Statement]:
     for item in region.items:
         if isinstance(item, Block) and item.frame is not None:
             _fill(region, item, item.frame)
-    known = Progress(region, Flow.of(region, (), {}))
+    known = Progress(region)
     for _, function in REGION_PASSES:
         known = function(known)
     return known.statements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import cached_property
 
@@ -27,13 +27,13 @@ class Flow:
     items : what the groups consist of.
     """
 
-    groups: Sequence[Group]
-    nests: Mapping[Group, Nest]
-    reads: Mapping[Group, AbstractSet[Buffer]]
-    writes: Mapping[Group, AbstractSet[Buffer]]
-    needs: Mapping[Group, AbstractSet[Group]]
-    temporaries: AbstractSet[Buffer]
-    items: Sequence[Item]
+    groups: Sequence[Group] = ()
+    nests: Mapping[Group, Nest] = field(default_factory=dict)
+    reads: Mapping[Group, AbstractSet[Buffer]] = field(default_factory=dict)
+    writes: Mapping[Group, AbstractSet[Buffer]] = field(default_factory=dict)
+    needs: Mapping[Group, AbstractSet[Group]] = field(default_factory=dict)
+    temporaries: AbstractSet[Buffer] = frozenset()
+    items: Sequence[Item] = ()
 
     @classmethod
     def of(cls, region: Region, groups: Sequence[Group], nests: Mapping[Group, Nest]) -> Flow:
