@@ -47,16 +47,21 @@ class Leaves:
         ran."""
         common = self.common
         if common.timed is None:
-            return _WRITERS[type(leaf)](self, leaf, at)
+            return self._written(leaf, at)
         place = 2 * len(common.timed)
         common.timed.append(leaf)
         self.body.add(at, "tick = clock()")
-        source = _WRITERS[type(leaf)](self, leaf, at)
+        source = self._written(leaf, at)
         self.body.add(at, "if thread == 0:")
         ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
         self.body.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.body.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
         return source
+
+    def _written(self, leaf: Leaf, at: Place) -> Source:
+        if isinstance(leaf, Nest):
+            return self._nest(leaf, at)
+        return self._pack(leaf, at) if isinstance(leaf, Pack) else self._call(SOURCES[type(leaf)](leaf), at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
@@ -77,9 +82,6 @@ class Leaves:
         self.body.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
 
     # ---- calls -------------------------------------------------------------------------------------------------------
-
-    def _lapack(self, call: LapackCall, at: Place) -> Source:
-        return self._call(call_source(call), at)
 
     def _pack(self, pack: Pack, at: Place) -> Source:
         lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
@@ -140,9 +142,7 @@ class Leaves:
         return "piece", f"min(piece + {self.common.number(turns)}, {end})"
 
 
-_WRITERS: Mapping[type[Leaf], Callable[[Leaves, Any, Place], Source]] = {
-    LapackCall: Leaves._lapack,
-    Nest: Leaves._nest,
-    Pack: Leaves._pack,
+SOURCES: Mapping[type[Leaf], Callable[[Any], Source]] = {
+    LapackCall: call_source,
 }
-"""What writes each kind of leaf."""
+"""The functions of leaves that one thread runs as a whole."""
