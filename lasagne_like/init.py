@@ -6,6 +6,7 @@ An initializer is called with a shape and gives an array of `scanjit.config.floa
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +120,7 @@ def _gain(gain: Any) -> float:
     return gain
 
 
-class _Scaled(Initializer):
+class _Scaled(Initializer, ABC):
     """What `Glorot` and `He` share: a distribution whose standard deviation follows from the shape."""
 
     def __init__(self, initializer: Callable[..., Initializer], gain: Any = 1.0, c01b: bool = False) -> None:

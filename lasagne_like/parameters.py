@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from lasagne_like import utils
 __all__ = ["Parametrized"]
 
 
-class Parametrized:
+class Parametrized(ABC):
     """The base of what has a name and parameters.
 
     Attributes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
+from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     return sj.shared(np.zeros((1,) * dim, dtype or sj.config.floatX), shape=(None,) * dim)
 
 
-class Shown:
+class Shown(ABC):
     """The base of what is shown as the call that made it, as in signatures: `Normal(0.1)`.
 
     Examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from typing import Any
 
 import scanjit as sj
@@ -15,7 +16,7 @@ from lasagne_like.utils import as_tuple, int_types
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
-class _ConvLSTM(Cell):
+class _ConvLSTM(Cell, ABC):
     """`ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D`."""
 
     flattens_input = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from lasagne_like.cells.lstm import LSTMState
 __all__ = ["BidirectionalGridLSTM", "GridLSTM", "GridState", "TimeFreqLSTM"]
 
 
-class _Windowed(Cell):
+class _Windowed(Cell, ABC):
     """What the cells share: the windows, and weights that are the same for all of them."""
 
     offset = 0

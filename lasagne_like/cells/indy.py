@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ _SIGMOID = Gate(init.GlorotUniform())
 _TANH = Gate(init.GlorotUniform(), nonlinearity=nonlinearities.tanh)
 
 
-class _Independent(GatedCell):
+class _Independent(GatedCell, ABC):
     """Gates with vectors `u_<gate>` in place of matrices for the state."""
 
     def __init__(self, num_units: int, gates: Mapping[str, Gate], u: Any, **kwargs: Any) -> None:

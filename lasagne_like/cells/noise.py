@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +35,7 @@ def is_memory(path: str) -> bool:
     return bool(name) and name != "hid" and not name.isdigit()
 
 
-class Draws:
+class Draws(ABC):
     """What cells share that draw numbers, from a stream of their own: with `_begin_draws(seed)` they begin."""
 
     def _begin_draws(self, seed: int | None) -> None:
@@ -58,7 +59,7 @@ class Draws:
         return sj.cast(self.uniform(shape, dtype) >= p, dtype) / (1 - p)
 
 
-class _Noisy(Draws, Wrapper):
+class _Noisy(Draws, Wrapper, ABC):
     """A wrapper that draws numbers."""
 
     def __init__(self, cell: Cell, seed: int | None = None, name: str | None = None) -> None:

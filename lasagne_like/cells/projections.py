@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any
 
 import scanjit as sj
@@ -12,7 +13,7 @@ from lasagne_like.cells.wrappers import Wrapper
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 
 
-class _Projection(Wrapper):
+class _Projection(Wrapper, ABC):
     """A wrapper with a dense map: `nonlinearity(x @ W + b)`."""
 
     def __init__(

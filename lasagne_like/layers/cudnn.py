@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any
 
 import scanjit as sj
@@ -15,7 +16,7 @@ from lasagne_like.layers.rnn import RNNLayer
 __all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
 
 
-class _Cudnn(MergeLayer):
+class _Cudnn(MergeLayer, ABC):
     """What the layers share. Subclasses make the cell of one layer and direction."""
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 
-class _Noise(Layer):
+class _Noise(Layer, ABC):
     """A layer with a stream of random symbols of its own, seeded by the package's generator."""
 
     def __init__(self, incoming: Any, **kwargs: Any) -> None:

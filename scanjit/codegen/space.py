@@ -8,7 +8,7 @@ from dataclasses import replace
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.guard import order_rows, ordered_tile
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import JoinedLoop, NestLoop, Reduce, walk_values
+from scanjit.schedule.nests import NestLoop, Reduce, walk_values
 
 
 class Space:
@@ -150,7 +150,7 @@ def group(frame: Frame, start: str, stop: str, columns: str) -> tuple[str, str]:
 
 def split_joined(frame: Frame, loop: NestLoop, row: int) -> None:
     """Where the loops stand that a row of joined loops consists of."""
-    if not isinstance(loop, JoinedLoop):
+    if not loop.parts:
         return
     left = frame.index[loop, row]
     for part in reversed(loop.parts[1:]):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from abc import ABC
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 _COPY = "pickled_function"
 
 
-class Wrapper:
+class Wrapper(ABC):
     """The base of what stands in the place of a function, which is given to `functools.update_wrapper`."""
 
     __qualname__: str

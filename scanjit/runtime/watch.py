@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ At = tuple[Moment, ...]
 """Where a run is: one moment for each loop or branch around, the outermost first."""
 
 
-class Watch:
+class Watch(ABC):
     """The base of observers. Its own methods do nothing."""
 
     def given(self, node: Node, value: np.ndarray) -> None:

@@ -8,6 +8,7 @@ on its single rounding: `Lanes.two_product` is exact everywhere.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,8 +41,8 @@ def check_operator(op: str, kind: Kind) -> None:
         raise TypeError(f"operator {(ARITHMETIC | COMPARISONS)[op]} is not defined for {kind.name} vectors")
 
 
-class Lanes:
-    """A vector of `lanes` elements of one kind; backends give the methods that raise NotImplementedError here."""
+class Lanes(ABC):
+    """A vector of `lanes` elements of one kind."""
 
     __slots__ = ("kind", "lanes")
     kind: Kind
@@ -50,75 +51,75 @@ class Lanes:
 
     # ---- what a backend gives -------------------------------------------------------------------------------------
 
+    @abstractmethod
     def splat(self, number: Any, kind: Kind | None = None) -> Lanes:
         """The number in every lane, as `kind` (by default the kind of this vector)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def iota(self, kind: Kind) -> Lanes:
         """0, 1, 2, ... as `kind`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arithmetic(self, op: str, other: Lanes) -> Lanes:
         """One of `ARITHMETIC`; both sides have one type. Shifts by the width or more give what NumPy gives."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compare(self, op: str, other: Lanes) -> Lanes:
         """One of `COMPARISONS`: false on NaN, except ``ne``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unary(self, op: str) -> Lanes:
         """One of ``neg abs sqrt floor ceil trunc rint`` on floats (neg on ints too)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fma(self, b: Lanes, c: Lanes) -> Lanes:
         """``self * b + c``, rounded once where the CPU can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
         """The rounded product and its exact rounding error (no overflow or underflow assumed)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def choose(self, yes: Lanes, no: Lanes) -> Lanes:
         """This mask selects `yes` or `no`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copysign(self, sign: Lanes) -> Lanes:
         """The magnitude of this and the sign of `sign`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cast(self, kind: Kind) -> Lanes:
         """Convert elements; float to int truncates, saturates at 32 or 64 bits, gives 0 for NaN, then wraps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bitcast(self, kind: Kind) -> Lanes:
         """The same bits as elements of `kind`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def halves(self) -> tuple[Lanes, Lanes]:
         """The lower and the upper half of the lanes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> Lanes:
         """This value, but ``slow()`` in the lanes of `mask`; `slow` costs nothing when no lane needs it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def repeat(
         self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
     ) -> list[Lanes]:
         """``while any(busy(*state)): state = step(*state)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def libm(self, symbol: str, *others: Lanes) -> Lanes:
         """Call a C function of doubles in every lane (float32 goes through double)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fmod(self, other: Lanes) -> Lanes:
         """C's fmod, exact."""
-        raise NotImplementedError
 
+    @abstractmethod
     def divide(self, other: Lanes) -> Lanes:
         """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
-        raise NotImplementedError
 
     def scale(self, exponent: Lanes) -> Lanes | None:
         """``self * 2**exponent`` for whole float exponents if the CPU has such an instruction, else None."""

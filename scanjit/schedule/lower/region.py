@@ -7,6 +7,7 @@ space, and stores it. Tasks that can be computed together become one nest later 
 from __future__ import annotations
 
 import copy
+from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from scanjit.types import Atom, Dimension
 
 
 @dataclass(eq=False, kw_only=True)
-class Item:
+class Item(ABC):
     """Something to be computed.
 
     `needs` are the items that must be computed before. One of them maps to True if this item reads it only at the very

@@ -13,7 +13,7 @@ from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
@@ -44,7 +44,6 @@ __all__ = [
     "Fetch",
     "If",
     "Index",
-    "JoinedLoop",
     "LapackCall",
     "Leaf",
     "Lifetime",
@@ -66,6 +65,7 @@ __all__ = [
     "TimeLoop",
     "Value",
     "counter",
+    "joined",
     "leaves_of",
     "row_major",
     "substitute",

@@ -9,22 +9,21 @@ from scanjit.types import Dimension
 
 
 class NestLoop:
-    """One dimension of a nest: a counter from 0 to `size`. Compared by identity."""
+    """One dimension of a nest: a counter from 0 to `size`. Compared by identity.
 
-    __slots__ = ("size",)
+    It may count several other loops as one, its `parts`, the last of them fastest (see `joined`).
+    """
 
-    def __init__(self, size: Dimension) -> None:
-        self.size = size
+    __slots__ = ("parts", "size")
+
+    def __init__(self, size: Dimension, parts: Sequence[NestLoop] = ()) -> None:
+        self.size, self.parts = size, tuple(parts)
 
     def __repr__(self) -> str:
         return f"loop({self.size})"
 
 
-class JoinedLoop(NestLoop):
-    """Loops that are counted as one, the last of them fastest."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: Sequence[NestLoop]) -> None:
-        super().__init__(types.product(loop.size for loop in parts))
-        self.parts = tuple(parts)
+def joined(parts: Sequence[NestLoop]) -> NestLoop:
+    """Loops that are counted as one: of sizes 3 and 4, a loop of size 12, in which 7 is 1 of the first and 3 of the
+    second."""
+    return NestLoop(types.product(loop.size for loop in parts), parts)

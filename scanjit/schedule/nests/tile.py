@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.loops import NestLoop
 from scanjit.types import Dimension
 
 
@@ -43,4 +43,4 @@ class Tile:
         """The loops of the nest that `rows` stands for."""
         if self.rows is None:
             return ()
-        return self.rows.parts if isinstance(self.rows, JoinedLoop) else (self.rows,)
+        return self.rows.parts or (self.rows,)

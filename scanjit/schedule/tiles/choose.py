@@ -8,13 +8,13 @@ from scanjit import types
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.schedule.nests import (
     Apply,
-    JoinedLoop,
     Load,
     Nest,
     NestLoop,
     Reduce,
     Tile,
     Value,
+    joined,
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
@@ -66,7 +66,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     lane, values, over = (
         nest.space[-1],
         walk_values(nest.roots),
-        set(rows.parts if isinstance(rows, JoinedLoop) else (rows,)),
+        set(rows.parts or (rows,)),
     )
     again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
@@ -141,13 +141,13 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
     return True
 
 
-def _joined(nest: Nest, reductions: Sequence[Reduce]) -> JoinedLoop | None:
+def _joined(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
     """All loops but that of the lanes as one; None if the last of them has rows enough for full register tiles."""
     loops, lane = nest.space[:-1], nest.space[-1]
     if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
         return None
     size = loops[-1].size
-    return None if isinstance(size, int) and size >= MANY_ROWS else JoinedLoop(loops)
+    return None if isinstance(size, int) and size >= MANY_ROWS else joined(loops)
 
 
 def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
