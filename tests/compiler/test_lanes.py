@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.nests import Access, Buffer, JoinedLoop, NestLoop
+from scanjit.schedule.nests import Access, Buffer, NestLoop, joined
 from scanjit.schedule.tiles.products import depth_of
 from tests.fuzz.check import Config
 
@@ -174,4 +174,4 @@ def test_depth_of_turned_and_sparse_operands() -> None:
 
 
 def test_joined_loops_count_as_one() -> None:
-    assert JoinedLoop([NestLoop(3), NestLoop(5)]).size == 15
+    assert joined([NestLoop(3), NestLoop(5)]).size == 15

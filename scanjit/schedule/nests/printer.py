@@ -16,7 +16,7 @@ from scanjit import types
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lapack import LapackCall
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
@@ -263,7 +263,7 @@ class _NestWriter:
 
     def names(self, loop: NestLoop) -> str:
         """The name of a loop; of a joined one, those of its parts."""
-        return " and ".join(self.loops[p] for p in loop.parts) if isinstance(loop, JoinedLoop) else self.loops[loop]
+        return " and ".join(self.loops[p] for p in loop.parts) if loop.parts else self.loops[loop]
 
     def store(self, store: Store) -> str:
         sign = "+=" if store.add else "="

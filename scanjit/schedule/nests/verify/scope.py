@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from scanjit import types
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement, is_counter
 from scanjit.schedule.nests.steps import TimeLoop
@@ -28,7 +28,7 @@ def loops_in_scope(program: Program) -> Iterator[Problem]:
 
 
 def _with_parts(loops: Sequence[NestLoop]) -> set[NestLoop]:
-    return {part for loop in loops for part in (loop, *(loop.parts if isinstance(loop, JoinedLoop) else ()))}
+    return {part for loop in loops for part in (loop, *loop.parts)}
 
 
 def _needed(root: Value) -> set[NestLoop]:

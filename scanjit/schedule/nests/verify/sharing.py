@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
-from scanjit.schedule.nests.loops import JoinedLoop, NestLoop
+from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -39,7 +39,7 @@ def threads_apart(program: Program) -> Iterator[Problem]:
 
 
 def _loops(loop: NestLoop) -> list[NestLoop]:
-    parts = loop.parts if isinstance(loop, JoinedLoop) else (loop,)
+    parts = loop.parts or (loop,)
     return [part for part in parts if part.size != 1]
 
 
