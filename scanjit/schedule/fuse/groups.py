@@ -32,7 +32,6 @@ class _Open:
     """A group that tasks may still join, and what its tasks do."""
 
     members: list[Item] = field(default_factory=list)
-    sequential: bool = False  # it writes at computed places
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
@@ -40,16 +39,15 @@ class _Open:
     def add(self, task: Task, values: Sequence[Value]) -> None:
         """Let a task join that computes these values."""
         self.members.append(task)
-        self.sequential |= bool(task.store.indices)
         self.reductions |= _reductions(values)
         self.values.update(values)
         self.loaded |= _loaded(values)
 
     @property
     def space(self) -> tuple[NestLoop, ...] | None:
-        """The space of its tasks."""
+        """The space of its tasks; None where no task may join, as where one writes at computed places."""
         first = self.members[0]
-        return first.space if isinstance(first, Task) else None
+        return first.space if isinstance(first, Task) and not first.store.indices else None
 
 
 def fuse(region: Region) -> tuple[list[Group], dict[Group, Nest]]:
@@ -104,7 +102,8 @@ def _partner(
         fits = fits and _compatible(found, values, group, dependent)
         if fits and not _stays_apart(task, found, group, order):
             if dependent and not ready and best is None:
-                if not any(_needs(other, group, where) for other in groups[at + 1 :]):
+                later = [need for other in groups[at + 1 :] for member in other.members for need in member.needs]
+                if not any(where[need] is group for need in later):
                     groups.append(groups.pop(at))
                     return group
             common = len(loaded & group.loaded) if ready else -1
@@ -131,16 +130,10 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _needs(group: _Open, other: _Open, where: Mapping[Item, _Open]) -> bool:
-    return any(where[need] is other for member in group.members for need in member.needs)
-
-
 def _compatible(found: set[Reduce], values: Collection[Value], group: _Open, dependent: bool) -> bool:
     """Whether one nest may compute what a group does, and these values with these reductions: it does not get too
     long, and two reductions share a tile only if one reads the other's results or both read the same."""
     if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
-        return False
-    if group.sequential:
         return False
     if not found or not group.reductions:
         return dependent or not found

@@ -146,11 +146,7 @@ class Lowering:
 
     def locate(self, node: Node) -> Ref | None:
         """Where a node lies, if it does (constants get their place on demand)."""
-        return self.places.get(node) or self.constant(node)
-
-    def constant(self, node: Node) -> Ref | None:
-        """Where a constant that is no scalar lies."""
-        return self.context.constant(node) if node.op is ir.CONSTANT and node.ndim else None
+        return self.places.get(node) or self.context.constant(node)
 
     def place_of(self, node: Node) -> Ref:
         """Where a node lies, in memory or as a view; others than nests of this region read it there."""
@@ -176,10 +172,8 @@ class Lowering:
 
     def inputs_of(self, operands: Iterable[Node], first: int) -> dict[Item, bool]:
         """What a loop needs: the items that compute what it reads, and those that were added for it from `first` on."""
-        items = [item for operand in operands for item in self.items_of(operand)] + self.region.items[first:]
-        for item in items:
-            item.escapes = True
-        return dict.fromkeys(items, False)
+        items = [item for operand in operands for item in self.items_of(operand)]
+        return dict.fromkeys([*items, *self.region.items[first:]], False)
 
     # ---- tasks ------------------------------------------------------------------------------------------------------
 

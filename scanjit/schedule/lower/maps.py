@@ -6,7 +6,7 @@ With loops `i` and `j`, `x[j, 2 * i + 1]` is read at the map `((0, ((j, 1),)), (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from scanjit.ir import Node
 from scanjit.ops import View
@@ -26,13 +26,18 @@ def identity(loops: Sequence[NestLoop]) -> IndexMap:
 
 def place(ref: Ref, at: IndexMap) -> Access:
     """The access that reads a place in memory at an index map."""
-    offset = ref.offset
+    offset, strides = _combined(ref.offset, zip(at, ref.strides, strict=True))
+    return Access(ref.buffer, offset, {loop: stride for loop, stride in strides.items() if stride != 0})
+
+
+def _combined(offset: Dimension, axes: Iterable[tuple[Axis, Dimension]]) -> tuple[Dimension, dict[NestLoop, Dimension]]:
+    """Where an axis begins, and its stride for each loop, that goes along with several others, by a factor for each."""
     strides: dict[NestLoop, Dimension] = {}
-    for (start, terms), step in zip(at, ref.strides, strict=True):
-        offset = offset + start * step
+    for (start, terms), factor in axes:
+        offset = offset + start * factor
         for loop, stride in terms:
-            strides[loop] = strides.get(loop, 0) + stride * step
-    return Access(ref.buffer, offset, {loop: s for loop, s in strides.items() if s != 0})
+            strides[loop] = strides.get(loop, 0) + stride * factor
+    return offset, strides
 
 
 def broadcast_map(arg: Node, node: Node, at: IndexMap) -> IndexMap:
@@ -41,17 +46,18 @@ def broadcast_map(arg: Node, node: Node, at: IndexMap) -> IndexMap:
     return tuple(FIXED if dim == 1 else at[lead + axis] for axis, dim in enumerate(arg.type.shape))
 
 
+def index_map(index: Node, axes: IndexMap) -> IndexMap:
+    """The map of an array of indices, for the axes that all indices together make: it has some of the last of them."""
+    own = zip(index.type.shape, axes[len(axes) - index.ndim :], strict=True)
+    return tuple(FIXED if dim == 1 and terms else (start, terms) for dim, (start, terms) in own)
+
+
 def view_map(node: Node, at: IndexMap) -> IndexMap:
     """The map at which a view reads its operand."""
     assert isinstance(node.op, View)
     result = []
     for start, terms in node.op.access(node.args[0].type.shape, **node.params):
-        offset: Dimension = start
-        strides: dict[NestLoop, Dimension] = {}
-        for axis, step in terms:
-            offset = offset + at[axis][0] * step
-            for loop, stride in at[axis][1]:
-                strides[loop] = strides.get(loop, 0) + stride * step
+        offset, strides = _combined(start, ((at[axis], factor) for axis, factor in terms))
         result.append((offset, tuple(strides.items())))
     return tuple(result)
 

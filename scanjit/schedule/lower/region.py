@@ -81,8 +81,7 @@ class Context:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.notes: list[str] = []
-        self.codes: list[Node] = []
-        self._numbers: dict[Node, int] = {}
+        self._codes: dict[Node, int] = {}
         self._constants: dict[Node, Ref] = {}
         self._fixed: dict[Node, bool | None] = {}
 
@@ -105,13 +104,17 @@ class Context:
 
     def code(self, node: Node) -> int:
         """The number that reports an index out of bounds at this node."""
-        if node not in self._numbers:
-            self.codes.append(node)
-            self._numbers[node] = len(self.codes)
-        return self._numbers[node]
+        return self._codes.setdefault(node, len(self._codes) + 1)
 
-    def constant(self, node: Node) -> Ref:
-        """Where a constant lies."""
+    @property
+    def codes(self) -> list[Node]:
+        """These nodes, in the order of their numbers."""
+        return list(self._codes)
+
+    def constant(self, node: Node) -> Ref | None:
+        """Where a constant lies that is no scalar: in a buffer that all regions share. None for any other node."""
+        if node.op is not ir.CONSTANT or not node.ndim:
+            return None
         if node not in self._constants:
             array = node.params["data"].array
             buffer = Buffer(array.dtype, array.shape, "constant", "constant", array, fixed=True)
@@ -154,9 +157,7 @@ class Region:
 
     def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         """The loops over a shape: the same for equal shapes."""
-        if shape not in self._spaces:
-            self._spaces[shape] = tuple(map(NestLoop, shape))
-        return self._spaces[shape]
+        return self._spaces.setdefault(shape, tuple(map(NestLoop, shape)))
 
     def inside(self, counters: Iterable[Atom]) -> Region:
         """The same region, for what stands in a loop over stretches: what depends on its counters is not made before

@@ -14,17 +14,15 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE
 from scanjit.schedule.lower.lowering import Rules
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
-from scanjit.schedule.lower.ops.elementwise import ElementwiseRule
 from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
-from scanjit.schedule.lower.ops.known import ConstantRule, CountRule
 from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
+from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.reshape import ReshapeRule
 from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
-from scanjit.schedule.lower.ops.view import ViewRule
 
 RULES = Rules(
     kinds={
@@ -35,9 +33,9 @@ RULES = Rules(
         Contraction: ContractionRule(),
     },
     ops={
-        ir.CONSTANT: ConstantRule(),
-        ir.SIZE: CountRule(),
-        IOTA: CountRule(),
+        ir.CONSTANT: KnownRule(),
+        ir.SIZE: KnownRule(),
+        IOTA: KnownRule(),
         GATHER: GatherRule(),
         CONCATENATE: ConcatenateRule(),
         RESHAPE: ReshapeRule(),

@@ -79,7 +79,10 @@ class ValueBuilder:
 
     def root(self, node: Node, at: IndexMap) -> Value:
         """The value of a node that is to be computed here, even if it has a place in memory."""
-        return self._computed(node, at, [self.value(*read) for read in self._operands(node, at)])
+        rule = self.rule_of(node.op)
+        if rule is None:
+            return self.load(node, self.reference(node), at)
+        return rule.value(self, node, at, [self.value(*read) for read in rule.reads(self, node, at)])
 
     def value(self, node: Node, at: IndexMap) -> Value:
         """The value of a node at an index map."""
@@ -93,9 +96,7 @@ class ValueBuilder:
 
     def loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         """Loops that a reduction goes over: the same for equal sizes, so that equal sums are found to be equal."""
-        if sizes not in self._loops:
-            self._loops[sizes] = tuple(map(NestLoop, sizes))
-        return self._loops[sizes]
+        return self._loops.setdefault(sizes, tuple(map(NestLoop, sizes)))
 
     def reference(self, node: Node) -> Ref:
         """Where a node lies: in memory itself, or as a view of something that does."""
@@ -109,7 +110,7 @@ class ValueBuilder:
         node, at = key
         if node in self.registers or node in self.stacked or self.locate(node) is not None:
             return ()
-        return self._operands(node, at)
+        return self._rule(node).reads(self, node, at)
 
     def _made(self, key: Read, values: list[Value]) -> Value:
         node, at = key
@@ -121,20 +122,13 @@ class ValueBuilder:
             whole, time = self.stacked[node]
             return Load(node.dtype, maps.place(whole, ((0, ((time, 1),)), *at)))
         ref = self.locate(node)
-        return self._computed(node, at, values) if ref is None else self.load(node, ref, at)
+        return self._rule(node).value(self, node, at, values) if ref is None else self.load(node, ref, at)
 
-    def _operands(self, node: Node, at: IndexMap) -> Sequence[Read]:
+    def _rule(self, node: Node) -> PointRule:
         rule = self.rule_of(node.op)
-        return () if rule is None else rule.reads(self, node, at)
-
-    def _computed(self, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
-        rule = self.rule_of(node.op)
-        if rule is not None:
-            return rule.value(self, node, at, values)
-        ref = self.locate(node)
-        if ref is None:
+        if rule is None:
             raise NotInline(node.op.name)
-        return self.load(node, ref, at)
+        return rule
 
     def _is_own_point(self, node: Node, at: IndexMap) -> bool:
         """Whether a map is that of the very point that is computed. An axis of size 1 has one entry, however it is

@@ -23,17 +23,7 @@ class GatherRule(PointRule):
 
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
         """The indices, along the axes of the result that they make."""
-        middle = _middle(node, at)
-        return [
-            (
-                index,
-                tuple(
-                    FIXED if dim == 1 and middle[a][1] else middle[a]
-                    for a, dim in enumerate(index.type.shape, start=len(middle) - index.ndim)
-                ),
-            )
-            for index in node.operands[1:]
-        ]
+        return [(index, maps.index_map(index, _middle(node, at))) for index in node.operands[1:]]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
         """A load at the indices, which are checked."""

@@ -17,15 +17,15 @@ class IfElseRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """A region for each branch."""
         condition, *operands = node.operands
-        body, first = open_body(node), len(lowering.region.items)
+        (inputs, results), first = open_body(node), len(lowering.region.items)
         number = cast(condition, "int64")  # the main function reads int64 only
         flag = lowering.new_place(number)
         lowering.copy(number, flag)
         targets = [lowering.own(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.type]
-        known = {inner: lowering.place_of(outer) for inner, outer in zip(body.inputs, operands, strict=True)}
+        known = {inner: lowering.place_of(outer) for inner, outer in zip(inputs, operands, strict=True)}
         needs = lowering.inputs_of(operands, first)
         half, label = len(targets), f"ifelse at {node.where}"
-        bodies = [lowering.inside(known, outputs, targets) for outputs in (body.outputs[:half], body.outputs[half:])]
+        bodies = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
         lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
         block = Block(None, None, label, If(flag, [], [], label), bodies, needs=needs)
         lowering.region.items.append(block)

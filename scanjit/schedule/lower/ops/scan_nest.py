@@ -69,7 +69,7 @@ def as_nest(
     space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
     at = maps.identity(space)
     builder = ValueBuilder(
-        space, lambda n: consts.get(n) or lowering.constant(n), lowering.context.code, lowering.rules.point
+        space, lambda n: consts.get(n) or lowering.context.constant(n), lowering.context.code, lowering.rules.point
     )
     builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
     for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):
@@ -87,7 +87,7 @@ def as_nest(
     lags = [carry.lag for carry in plan.carries if carry.lag is not None]
     nest = Nest(
         list(space),
-        list(_stores(plan, at, time, updates, outputs)),
+        list(_stores(plan, maps.identity((time, *space)), updates, outputs)),
         "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in step.new)))[:30],
         time,
         plan.reverse,
@@ -98,7 +98,7 @@ def as_nest(
             for register in registers
             if not plan.carries[register.index].trajectory
         ],
-        [_before(plan, register.index, at, time) for register in registers],
+        [_before(plan, register.index, maps.identity((time, *space))) for register in registers],
         unroll=_unrolled(plan),
         reach=functools.reduce(types.minimum, lags) if lags else None,
     )
@@ -112,29 +112,23 @@ def _unrolled(plan: Plan) -> int:
     return max(min(most, MOST_OPERATIONS // operations), 1)
 
 
-def _stores(
-    plan: Plan, at: maps.IndexMap, time: NestLoop, updates: Sequence[Value], outputs: Sequence[Value]
-) -> Iterator[Store]:
-    """What is stored at every step: carries with a trajectory, and outputs that are not such a carry."""
+def _stores(plan: Plan, at: maps.IndexMap, updates: Sequence[Value], outputs: Sequence[Value]) -> Iterator[Store]:
+    """What is stored at every step, `at` a row: carries with a trajectory, and outputs that are not such a carry."""
     written = set()
     for i, carry in enumerate(plan.carries):
         if carry.trajectory and not plan.is_shared(i):
             written.add(carry.store.buffer)
-            yield Store(_over_time(carry.store, at, time, 0 if plan.reverse else carry.reach), updates[i])
+            rows = carry.store.window(0, 0 if plan.reverse else carry.reach, plan.length)
+            yield Store(maps.place(rows, at), updates[i])
     for y, value in zip(plan.ys, outputs, strict=True):
         if y.buffer not in written:
             written.add(y.buffer)
-            yield Store(_over_time(y, at, time, 0), value)
+            yield Store(maps.place(y, at), value)
 
 
-def _before(plan: Plan, i: int, at: maps.IndexMap, time: NestLoop) -> Access:
+def _before(plan: Plan, i: int, at: maps.IndexMap) -> Access:
     """Where carry i lies before each step, if it is in memory."""
     carry = plan.carries[i]
     if carry.trajectory:
-        return _over_time(carry.store, at, time, 1 if plan.reverse else 0)
-    return maps.place(plan.first(i), at)
-
-
-def _over_time(place: Ref, at: maps.IndexMap, time: NestLoop, start: Dimension) -> Access:
-    """The access to a row a step, from the row `start` on."""
-    return maps.place(place, ((start, ((time, 1),)), *at))
+        return maps.place(carry.store.window(0, 1 if plan.reverse else 0, plan.length), at)
+    return maps.place(plan.first(i), at[1:])

@@ -30,12 +30,10 @@ def _values(lowering: Lowering, node: Node, target: Ref) -> Task:
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    found = []
-    for k, index in enumerate(indices):
-        own = tuple(
-            maps.FIXED if dim == 1 else middle[a] for a, dim in enumerate(index.type.shape, start=ndim - index.ndim)
-        )
-        found.append(Index(builder.value(index, own), target.strides[axis + k], target.shape[axis + k]))
+    found = [
+        Index(builder.value(index, maps.index_map(index, middle)), target.strides[axis + k], target.shape[axis + k])
+        for k, index in enumerate(indices)
+    ]
     whole = (*at[:axis], *[maps.FIXED] * count, *at[axis + ndim :])
     value, code = builder.value(v, at), lowering.context.code(node)
     return lowering.add(node, space, Store(maps.place(target, whole), value, tuple(found), node.params["add"], code))

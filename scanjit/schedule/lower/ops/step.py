@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scanjit import ir, types
@@ -10,14 +10,6 @@ from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Layout
-
-
-@dataclass(frozen=True, eq=False)
-class Body:
-    """Nodes that compute `outputs` from `inputs`."""
-
-    inputs: list[Node]
-    outputs: list[Node]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +27,8 @@ class Step:
     @classmethod
     def of(cls, node: Node) -> Step:
         """The step of a scan."""
-        layout, body = Layout.of(node), open_body(node)
-        return cls(*layout.split(body.inputs), *layout.split_results(body.outputs))
+        layout, (inputs, outputs) = Layout.of(node), open_body(node)
+        return cls(*layout.split(inputs), *layout.split_results(outputs))
 
     @property
     def results(self) -> list[Node]:
@@ -44,32 +36,32 @@ class Step:
         return [*self.new, *self.ys, *([] if self.stop is None else [self.stop])]
 
 
-def open_body(node: Node) -> Body:
-    """The body of a scan or an ifelse; sizes that depend on values of its constants are those outside.
+def open_body(node: Node) -> tuple[list[Node], list[Node]]:
+    """The inputs and outputs of the body of a scan or an ifelse; sizes that depend on its constants are those outside.
 
     In `scan(lambda h, n: h + zeros(n).sum(), ...)`, `n` is a constant of the scan: the step's `n` becomes the node that
     it is outside, which is a size there.
     """
     graph: ir.Graph = node.params["body"]
-    body = Body(list(graph.inputs), list(graph.outputs))
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
     if node.params["sizes"]:
         dims = {graph.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
         inputs = [ir.new_input(ir.map_dims(n.type, lambda d: types.substitute(d, dims)), n.name) for n in graph.inputs]
         mapping = dict(zip(graph.inputs, inputs, strict=True))
         for i, dim in node.params["sizes"]:
             mapping[graph.inputs[i]] = cast(ir.dim_node(dim), graph.inputs[i].dtype)
-        body = Body(inputs, ir.replace(graph.outputs, mapping, dims))
-    _refuse_ragged_steps(body)
-    return body
+        outputs = ir.replace(graph.outputs, mapping, dims)
+    _refuse_ragged_steps(inputs, outputs)
+    return inputs, outputs
 
 
-def _refuse_ragged_steps(body: Body) -> None:
+def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> None:
     """An error if the size of a node, or where it reads, depends on a value that is computed in the body."""
-    inputs = set(body.inputs)
-    for node in ir.walk(body.outputs):
+    given = set(inputs)
+    for node in ir.walk(outputs):
         own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
         sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
-        if sized and not inputs.isdisjoint(ir.walk(sized)):
+        if sized and not given.isdisjoint(ir.walk(sized)):
             raise NotSupportedError(
                 "a size inside a step of a scan depends on a value computed in that step",
                 got=f"{node.type}",

@@ -1,0 +1,61 @@
+"""Elementwise ops and views, which read one element of each operand; constants, sizes and positions read nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ir import Node, Op
+from scanjit.ops import Elementwise
+from scanjit.ops.shape import IOTA
+from scanjit.schedule.lower.maps import IndexMap, broadcast_map, view_map
+from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.nests import Apply, Literal, Position, Value
+
+
+class ElementwiseRule(PointRule):
+    """Elementwise ops read their operands at the same point, where they are not stretched over an axis."""
+
+    def cost(self, op: Op) -> int:
+        """What the op says."""
+        assert isinstance(op, Elementwise)
+        return op.cost
+
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+        """All operands."""
+        return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
+
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """The op of these."""
+        return Apply(node.dtype, node.op, tuple(values), node.params)
+
+
+class ViewRule(PointRule):
+    """Views read their operand elsewhere."""
+
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+        """The operand, where the view says."""
+        return [(node.args[0], view_map(node, at))]
+
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """What is there."""
+        return values[0]
+
+
+class KnownRule(PointRule):
+    """Numbers, sizes and positions read nothing, and cost nothing. Constants that are arrays lie in memory."""
+
+    def cost(self, op: Op) -> int:
+        """Nothing."""
+        return 0
+
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+        """Nothing."""
+        return ()
+
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """A number, a load, or an integer that is affine in loop counters."""
+        if "data" in node.params:
+            array = node.params["data"].array
+            return builder.load(node, builder.reference(node), at) if node.ndim else Literal(node.dtype, array[()])
+        start, terms = at[0] if node.op is IOTA else (node.params["dim"], ())
+        return Position(node.dtype, start, dict(terms))
