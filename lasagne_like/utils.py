@@ -152,6 +152,8 @@ def as_expression(input: Any) -> sj.Node:
     try:
         return sj.as_tensor(input)
     except Exception as error:
+        if sj.from_signal_handler(error):
+            raise
         raise TypeError(
             f"{input!r} (a {type(input).__name__}) is neither a symbolic expression nor something to make a constant "
             f"of: {error}"

@@ -22,6 +22,7 @@ from scanjit.errors import (
     ScanError,
     ScanjitError,
     ShapeError,
+    from_signal_handler,
 )
 from scanjit.export import export_numpy
 from scanjit.ir import Node
@@ -64,6 +65,7 @@ __all__ = [
     "custom_vjp",
     "dprint",
     "export_numpy",
+    "from_signal_handler",
     "function",
     "grad",
     "hessian",

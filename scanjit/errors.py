@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
+import signal
 import sys
+import traceback
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 from scanjit import tracebacks
 
@@ -46,10 +50,46 @@ def located(where: str | None) -> Iterator[None]:
 
 def from_outside(error: BaseException) -> bool:
     """Whether an exception that was caught around one call of NumPy is not NumPy's, nor of a method that it called
-    (`__array__`), but of a signal handler that ran when the call returned. It is to be passed on as it is."""
+    (`__array__`), but of a signal handler, or what another thread raised here. It is to be passed on as it is."""
+    if from_signal_handler(error):
+        return True
     inner = error.__traceback__ and error.__traceback__.tb_next
     name = inner.tb_frame.f_code.co_name if inner else "__array__"
     return name == "__call__" or not (name.startswith("__") and name.endswith("__"))
+
+
+def from_signal_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the user's raised an exception.
+
+    For code that turns whatever it catches into an error of its own: "the file is damaged" would be wrong if a handler
+    only wanted to end the program, or if an alarm went off.
+
+    Examples
+    --------
+    >>> import signal, scanjit as sj
+    >>> def alarm(number, frame):
+    ...     raise TimeoutError("too slow")
+    >>> before = signal.signal(signal.SIGINT, alarm)
+    >>> try:
+    ...     signal.raise_signal(signal.SIGINT)
+    ... except Exception as error:
+    ...     print(sj.from_signal_handler(error))
+    True
+    >>> _ = signal.signal(signal.SIGINT, before)
+    """
+    codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> CodeType | None:
+    """The code that runs when a handler is called; None if it is not Python's."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not callable(handler):  # SIG_DFL, SIG_IGN
+        return None
+    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
+        handler = type(handler).__call__
+    return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 
 class ScanjitError(tracebacks.BriefError):

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import errors
-from scanjit.walks import fold
+from scanjit.walks import bottom_up
 
 Dimension = Any
 """An int or a `Dim`."""
@@ -52,10 +52,8 @@ class Atom:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickler's memo keeps the identity of anonymous sizes within one pickle; named ones join those of their name.
-        if self.kind == "value":
-            raise TypeError("the value of a node does not pickle without its node; pickle a compiled function")
         if self.kind != "size":
-            return _call_atom, (self.kind, *self.args)
+            raise TypeError("only sizes pickle without what they are made of; pickle a compiled function")
         return (_named_atom, (self.name,)) if is_named(self) else (_anonymous_atom, ())
 
 
@@ -128,7 +126,31 @@ class Dim:
         return text(self, repr)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_terms, (self.terms,)
+        functions = functions_in([self])
+        places = {atom: i for i, atom in enumerate(functions)}
+
+        def listed(dim: Dimension) -> Listed:
+            return [([places.get(atom, atom) for atom in monomial], factor) for monomial, factor in _terms(dim)]
+
+        return _from_lists, ([(atom.kind, *map(listed, atom.args)) for atom in functions], listed(self))
+
+
+Listed = list[tuple[list[Atom | int], int]]
+"""The terms of a dimension, with the position of a function in place of the function."""
+
+
+def _from_lists(functions: list[tuple[str, Listed, Listed]], terms: Listed) -> Dimension:
+    known: list[Dimension] = []
+
+    def dim(terms: Listed) -> Dimension:
+        total: Dimension = 0
+        for factors, number in terms:
+            total = product([known[f] if isinstance(f, int) else dim_of(f) for f in factors]) * number + total
+        return total
+
+    for kind, left, right in functions:
+        known.append(_apply(kind, dim(left), dim(right)))
+    return dim(terms)
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -238,45 +260,53 @@ def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimensi
             yield monomial[0], dim - _polynomial({monomial: 1})
 
 
-def not_negative(dim: Dimension, effort: int = 12) -> bool:
+_MOST_TRIED = 50
+"""How many dimensions `not_negative` looks at before it gives up: there are exponentially many cases where functions
+lie in functions."""
+
+
+def not_negative(dim: Dimension) -> bool:
     """Whether the dimension is certainly >= 0, from sizes being >= 0 and from what `min`, `max`, `//`, `%` are."""
-    return _not_negative(dim, effort, {})
+    return _not_negative(dim, {})
 
 
-def _not_negative(dim: Dimension, effort: int, tried: dict[Dimension, tuple[int, bool]]) -> bool:
-    """The same. `tried` has the dimensions that were looked at, with the effort and what came of it: functions may be
-    taken out of a dimension in any order, so most of what is left is met many times."""
+def _not_negative(dim: Dimension, tried: dict[Dimension, bool]) -> bool:
+    """The same. `tried` maps the dimensions that were looked at to the answers."""
     if isinstance(dim, int):
         return dim >= 0
     if all(factor > 0 and all(atom.not_negative for atom in monomial) for monomial, factor in dim.terms):
         return True
-    before, found = tried.get(dim, (0, False))
-    if found or before >= effort:
-        return found
-    found = _by_functions(dim, effort - 1, tried)
-    tried[dim] = effort, found
-    return found
+    if dim not in tried and len(tried) < _MOST_TRIED:
+        tried[dim] = False
+        tried[dim] = _by_functions(dim, tried)
+    return tried.get(dim, False)
 
 
-def _by_functions(dim: Dim, effort: int, tried: dict[Dimension, tuple[int, bool]]) -> bool:
-    """Whether a dimension is >= 0 by what is known of one of the functions in it."""
-    either: list[Dimension] = []  # one of these being >= 0 is enough
-    for monomial, factor in dim.terms:
-        if len(monomial) != 1 or monomial[0].kind in ("size", "value"):
-            continue
-        (atom,) = monomial
-        rest = dim - _polynomial({monomial: factor})
-        left, right = atom.args
-        if atom.kind in ("min", "max"):
-            cases = [rest + factor * left, rest + factor * right]
-            if (atom.kind == "min") == (factor > 0):
-                return all(_not_negative(case, effort, tried) for case in cases)
-            either += cases
-        elif atom.kind == "//" and isinstance(right, int) and right > 0:
-            either.append(right * rest + factor * (left - right + 1 if factor > 0 else left))
-        elif atom.kind == "%" and _not_negative(right - 1, effort, tried):
-            either.append(rest if factor > 0 else rest + factor * (right - 1))
-    return any(_not_negative(case, effort, tried) for case in either)
+def _by_functions(dim: Dim, tried: dict[Dimension, bool]) -> bool:
+    """Whether a dimension is >= 0 by what is known of one of the functions in it.
+
+    A function that both cases decide is taken out first: `a - max(b, c)` is >= 0 exactly if both `a - b` and `a - c`
+    are. `max(a, b) - c` is >= 0 if one of `a - c` and `b - c` is, and may be if neither is certain. Of several
+    functions, the newest is taken out: it may be a function of the others, but none of them is a function of it."""
+    terms = [(m[0], c) for m, c in dim.terms if len(m) == 1 and m[0].kind not in ("size", "value")]
+    if not terms:
+        return False
+    both = {"min": 1, "max": -1}
+    _, _, atom, factor = max((both.get(atom.kind, 0) * c > 0, atom.serial, atom, c) for atom, c in terms)
+    rest = dim - _polynomial({(atom,): factor})
+    left, right = atom.args
+    cases: list[Dimension] = []
+    if atom.kind in both:
+        cases = [rest + factor * left, rest + factor * right]
+        if both[atom.kind] * factor > 0:
+            return all(_not_negative(case, tried) for case in cases)
+    elif atom.kind == "//" and isinstance(right, int) and right > 0:
+        cases = [right * rest + factor * (left - right + 1 if factor > 0 else left)]
+    elif atom.kind == "%" and factor < 0 and _not_negative(right - 1, tried):
+        cases = [rest + factor * (right - 1)]
+    if factor > 0 and atom.not_negative:
+        cases.append(rest)
+    return any(_not_negative(case, tried) for case in cases)
 
 
 def _atom_not_negative(atom: Atom) -> bool:
@@ -314,18 +344,6 @@ def _anonymous_atom() -> Atom:
     return atom
 
 
-def _call_atom(kind: str, left: Dimension, right: Dimension) -> Atom:
-    (atom,) = (atom for monomial, _ in _call(kind, left, right).terms for atom in monomial)
-    return atom
-
-
-def _from_terms(terms: Sequence[tuple[Monomial, int]]) -> Dimension:
-    total: dict[Monomial, int] = {}
-    for monomial, factor in terms:
-        total[tuple(sorted(monomial, key=lambda atom: atom.serial))] = factor
-    return _polynomial(total)
-
-
 def value_dim(node: Any, name: str) -> Dim:
     """The dimension that a scalar integer node has for its value. It keeps the node."""
     atom = node.dim_atom
@@ -356,8 +374,13 @@ def atoms(dim: Dimension) -> Iterator[Atom]:
                 yield from atom.bases
 
 
-def _calls_in(dims: Iterable[Dimension]) -> list[Atom]:
-    """The atoms in these dimensions that are functions."""
+def functions_in(dims: Iterable[Dimension]) -> list[Atom]:
+    """The functions in these dimensions, each once and after those that it is a function of."""
+    return bottom_up(_functions_at(dims), lambda atom: _functions_at(atom.args))
+
+
+def _functions_at(dims: Iterable[Dimension]) -> list[Atom]:
+    """The functions in these dimensions, without those inside them."""
     found = [atom for dim in dims if isinstance(dim, Dim) for monomial, _ in dim.terms for atom in monomial]
     return [atom for atom in found if atom.kind not in ("size", "value")]
 
@@ -397,11 +420,9 @@ def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
             total = total + product
         return total
 
-    def made(atom: Atom, _: list[Dimension]) -> Dimension:
-        return _apply(atom.kind, *map(replaced, atom.args))
-
-    for atom in _calls_in([dim]):
-        fold(atom, lambda inner: _calls_in(inner.args), made, known)
+    for atom in functions_in([dim]):
+        if atom not in known:
+            known[atom] = _apply(atom.kind, *map(replaced, atom.args))
     return replaced(dim)
 
 
@@ -425,11 +446,8 @@ def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
             total += factor
         return total
 
-    def made(atom: Atom, _: list[int]) -> int:
-        return _FUNCTIONS[atom.kind](number(atom.args[0]), number(atom.args[1]))
-
-    for atom in _calls_in([dim]):
-        fold(atom, lambda inner: _calls_in(inner.args), made, known)
+    for atom in functions_in([dim]):
+        known[atom] = _FUNCTIONS[atom.kind](number(atom.args[0]), number(atom.args[1]))
     return number(dim)
 
 

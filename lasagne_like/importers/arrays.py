@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import scanjit as sj
+
 __all__ = ["Arrays", "as_array"]
 
 Shape = tuple[int | None, ...]
@@ -92,6 +94,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except Exception as error:  # whatever the __array__ of another library may raise
+        if sj.from_signal_handler(error):
+            raise
         raise ValueError(f"{name} is not an array: {error}") from None
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} has dtype {array.dtype}, should hold real numbers")

@@ -55,6 +55,8 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                     what = repr(name)
                     found[name] = archive[name]
         except Exception as error:  # whatever a file that was changed makes zipfile and NumPy raise
+            if sj.from_signal_handler(error):
+                raise
             raise _bad(path, f"{what} is not what an .npz file has: {error}") from None
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise _bad(path, "one array, not an .npz file of several")

@@ -19,10 +19,12 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.show.identifiers import identifier
-from scanjit.types import Atom, Dimension
+from scanjit.types import Atom, Dim, Dimension
 
 _LONGEST = 70
 """Expressions longer than this get a name of their own."""
+_FUNCTIONS = {"//": "quotient", "%": "remainder", "root": "root"}
+"""The helpers for functions of sizes; the others are Python's own."""
 
 
 class Surroundings(Protocol):
@@ -172,6 +174,12 @@ class Body:
     def _dim(self, dim: Dimension) -> Text:
         if isinstance(dim, int):
             return Text(str(dim), ATOM if dim >= 0 else PLUS)
+        for atom in types.functions_in([dim]):  # those inside others come first: a long one has a name when it is used
+            if atom not in self.sizes and len(text := self._atom(atom)) > _LONGEST:
+                self.sizes[atom] = self.assign("n", text)
+        return self._polynomial(dim)
+
+    def _polynomial(self, dim: Dim) -> Text:
         text, level = "", PLUS
         for monomial, factor in sorted(dim.terms, key=lambda term: not term[0]):
             atoms = [self._atom(atom) for atom in monomial]
@@ -185,14 +193,14 @@ class Body:
         return Text(text, level)
 
     def _atom(self, atom: Atom) -> str:
-        if atom.kind in ("min", "max"):
-            return f"{atom.kind}({', '.join(self.dim(arg) for arg in atom.args)})"
-        if atom.kind in ("//", "%", "root"):
-            name = self.module.helper({"//": "quotient", "%": "remainder", "root": "root"}[atom.kind])
-            return f"{name}({', '.join(self.dim(arg) for arg in atom.args[: 1 if atom.kind == 'root' else 2])})"
-        if atom not in self.sizes:
+        if atom in self.sizes:
+            return self.sizes[atom]
+        if atom.kind in ("size", "value"):
             self.sizes[atom] = self.wanted[atom] = self.name(identifier(atom.name, "n"))
-        return self.sizes[atom]
+            return self.sizes[atom]
+        name = _FUNCTIONS.get(atom.kind)
+        args = [str(a) if isinstance(a, int) else self._polynomial(a).text for a in atom.args]
+        return f"{self.module.helper(name) if name else atom.kind}({', '.join(args[: 1 if name == 'root' else 2])})"
 
     def flush(self) -> None:
         """Write the checks whose sizes are all known by now."""
@@ -257,11 +265,9 @@ class Body:
         given = [self.value(x).text for x in node.operands[1:]]
         targets = [self.name("chosen") for _ in range(half)]
         condition = self.value(node.operands[0]).text
-        self.lines.append(f"if {condition}:")
-        for (name, extra), line in zip(chosen, ("else:", None), strict=True):
-            text = f"{name}({', '.join([*given, *self._sizes(extra)])})"
-            self.lines.append(f"    {', '.join(targets)}{',' * (half == 1)} = {text}")
-            self.lines += [line] if line else []
+        calls = [f"{name}({', '.join([*given, *self._sizes(extra)])})" for name, extra in chosen]
+        for line, call in zip((f"if {condition}:", "else:"), calls, strict=True):
+            self.lines += [line, f"    {', '.join(targets)}{',' * (half == 1)} = {call}"]
         self._name_parts(node, targets)
 
     def _sizes(self, atoms: Iterable[Atom]) -> list[str]:

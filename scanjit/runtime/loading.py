@@ -92,6 +92,8 @@ def load(path: str | os.PathLike[str], mode: str | None = None) -> CompiledFunct
     except (OSError, errors.FormatError, errors.NotSupportedError):
         raise
     except Exception as error:  # whatever a file that nobody wrote leads to
+        if errors.from_signal_handler(error):
+            raise
         raise errors.FormatError(
             "this saved function is none that save wrote",
             got=f"{os.fspath(path)!r}: {type(error).__name__}: {error}",

@@ -25,12 +25,23 @@ class Record(NamedTuple):
     where: str
 
 
+class CallOf(NamedTuple):
+    """A function of dimensions."""
+
+    kind: str
+    args: tuple[Any, ...]
+
+
 class Dumped(NamedTuple):
-    """A graph as data: sizes in their order (which decides between equal dimensions), nodes, positions of the roots."""
+    """A graph as data."""
 
     sizes: list[Atom]
+    """In the order in which they were made, which decides between equal dimensions."""
     records: list[Record]
     roots: list[int]
+    """Positions of nodes."""
+    calls: Sequence[CallOf] = ()
+    """The functions in dimensions: each is a function of earlier ones, of sizes and of values."""
 
 
 class ValueOf(NamedTuple):
@@ -39,11 +50,10 @@ class ValueOf(NamedTuple):
     position: int
 
 
-class CallOf(NamedTuple):
-    """Stands for a size that is a function of other dimensions."""
+class CallAt(NamedTuple):
+    """Stands for a size that is a function of other dimensions: its position in `Dumped.calls`."""
 
-    kind: str
-    args: tuple[Any, ...]
+    position: int
 
 
 class DimOf(NamedTuple):
@@ -81,7 +91,7 @@ def dump(roots: Sequence[Node]) -> Dumped:
         for node in order
     ]
     sizes = sorted(encoder.sizes, key=lambda atom: atom.serial)
-    return Dumped(sizes, records, [order[root] for root in roots])
+    return Dumped(sizes, records, [order[root] for root in roots], encoder.calls)
 
 
 def _collect(roots: Sequence[Node], order: dict[Node, int]) -> None:
@@ -106,10 +116,16 @@ class _Encoder:
     def __init__(self, order: dict[Node, int]) -> None:
         self.order = order
         self.sizes: dict[Atom, None] = {}
+        self.calls: list[CallOf] = []
+        self._places: dict[Atom, CallAt] = {}
 
     def value(self, value: Any) -> Any:
         if isinstance(value, Dim):
-            return DimOf(tuple((tuple(map(self.atom, monomial)), factor) for monomial, factor in value.terms))
+            for atom in types.functions_in([value]):
+                if atom not in self._places:
+                    self._places[atom] = CallAt(len(self.calls))
+                    self.calls.append(CallOf(atom.kind, tuple(map(self._dim, atom.args))))
+            return self._dim(value)
         if isinstance(value, Type):
             return TypeOf(value.dtype.str, self.value(value.shape))
         if isinstance(value, Graph):
@@ -120,19 +136,22 @@ class _Encoder:
             return type(value)(map(self.value, value))
         return None if isinstance(value, Rule) else value  # functions of the user's are no data
 
-    def atom(self, atom: Atom) -> Any:
+    def _dim(self, dim: Dimension) -> DimOf | int:
+        if isinstance(dim, int):
+            return dim
+        return DimOf(tuple((tuple(map(self._atom, monomial)), factor) for monomial, factor in dim.terms))
+
+    def _atom(self, atom: Atom) -> Atom | ValueOf | CallAt:
         if atom.kind == "size":
             self.sizes[atom] = None
             return atom
-        if atom.kind == "value":
-            return ValueOf(self.order[atom.args[0]])
-        return CallOf(atom.kind, tuple(map(self.value, atom.args)))
+        return ValueOf(self.order[atom.args[0]]) if atom.kind == "value" else self._places[atom]
 
 
 def load(dumped: Dumped, check: Callable[[Node], None] | None = None) -> list[Node]:
     """The roots of a graph, made anew. Inputs are new; shared variables are those of the pickle. `check` is called with
     each node before others use it."""
-    decoder = _Decoder()
+    decoder = _Decoder(dumped.calls)
     for record in dumped.records:
         with errors.located(record.where):
             node = decoder.node(record)
@@ -155,11 +174,14 @@ CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
 _MOST_TERMS = 256
 """A monomial is one term, or a few where this version simplifies an atom that another one did not. More are a fault of
 the data, and would multiply."""
+_LARGEST = 2**63 - 1
 
 
 class _Decoder:
-    def __init__(self) -> None:
+    def __init__(self, calls: Sequence[CallOf]) -> None:
         self.nodes: list[Node] = []
+        self._to_call = iter(calls)
+        self._called: list[Dimension] = []
 
     def node(self, record: Record) -> Node:
         params = {key: self.value(value) for key, value in record.params.items()}
@@ -189,15 +211,27 @@ class _Decoder:
         for monomial, factor in encoded.terms:
             product: Dimension = factor
             for atom in monomial:
-                product = product * self.atom(atom)
-                if isinstance(product, Dim) and len(product.terms) > _MOST_TERMS:
-                    raise errors.NotSupportedError("a product of sizes has too many terms")
+                product = _bounded(product * self.atom(atom))
             total = total + product
         return total
 
     def atom(self, encoded: Any) -> Dimension:
         if isinstance(encoded, ValueOf):
             return ir.as_dim(self.nodes[encoded.position])
-        if isinstance(encoded, CallOf):
+        if isinstance(encoded, CallOf):  # an old file has functions inside each other
             return CALLS[encoded.kind](*map(self.value, encoded.args))
+        if isinstance(encoded, CallAt):
+            while len(self._called) <= encoded.position:
+                self._called.append(self.atom(next(self._to_call)))
+            return self._called[encoded.position]
         return types.dim_of(encoded)
+
+
+def _bounded(dim: Dimension) -> Dimension:
+    """A product of sizes, or an error if it is too long: a few bytes can say a power of a power of a power."""
+    terms = dim.terms if isinstance(dim, Dim) else (((), dim),)
+    if len(terms) > _MOST_TERMS or any(len(factors) > _MOST_TERMS for factors, _ in terms):
+        raise errors.NotSupportedError("a product of sizes has too many terms")
+    if any(abs(number) > _LARGEST for _, number in terms):
+        raise errors.NotSupportedError("a size is larger than an integer of 64 bits")
+    return dim

@@ -16,7 +16,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Data
-from scanjit.runtime.pickling import CALLS, CallOf, DimOf, Dumped, GraphOf, Record, TypeOf, ValueOf
+from scanjit.runtime.pickling import CALLS, CallAt, CallOf, DimOf, Dumped, GraphOf, Record, TypeOf, ValueOf
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Atom
 
@@ -49,7 +49,8 @@ class Writer:
             ]
             for record in dumped.records
         ]
-        return {"nodes": nodes, "roots": list(dumped.roots), "places": list(self._places)}
+        calls = [[call.kind, *map(self.value, call.args)] for call in dumped.calls]
+        return {"nodes": nodes, "roots": list(dumped.roots), "places": list(self._places), "calls": calls}
 
     def array(self, array: np.ndarray) -> int:
         """The number of an array."""
@@ -78,8 +79,8 @@ class Writer:
             return ["dim", *([[self.value(atom) for atom in monomial], factor] for monomial, factor in value.terms)]
         if isinstance(value, ValueOf):
             return ["value", value.position]
-        if isinstance(value, CallOf):
-            return ["call", value.kind, *map(self.value, value.args)]
+        if isinstance(value, CallAt):
+            return ["call", value.position]
         if isinstance(value, TypeOf):
             return ["type", np.dtype(value.dtype).name, *map(self.value, value.shape)]
         if isinstance(value, GraphOf):
@@ -97,12 +98,14 @@ class Reader:
 
     def __init__(self, arrays: Sequence[np.ndarray], variables: Sequence[Any], sizes: Sequence[Atom]) -> None:
         self.arrays, self.variables, self.sizes = arrays, variables, sizes
-        self.count = 0
+        self.count = self._calls = 0
         self._taken: dict[int, Data] = {}
 
     def graph(self, data: JSON) -> Dumped:
         """A graph: every node refers to earlier ones only."""
         places = [text(place, "a place") for place in data["places"]]
+        listed_calls = listed(data.get("calls", []))  # a file of version 1 has none: `_atom` reads them where they are
+        self._calls = len(listed_calls)
         records = []
         for op, operands, params, place in data["nodes"]:
             records.append(
@@ -114,7 +117,10 @@ class Reader:
                 )
             )
             self.count += 1
-        return Dumped(list(self.sizes), records, list(self.positions(data["roots"])))
+        calls = []
+        for self._calls, (kind, *args) in enumerate(listed_calls):
+            calls.append(self._call(kind, *args))
+        return Dumped(list(self.sizes), records, list(self.positions(data["roots"])), calls)
 
     def positions(self, data: JSON) -> tuple[int, ...]:
         """Positions of nodes that were read."""
@@ -166,9 +172,16 @@ class Reader:
             return self.sizes[index(rest[0], len(self.sizes))]
         if kind == "value" and len(rest) == 1:
             return ValueOf(index(rest[0], self.count))
-        if kind != "call" or len(rest) != 3 or rest[0] not in CALLS:
+        if kind == "call" and len(rest) == 1:
+            return CallAt(index(rest[0], self._calls))
+        if kind != "call" or len(rest) != 3:
             raise errors.FormatError("a size is made of what there is not", got=repr(kind))
-        return CallOf(rest[0], (self._size(rest[1]), self._size(rest[2])))
+        return self._call(*rest)
+
+    def _call(self, kind: JSON, left: JSON, right: JSON) -> CallOf:
+        if kind not in CALLS:
+            raise errors.FormatError("a size is a function of others that there is not", got=repr(kind))
+        return CallOf(kind, (self._size(left), self._size(right)))
 
     def _size(self, data: JSON) -> Any:
         value = self.value(data)

@@ -22,7 +22,7 @@ from scanjit.types import Atom, Dim
 from scanjit.version import __version__
 
 FORMAT = "scanjit function"
-VERSION = 1
+VERSION = 2
 """The version of the file format. It is raised when an older reader would misunderstand a newer file."""
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import types
+from tests.export.support import exported
 
 LONG = 10_000
 
@@ -123,3 +125,38 @@ def test_a_long_chain_is_shown_saved_and_exported(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(given), wanted)
     check([x], sj.jvp(y, x, x), given, rtol=1e-9)
     check([x], sj.vmap(lambda v: chain(OPS["tanh"], v, 500))(x), given)
+
+
+def halved(x, count):
+    """Each size is a function of two that are functions of the size before."""
+    for _ in range(count):
+        x = np.concatenate([x[::2], x[:3]])
+    return x
+
+
+def test_sizes_that_are_functions_of_functions_of_sizes(tmp_path):
+    x = sj.vector("x")
+    f = sj.function([x], halved(x, 12), mode="reference", name="model")
+    given = np.linspace(-1.0, 1.0, 37)
+    wanted = halved(given, 12)
+    np.testing.assert_array_equal(f(given), wanted)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(given), wanted)
+    f.save(tmp_path / "f.sj")
+    np.testing.assert_array_equal(sj.load(tmp_path / "f.sj")(given), wanted)
+    np.testing.assert_array_equal(exported(f, tmp_path).model(given), wanted)
+    (size,) = halved(x, 12).type.shape
+    assert len(repr(pickle.loads(pickle.dumps(size)))) == len(repr(size))
+
+
+def test_functions_of_sizes_deeper_than_the_stack(tmp_path):
+    n = types.size("n")
+    for i in range(400):
+        n = (2 * n + i) // 3
+    assert pickle.loads(pickle.dumps(n)) is n
+    x = sj.tensor(("n",), name="x")
+    f = sj.function([x], sj.ones((n,)), mode="reference", name="model")
+    wanted = f(np.ones(9)).shape
+    assert pickle.loads(pickle.dumps(f))(np.ones(9)).shape == wanted
+    f.save(tmp_path / "f.sj")
+    assert sj.load(tmp_path / "f.sj")(np.ones(9)).shape == wanted
+    assert exported(f, tmp_path).model(np.ones(9)).shape == wanted

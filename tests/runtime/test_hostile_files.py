@@ -186,3 +186,20 @@ def test_long_texts(whole, tmp_path):
     ):
         with pytest.raises(sj.NotSupportedError, match="5000 characters"):
             f.save(tmp_path / "g")
+
+
+def test_powers_of_powers_of_sizes(tmp_path):
+    """Functions of sizes that are read as the product of two others: each would be twice as long as the one before."""
+    x = sj.tensor(("n",), name="x")
+    f = sj.function([x], x[1:], mode="reference")
+    f.save(tmp_path / "f")
+    content, arrays = container.read(tmp_path / "f")
+    calls = content["graph"]["calls"]
+    (node,) = (node for node in content["graph"]["nodes"] if node[0] == "slice")
+    node[2]["length"] = ["tuple", ["dim", [[["call", len(calls) + 60]], 1]]]
+    calls.append(["min", *content["graph"]["nodes"][0][2]["type"][2:], 3])
+    for _ in range(60):
+        last = ["call", len(calls) - 1]
+        calls.append(["//", ["dim", [[last, last], 2]], 2])
+    with pytest.raises(sj.NotSupportedError, match="a product of sizes has too many terms"):
+        loaded(tmp_path, content, arrays)

@@ -124,6 +124,8 @@ class Reader:
         except errors.ScanjitError:
             raise
         except Exception as error:  # whatever a file that nobody made leads to
+            if errors.from_signal_handler(error):
+                raise
             raise errors.FormatError(f"this node is not valid ({type(error).__name__}: {error})") from error
         named = _count(node.output)
         if named > len(results):
@@ -206,7 +208,9 @@ class Reader:
         defs = package().defs
         try:
             schema = defs.get_schema(op, version or defs.onnx_opset_version(), "")
-        except Exception:
+        except Exception as error:
+            if errors.from_signal_handler(error):
+                raise
             raise errors.NotSupportedError(f"there is no op {op!r}") from None
         if not schema.has_function:
             raise errors.NotSupportedError(f"the op {op!r} is not supported")

@@ -96,6 +96,8 @@ def load(
     except errors.ScanjitError:
         raise
     except Exception as error:  # whatever a file that nobody made leads to
+        if errors.from_signal_handler(error):
+            raise
         raise errors.FormatError(
             f"{label} is not a valid ONNX model", got=f"{type(error).__name__}: {error}"
         ) from error
@@ -120,6 +122,8 @@ def _proto(source: Any) -> tuple[Any, str | None, str]:
     try:
         proto.ParseFromString(bytes(data))
     except Exception as error:
+        if errors.from_signal_handler(error):
+            raise
         raise errors.FormatError(f"{label} is no ONNX model, or was cut", got=str(error)) from None
     return proto, folder, label
 
