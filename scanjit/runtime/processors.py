@@ -6,6 +6,11 @@
 - `OMP_NUM_THREADS`, which pools of processes such as joblib's and Dask's set for their workers,
 - what `threadpoolctl.threadpool_limits` allows (see `threadpool`).
 
+A process that `multiprocessing` started shares the processors with the other children of its parent, because `Pool` and
+`ProcessPoolExecutor` set no limits: two workers on 8 processors use 4 threads each, a `Process` that is alone uses 8.
+A worker uses all that it is allowed if `OMP_NUM_THREADS` is set, or if its affinity is not its parent's. Systems other
+than Linux do not say how many children there are: there, each uses all processors.
+
 All are asked for anew where they could have changed: a child of a pool may be given other limits than its parent.
 """
 
@@ -13,20 +18,25 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
 
-QUOTA_SECONDS = 1.0
-"""How long a quota is remembered. It is in files, and reading them takes longer than a short call."""
+KNOWN_SECONDS = 1.0
+"""For so many seconds a quota and the number of workers count as known. They are read from files, which takes longer
+than a short call."""
 
 _environment = getattr(os.environ, "_data", os.environ)  # to ask os.environ for what is not there takes 1 µs
 _key = os.environ.encodekey("OMP_NUM_THREADS") if _environment is not os.environ else "OMP_NUM_THREADS"
 _limit: int | None = None
-_quota: tuple[float, int] = (-math.inf, MOST_THREADS)
-"""The time at which the quota was read, and the quota."""
+_Known = tuple[float, int, int]
+_UNKNOWN: _Known = (-math.inf, MOST_THREADS, 1)
+_known: _Known = _UNKNOWN
+"""The time when they were read, the quota, and how many workers share the processors."""
 
 
 def count() -> int:
@@ -48,19 +58,20 @@ def limit(threads: int) -> None:
 
 
 def available() -> int:
-    """The number of threads without `limit`."""
-    global _quota
+    """How many threads there may be if nobody limits them."""
+    global _known
     try:
         found = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         found = os.cpu_count() or 1
-    asked = _environment.get(_key)
-    if asked is not None:
-        found = min(found, _first_number(os.fsdecode(asked)) or found)
     now = time.monotonic()
-    if now - _quota[0] > QUOTA_SECONDS:
-        _quota = now, quota() or MOST_THREADS
-    return min(found, _quota[1], MOST_THREADS)
+    if now - _known[0] > KNOWN_SECONDS:
+        _known = now, quota() or MOST_THREADS, workers()
+    _, most, sharing = _known
+    found = min(found, most, MOST_THREADS)
+    asked = _environment.get(_key)
+    number = None if asked is None else _first_number(os.fsdecode(asked))
+    return max(found // sharing, 1) if number is None else min(found, number)
 
 
 def _first_number(text: str) -> int | None:
@@ -68,6 +79,55 @@ def _first_number(text: str) -> int | None:
     0."""
     first = text.split(",")[0].strip()
     return int(first[:9]) or None if first.isascii() and first.isdigit() else None
+
+
+# ---- pools of processes ----------------------------------------------------------------------------------------------
+
+
+def workers(root: Path = Path("/")) -> int:
+    """How many processes share the processors as workers of one parent, this one too; 1 for all others.
+
+    They are the children of our parent that run the same command as we: forked ones have that of the parent, spawned
+    ones differ in numbers alone, and what `multiprocessing` starts for its own use runs another one.
+
+    Parameters
+    ----------
+    root : where `proc` is.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None:
+        return 1
+    own, parent = str(os.getpid()), str(os.getppid())
+    try:
+        if os.sched_getaffinity(0) != os.sched_getaffinity(os.getppid()):
+            return 1
+        everybody = [name for name in os.listdir(root / "proc") if name.isdecimal()]
+    except (AttributeError, OSError):
+        return 1
+    command = _command(root / "proc" / own)
+    same = [
+        pid for pid in everybody if _parent(root / "proc" / pid) == parent and _command(root / "proc" / pid) == command
+    ]
+    return max(len(same), 1)
+
+
+def _parent(process: Path) -> str:
+    """The number of a process's parent: the second word after the name, which is in brackets."""
+    return [*" ".join(_words(process / "stat")).rpartition(")")[2].split(), "", ""][1]
+
+
+def _command(process: Path) -> str:
+    """What a process runs, without the numbers in it."""
+    return re.sub(r"\d+", "", " ".join(_words(process / "cmdline")))
+
+
+def _forget() -> None:
+    global _known
+    _known = _UNKNOWN
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 # ---- control groups --------------------------------------------------------------------------------------------------
@@ -115,7 +175,7 @@ def _version_1(folder: Path) -> float | None:
 
 def _words(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="ascii", errors="replace").split()
+        return path.read_text(encoding="ascii", errors="replace").replace("\0", " ").split()
     except OSError:
         return []
 

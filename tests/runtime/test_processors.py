@@ -20,7 +20,7 @@ def nobody_limits(monkeypatch):
     monkeypatch.setattr(processors, "_limit", None)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(processors, "quota", lambda: None)
-    monkeypatch.setattr(processors, "_quota", (-float("inf"), 64))
+    monkeypatch.setattr(processors, "_known", processors._UNKNOWN)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     before = sj.config.threads
     sj.config.threads = 0
@@ -56,7 +56,7 @@ def test_the_least_of_all_counts_and_the_users_setting_before_them(monkeypatch):
     processors.limit(4)
     assert processors.count() == 4
     monkeypatch.setattr(processors, "quota", lambda: 3)
-    monkeypatch.setattr(processors, "_quota", (-float("inf"), 64))
+    monkeypatch.setattr(processors, "_known", processors._UNKNOWN)
     assert processors.count() == 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5, 7})
     assert processors.count() == 2
@@ -133,7 +133,7 @@ def test_a_quota_is_asked_for_again(monkeypatch):
     assert processors.count() == 8
     monkeypatch.setattr(processors, "quota", lambda: 2)
     assert processors.count() == 8
-    monkeypatch.setattr(processors, "QUOTA_SECONDS", 0.0)
+    monkeypatch.setattr(processors, "KNOWN_SECONDS", 0.0)
     assert processors.count() == 2
 
 
@@ -170,7 +170,7 @@ def test_threadpoolctl_limits_us_whichever_is_imported_first(first):
     from threadpoolctl import threadpool_info, threadpool_limits
     os.sched_getaffinity = lambda pid: set(range(8))
     processors.quota = lambda: None
-    processors._quota = 0.0, 64
+    processors._forget()
     ours = [info for info in threadpool_info() if info["internal_api"] == "scanjit"]
     assert len(ours) == 1 and ours[0]["num_threads"] == 8, ours
     seen = [processors.count()]
@@ -207,3 +207,49 @@ def test_what_is_allowed_is_what_runs(monkeypatch):
         processors.limit(threads)
         f(np.ones((300, 300)))
         assert f.profile().threads == threads
+
+
+POOLS = {
+    "fork": "multiprocessing.get_context('fork').Pool(n)",
+    "spawn": "multiprocessing.get_context('spawn').Pool(n)",
+    "forkserver": "multiprocessing.get_context('forkserver').Pool(n)",
+    "executor": "ProcessPoolExecutor(n)",
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc")
+@pytest.mark.parametrize("name", POOLS)
+def test_workers_of_a_pool_share_the_processors(tmp_path, name):
+    """Two workers on all processors use half of them each; one worker, or a process that is alone, all of them."""
+    code = f"""
+    import multiprocessing, time
+    from concurrent.futures import ProcessPoolExecutor
+    from scanjit.runtime import processors
+
+    def threads(_):
+        time.sleep(1.1)  # until all workers are there, and what is known of them is asked for again
+        return processors.count()
+
+    if __name__ == "__main__":
+        own = processors.count()
+        for n in (1, 2):
+            with {POOLS[name]} as pool:
+                print(own, *sorted(set(pool.map(threads, range(n)))))
+    """
+    (tmp_path / "pools.py").write_text(textwrap.dedent(code))
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
+    run = subprocess.run([sys.executable, tmp_path / "pools.py"], env=environment, capture_output=True, text=True)
+    assert not run.returncode, run.stderr
+    (own, alone), shared = (line.split() for line in run.stdout.splitlines())
+    assert alone == own and shared == [own, str(max(int(own) // 2, 1))]
+
+
+def test_a_limit_that_is_said_is_not_shared(monkeypatch):
+    monkeypatch.setattr(processors, "workers", lambda: 4)
+    assert processors.count() == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    processors._forget()
+    assert processors.count() == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    sj.config.threads = 5
+    assert processors.count() == 5
