@@ -27,7 +27,7 @@ def known_branch(node: Node) -> Node | None:
 
 
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass: a branch holds all that it depends on; what is needed outside of it too becomes an operand."""
+    """Make an operand of an ifelse what its branch would compute though the graph around computes it too."""
     order = walk(outputs)
     if any(node.op is IFELSE for node in order):  # what is made of constants and sizes belongs to every graph
         outputs = replace(outputs, cut(outputs, {node for node in order if not node.is_closed}))
@@ -35,7 +35,7 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass: values that are sizes inside of a branch are computed before it: memory is planned before it runs."""
+    """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs."""
     while sizes := _sizes(outputs):  # what depends on an inner branch is another node once that has given up a size
         before, outputs = outputs, share(replace(outputs, cut(outputs, sizes)), notes)
         if all(map(operator.is_, before, outputs)):

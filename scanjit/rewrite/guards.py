@@ -31,7 +31,8 @@ LEAST_TERMS = 8
 
 
 def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass. It comes last: rules know products, not products of which parts are left out."""
+    """Skip the parts of products that a mask makes zero: a product becomes `contract_where`. Last of all, since no rule
+    knows that op."""
     if not _has_masks(outputs):
         return outputs
     level = _Level(outputs, {}, notes)

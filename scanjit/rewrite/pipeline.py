@@ -1,4 +1,4 @@
-"""The passes, in order."""
+"""The passes over graphs, in order."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class Result:
 
 
 def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Local algebra, to a fixpoint, inside bodies too."""
+    """Apply the rules of local algebra until none applies, in steps and branches too."""
     return Rewriter(RULES)(outputs)
 
 
 def factors(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Large systems by their factors, which a loop and its gradient then share."""
+    """Solve large linear systems by factors, which a loop and its gradient then share."""
     return Rewriter(factor.large)(outputs)
 
 
 def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Small systems entry by entry."""
+    """Write the solution of a small linear system out, entry by entry."""
     return Rewriter(factor.small | RULES)(outputs)
 
 

@@ -14,7 +14,8 @@ from scanjit.rewrite.match import is_small_constant
 
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass; inner loops first, so that what leaves an inner loop may leave the outer one too."""
+    """Compute before a loop what is the same in all of its steps. Inner loops come first: what leaves an inner loop may
+    then leave the outer one."""
     outputs = in_bodies(outputs, lambda inner: hoist(inner, notes))
     return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
 

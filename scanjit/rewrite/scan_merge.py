@@ -13,7 +13,7 @@ from scanjit.rewrite.scan_prune import equal_carries
 
 
 def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass: merges pairs until there are no more."""
+    """Make one loop of two that compute the same carries: a loop, and the copy of it that its gradient makes."""
     outputs = in_bodies(outputs, lambda inner: merge(inner, notes))
     pairs = _Pairs()
     while True:

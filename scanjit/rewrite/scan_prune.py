@@ -21,7 +21,8 @@ _ROUNDS = 20
 
 
 def prune(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass, repeated until it finds nothing more: a loop that needs less asks less of those before it."""
+    """Drop the carries, stacks and operands of loops that nobody uses. Repeated: a loop that needs less asks less of
+    the loops before it."""
     for _ in range(_ROUNDS):
         before = outputs
         used = used_parts(outputs)

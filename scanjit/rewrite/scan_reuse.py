@@ -15,7 +15,7 @@ from scanjit.rewrite.split import OverTime
 
 
 def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass: replace what equals a stored y, made by elementwise ops from others that are stored."""
+    """Read a value from what a loop stacks, if it is computed again outside from other stacks of that loop."""
     outputs = in_bodies(outputs, lambda inner: reuse(inner, notes))
     order = walk(outputs)
     present, known = set(order), {}

@@ -45,7 +45,8 @@ class _Plans:
 
 
 def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass; inner loops first, so that what an inner loop keeps can be kept by the outer one."""
+    """Stack in a forward loop what its gradient's loop would compute again. Inner loops come first: the outer loop can
+    then stack what an inner one keeps."""
     outputs = in_bodies(outputs, lambda inner: save(inner, notes))
     plans = _Plans()
     for node in walk(outputs):

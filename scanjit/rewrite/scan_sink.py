@@ -17,7 +17,8 @@ _ROUNDS = 4
 
 
 def sink(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass. A loop after one that was changed waits for the next round: what uses its operands is not known."""
+    """Compute inside a loop, a row a step, a sequence that costs less to compute than to store and load. Rounds: behind
+    a loop that was changed, the users of a node are known again in the next round only."""
     outputs = in_bodies(outputs, lambda inner: sink(inner, notes))
     for _ in range(_ROUNDS):
         before, users = outputs, uses(outputs)

@@ -39,7 +39,8 @@ _MOST_ROWS = 2**40
 
 
 def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """The pass. What a step computes of constants alone leaves the loop later: it is known before."""
+    """Write lengths that a step computes from constants alone as sizes outside of the loop. (The computation itself
+    leaves the loop later.)"""
     return _Level((), False, False, notes).rewritten(outputs)
 
 

@@ -22,7 +22,7 @@ _Demands = dict[Window, None]
 
 
 def push_slices(outputs: list[Node], notes: list[Note], *, in_loop: bool = False) -> list[Node]:
-    """The pass: in the graph and in all bodies."""
+    """Move slices in front of the ops that they are taken of: `(h @ R)[:, a:b]` becomes `h @ R[:, a:b]`."""
     outputs = in_bodies(outputs, lambda inner: push_slices(inner, notes, in_loop=True))
     return _Pusher(outputs, notes, in_loop).run()
 
