@@ -406,7 +406,26 @@ class CompiledFunction:
         return returned
 
     def by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the order of the inputs."""
+        """The arguments of a call in the order of the inputs.
+
+        Parameters
+        ----------
+        args : the arguments that are given by position.
+        named : the arguments that are given by name.
+
+        Raises
+        ------
+        ArgumentError
+            If an argument is missing, is given twice, or is none of the inputs.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> x, y = sj.vector("x"), sj.vector("y")
+        >>> f = sj.function([x, y], x + y, mode="reference")
+        >>> f.by_position((1.0,), {"y": 2.0})
+        (1.0, 2.0)
+        """
         if len(args) > self._arity:
             self._wrong_count(f"{len(args)} arguments")
         values: dict[int, Any] = dict(enumerate(args))
