@@ -149,14 +149,20 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial", "type", "where",
+        "__weakref__", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
+        "several", "type", "types", "where",
     )  # fmt: skip
 
     op: Op
     args: tuple[Node, ...]
     arity: int
     params: dict[str, Any]
-    type: Any
+    type: Type
+    """The type of the value. A node with several results has none: its parts have."""
+    types: tuple[Type, ...]
+    """The types of all results."""
+    several: bool
+    """Whether the op gives several results, as a scan does, be it only one: then `PART` nodes are the values."""
     where: str
     serial: int
     is_closed: bool
@@ -195,7 +201,7 @@ class Node:
 
     def __repr__(self) -> str:
         label = self.name or self.op.name
-        return f"<{label}: {self.type}>"
+        return f"<{label}: {', '.join(map(str, self.types))}>"
 
     def __bool__(self) -> bool:
         raise errors.ArgumentError(
@@ -274,10 +280,23 @@ def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
     node = Node.__new__(Node)
     node.op, node.args, node.arity, node.params = op, args, arity, params
     node.where = errors.user_location()
-    node.type = op.infer(*(a.type for a in args[:arity]), **params)
+    node.types, node.several = _inferred(op, args[:arity], params)
+    if not node.several:
+        node.type = node.types[0]
     node.serial, node.dim_ref, node.base = next(_serial), None, None
     node.is_closed = op not in LEAVES and all([arg.is_closed for arg in args])
     return _nodes.setdefault(key, node)
+
+
+def inferred_types(node: Node) -> tuple[Type, ...]:
+    """The types of a node's results, inferred again: for the conditions that this states."""
+    return _inferred(node.op, node.operands, node.params)[0]
+
+
+def _inferred(op: Op, operands: Iterable[Node], params: dict[str, Any]) -> tuple[tuple[Type, ...], bool]:
+    """The types of the results of an op, and whether it gives several."""
+    found = op.infer(*[node.types if node.several else node.type for node in operands], **params)
+    return (found, True) if isinstance(found, tuple) else ((found,), False)
 
 
 def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, ...]:
@@ -383,7 +402,7 @@ def new_input(type_: Type, name: str | None = None) -> Node:
 
 def parts(node: Node) -> tuple[Node, ...]:
     """The results of an op that has several."""
-    return tuple(PART(node, index=i) for i in range(len(node.type)))
+    return tuple(PART(node, index=i) for i in range(len(node.types)))
 
 
 # ---- dimensions from and to nodes ------------------------------------------------------------------------------------
@@ -428,9 +447,9 @@ def _computed(node: Node) -> int | None:
     stack = [node]
     while stack:
         top = stack[-1]
-        if top.op in LEAVES or top.op is SIZE or "body" in top.params or isinstance(top.type, tuple):
+        if top.op in LEAVES or top.op is SIZE or "body" in top.params or top.several:
             return None
-        if next(atoms_of(top), None) is not None or types.product(top.type.shape) > _MOST_COMPUTED:
+        if next(atoms_of(top), None) is not None or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
             return None
         missing = [arg for arg in top.args if arg not in values]
         if missing:
@@ -472,7 +491,7 @@ def replace(
     replaces, they are substituted everywhere (also in the graphs of scans). Other leaves stay what they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
-        if not isinstance(old.type, tuple):
+        if not old.several:
             for before, after in zip(old.type.shape, new.type.shape, strict=True):
                 atom = types.as_atom(before)
                 if atom is not None and before != after:
@@ -592,7 +611,7 @@ def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
 
 
 def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
-    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+    kinds = node.types
     for kind in kinds:
         for dim in kind.shape:
             yield from types.atoms(dim)
@@ -631,7 +650,7 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     only if the size is one value."""
     given = sorted(inputs, key=lambda n: n.serial)
     inputs, outputs = set(given), list(outputs)
-    outputs += [size for node in given for size in dim_nodes({"type": node.type})]
+    outputs += [size for node in given for size in dim_nodes({"types": node.types})]
     order = walk(outputs, inputs)
     depends: set[Node] = set()
     known: set[Node] = set()
@@ -649,5 +668,5 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
         if node not in depends and node not in known:
             free[node] = None
     for node in [*given, *free]:
-        free |= dict.fromkeys(size for size in dim_nodes({"type": node.type}) if size not in depends)
+        free |= dict.fromkeys(size for size in dim_nodes({"types": node.types}) if size not in depends)
     return list(free)

@@ -303,7 +303,7 @@ def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[
         if node in seen or node.op in ir.LEAVES:
             continue
         seen.add(node)
-        single = not isinstance(node.type, tuple)
+        single = not node.several
         cheap = isinstance(node.op, Elementwise | View) or node.op.name in _CHEAP
         if single and not cheap and not any(map(_is_computed, node.type.shape)):
             kept[node] = None

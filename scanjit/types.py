@@ -18,15 +18,12 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from scanjit import errors
 from scanjit.walks import bottom_up
-
-Dimension = Any
-"""An int or a `Dim`."""
 
 _serial = itertools.count()
 
@@ -93,8 +90,8 @@ class Dim:
 
     def __mul__(self, other: Dimension) -> Dimension:
         total: dict[Monomial, int] = {}
-        for left, a in _terms(self):
-            for right, b in _terms(other):
+        for left, a in terms(self):
+            for right, b in terms(other):
                 key = tuple(sorted(left + right, key=lambda atom: atom.serial))
                 total[key] = total.get(key, 0) + a * b
         return _polynomial(total)
@@ -130,7 +127,7 @@ class Dim:
         places = {atom: i for i, atom in enumerate(functions)}
 
         def listed(dim: Dimension) -> Listed:
-            return [([places.get(atom, atom) for atom in monomial], factor) for monomial, factor in _terms(dim)]
+            return [([places.get(atom, atom) for atom in monomial], factor) for monomial, factor in terms(dim)]
 
         return _from_lists, ([(atom.kind, *map(listed, atom.args)) for atom in functions], listed(self))
 
@@ -153,6 +150,10 @@ def _from_lists(functions: list[tuple[str, Listed, Listed]], terms: Listed) -> D
     return dim(terms)
 
 
+Dimension = int | Dim
+"""A size that is known, or one that is not."""
+
+
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """The quotient of two products of atoms, if it is one."""
     left = list(monomial)
@@ -163,7 +164,8 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(left)
 
 
-def _terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
+def terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
+    """The products of atoms that a dimension is the sum of, each with its factor."""
     return dim.terms if isinstance(dim, Dim) else (((), int(dim)),)
 
 
@@ -182,14 +184,26 @@ def _polynomial(terms: dict[Monomial, int]) -> Dimension:
     return found
 
 
+def as_int(dim: Dimension) -> int:
+    """The number that a dimension is, where the caller knows that it is one."""
+    if isinstance(dim, Dim):
+        raise errors.InternalError("a size must be known here", got=dim)
+    return dim
+
+
+def as_ints(shape: Iterable[Dimension]) -> tuple[int, ...]:
+    """The numbers of a shape, where the caller knows all of them."""
+    return tuple(map(as_int, shape))
+
+
 def monomial(factors: Iterable[Atom], number: int = 1) -> Dimension:
     """The product of atoms and a number."""
     return _polynomial({tuple(sorted(factors, key=lambda atom: atom.serial)): number})
 
 
 def _combine(left: Dimension, right: Dimension, factor: int) -> Dimension:
-    total = dict(_terms(left))
-    for monomial, c in _terms(right):
+    total = dict(terms(left))
+    for monomial, c in terms(right):
         total[monomial] = total.get(monomial, 0) + factor * c
     return _polynomial(total)
 
@@ -326,7 +340,7 @@ def size(name: str | None = None) -> Dim:
 
 def dim_of(atom: Atom) -> Dim:
     """The dimension that consists of an atom."""
-    return _polynomial({(atom,): 1})
+    return cast(Dim, _polynomial({(atom,): 1}))
 
 
 def _named_atom(name: str) -> Atom:
@@ -350,13 +364,13 @@ def value_dim(node: Any, name: str) -> Dim:
     if atom is None:
         atom = Atom("value", name, (node,))
         node.dim_ref = weakref.ref(atom)
-    return _polynomial({(atom,): 1})
+    return dim_of(atom)
 
 
 def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
     """A dimension as people write it; `name` gives the names of its sizes and functions."""
     result = ""
-    for monomial, factor in sorted(_terms(dim), key=lambda term: (not term[0], -term[1])):
+    for monomial, factor in sorted(terms(dim), key=lambda term: (not term[0], -term[1])):
         body = "*".join(map(name, monomial))
         number = "" if abs(factor) == 1 and body else str(abs(factor)) + ("*" if body else "")
         sign = "-" if factor < 0 else "+"
@@ -397,7 +411,7 @@ def as_atom(dim: Dimension) -> Atom | None:
 def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
     """A dimension without those of its terms that are certainly multiples of a divisor; of a number, what is left when
     it is divided."""
-    parts = [monomial(atoms, factor) for atoms, factor in _terms(dim)]
+    parts = [monomial(atoms, factor) for atoms, factor in terms(dim)]
     rest: Dimension = 0
     for part in parts:
         if part // divisor * divisor != part:
@@ -413,7 +427,7 @@ def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
 
     def replaced(dim: Dimension) -> Dimension:
         total: Dimension = 0
-        for monomial, factor in _terms(dim):
+        for monomial, factor in terms(dim):
             product: Dimension = factor
             for atom in monomial:
                 product = product * (known[atom] if atom in known else _polynomial({(atom,): 1}))
@@ -440,7 +454,7 @@ def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
 
     def number(dim: Dimension) -> int:
         total = 0
-        for monomial, factor in _terms(dim):
+        for monomial, factor in terms(dim):
             for atom in monomial:
                 factor *= env[atom] if atom.kind in ("size", "value") else known[atom]
             total += factor

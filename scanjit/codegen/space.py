@@ -47,14 +47,14 @@ class Space:
         """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, where the body is a
         register tile (whose tail would double the code)."""
         frame, size = self.frame, lane.size
-        width, known = frame.tile.lanes * frame.tile.vectors, isinstance(size, int)
+        width = frame.tile.lanes * frame.tile.vectors
         if frame.tile.singles:
             self._tiles_and_singles(lane)
         elif lane is frame.tile.own and width > 1:
             self._own_lanes(lane, width)
-        elif width == 1 or (known and size % width == 0):
+        elif width == 1 or (isinstance(size, int) and size % width == 0):
             self.lane_range(lane, *frame.bounds(lane), False)
-        elif known and size < width and lane is not frame.tile.split:
+        elif isinstance(size, int) and size < width and lane is not frame.tile.split:
             self.lane_range(lane, None, "", True)
         elif self._reduces:
             self.lane_range(lane, *frame.bounds(lane), True)

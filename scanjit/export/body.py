@@ -110,7 +110,7 @@ class Body:
         return self.uses[node] == 1 and node not in self._fixed and node not in self.given
 
     def _write(self, node: Node) -> None:
-        if node in self.texts or isinstance(node.type, tuple):
+        if node in self.texts or node.several:
             if node.op is SCAN:
                 self._scan(node)
             elif node.op is IFELSE:
@@ -228,7 +228,7 @@ class Body:
             carries.append(self.assign("past", f"list({text})") if i in layout.lags else self.assign("state", text))
         stacks: list[str] = []
         for i in range(layout.ys):
-            type_ = node.type[layout.carries + i]
+            type_ = node.types[layout.carries + i]
             empty = f"np.zeros({self.shape(type_.shape)}, {dtype_text(type_.dtype)})"
             stacks.append(self.assign("rows", empty) if layout.carries + i in used else "")
         length = self.dim(p["length"])

@@ -81,7 +81,7 @@ class Carry:
     def tap(self, tap: Dimension) -> Node:
         """What the step reads at a tap."""
         lag = -1 * tap
-        return self.symbols[self.far.index(lag)] if lag in self.far else self.symbols[tap]
+        return self.symbols[self.far.index(lag)] if lag in self.far else self.symbols[types.as_int(tap)]
 
     def after(self, result: Node) -> list[Node]:
         """What the carries become when the step returns `result`: the line moves up by one."""

@@ -97,7 +97,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
             refused.append(error)
             return [new]
 
-    most = _NO_LIMIT if max_steps is None else entries.steps(max_steps, "max_steps")
+    given = entries.steps(max_steps, "max_steps")
+    most = _NO_LIMIT if given is None else given
     loop = build(step, [], [state], [], most, name="while_loop", stack=False)
     if refused:
         raise refused[0]

@@ -54,7 +54,7 @@ def batch_or_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: D
 
 
 def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimension], size: Dimension) -> Batched:
-    several = isinstance(node.type, tuple)
+    several = node.several
     if node.op is PART and isinstance(known[node.args[0]][1], tuple):
         nodes, flags = known[node.args[0]]
         return nodes[node.params["index"]], flags[node.params["index"]]
@@ -80,7 +80,7 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
 
 
 def _verify(node: Node, found: Batched, several: bool) -> None:
-    rows = zip(node.type, *found, strict=True) if several else [(node.type, *found)]
+    rows = zip(node.types, *(found if several else ([one] for one in found)), strict=True)
     for type_, new, flag in rows:
         if new.dtype != type_.dtype or new.ndim != type_.ndim + flag:
             raise errors.InternalError(
@@ -92,7 +92,7 @@ def _node_by_loop(
     node: Node, operands: Sequence[Node], flags: Sequence[bool], dims: Mapping[Atom, Dimension], size: Dimension
 ) -> Batched:
     """An op without a batching rule."""
-    several = isinstance(node.type, tuple)
+    several = node.several
     pairs = list(zip(node.operands, operands, flags, strict=True))
     rows = {old: ir.new_input(old.type) for old, _, flag in pairs if flag}
     sequences = {rows[old]: new for old, new, flag in pairs if flag}

@@ -175,7 +175,7 @@ def branch(
     if not outputs:
         return ()
     used = set(walk(outputs))
-    used |= {size for symbol, _ in pairs if symbol in used for size in ir.dim_nodes({"type": symbol.type})}
+    used |= {size for symbol, _ in pairs if symbol in used for size in ir.dim_nodes({"types": symbol.types})}
     pairs = [pair for pair in pairs if pair[0] in used]
     inner = [symbol for symbol, _ in pairs]
     captured = ir.free_variables(outputs, inner)
@@ -190,7 +190,7 @@ def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: C
     stops, roots = _met(outputs, at), list(outputs)
     while True:
         outer = [node for node in walk(roots, stops) if node in stops or node.op in LEAVES]
-        more = {size for node in (*outer, *outputs) for size in ir.dim_nodes({"type": node.type})}.difference(outer)
+        more = {size for node in (*outer, *outputs) for size in ir.dim_nodes({"types": node.types})}.difference(outer)
         if not more:
             break
         stops |= more  # sizes in the types of operands and results are operands too
@@ -203,8 +203,7 @@ def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
     return {
         node
         for node in walk(outputs)
-        if not (isinstance(node.type, tuple) or node.is_closed)
-        and (node in at or (node.op is PART and node.args[0] in at))
+        if not (node.several or node.is_closed) and (node in at or (node.op is PART and node.args[0] in at))
     }
 
 

@@ -16,7 +16,7 @@ from scanjit.types import Type
 
 def is_float(node: Node) -> bool:
     """Whether a node (or one of its several results) has values that can have a derivative."""
-    kinds: tuple[Type, ...] = node.type if isinstance(node.type, tuple) else (node.type,)
+    kinds: tuple[Type, ...] = node.types
     return any(kind.dtype.kind == "f" for kind in kinds)
 
 
@@ -123,9 +123,9 @@ class _Arrived:
 
     def total(self, node: Node) -> Any:
         """The sum (for several results: a tuple of sums, None where nothing came); None where nothing came at all."""
-        if isinstance(node.type, tuple):
+        if node.several:
             found = self._of_parts.pop(node, None)
-            return None if found is None else tuple(found.get(i) for i in range(len(node.type)))
+            return None if found is None else tuple(found.get(i) for i in range(len(node.types)))
         waiting = self._waiting.pop(node, []) + self._seeds.pop(node, [])
         if not waiting:
             return None
@@ -151,7 +151,7 @@ def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Nod
 
 
 def _results(node: Node) -> Any:
-    return parts(node) if isinstance(node.type, tuple) else node
+    return parts(node) if node.several else node
 
 
 def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
@@ -197,8 +197,8 @@ def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
             found = _transposed(node, tangents)
         else:
             found = None
-    several = isinstance(node.type, tuple) and found is not None
-    for type_, tangent in zip(node.type, found, strict=True) if several else ((node.type, found),):
+    tangents_of = found if isinstance(found, tuple) else [found] * len(node.types)
+    for type_, tangent in zip(node.types, tangents_of, strict=True):
         if tangent is not None and (tangent.dtype != type_.dtype or tangent.ndim != type_.ndim):
             raise errors.InternalError(
                 f"a tangent of {node.op.name} has another type", got=tangent.type, expected=type_, where=node.where
@@ -208,8 +208,8 @@ def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
 
 def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
     """The tangent by a vjp alone: that is linear in the cotangent of the result, and its transpose is the jvp."""
-    several = isinstance(node.type, tuple)
-    kinds: tuple[Type, ...] = node.type if several else (node.type,)
+    several = node.several
+    kinds: tuple[Type, ...] = node.types
     seeds = [new_input(kind) if kind.dtype.kind == "f" else None for kind in kinds]
     assert node.op.vjp is not None
     cotangents = node.op.vjp(tuple(seeds) if several else seeds[0], _results(node), *node.operands, **node.params)

@@ -146,7 +146,7 @@ class Loop(Op):
     def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
         """The operands that some of the results depend on, after however many steps."""
         scan = _Open(node)
-        carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.type))])
+        carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.types))])
         stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
 
         def reached(active: Sequence[int]) -> set[Node]:

@@ -102,7 +102,8 @@ def window(x: Node, axis: int, start: Dimension, length: Dimension, step: int = 
     """A slice of one axis. The caller knows that it lies inside."""
     if start == 0 and step == 1 and length == x.type.shape[axis]:
         return x
-    starts, lengths, steps = [0] * x.ndim, list(x.type.shape), [1] * x.ndim
+    starts: list[Dimension] = [0] * x.ndim
+    lengths, steps = list(x.type.shape), [1] * x.ndim
     starts[axis], lengths[axis], steps[axis] = start, length, step
     return SLICE(x, start=tuple(starts), length=tuple(lengths), step=tuple(steps))
 
@@ -229,7 +230,8 @@ def _concatenate_infer(*xs: Type, axis: int) -> Type:
 
 
 def _concatenate_vjp(g: Node, y: Node, *xs: Node, axis: int) -> tuple[Node, ...]:
-    result, at = [], 0
+    result: list[Node] = []
+    at: Dimension = 0
     for x in xs:
         result.append(window(g, axis, at, x.type.shape[axis]))
         at = at + x.type.shape[axis]

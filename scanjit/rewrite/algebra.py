@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, dim_nodes
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.elementwise import (
@@ -50,11 +50,11 @@ FOLDED_BYTES = 4096
 @rules.rule()
 def fold(node: Node) -> Node | None:
     """op(constants) -> constant, where the result is small."""
-    if node.op is BROADCAST_TO or not node.operands or isinstance(node.type, tuple):
+    if node.op is BROADCAST_TO or not node.operands or node.several:
         return None
     if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
         return None
-    if math.prod(node.type.shape) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
+    if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
         return None
     try:
         with np.errstate(all="ignore"):

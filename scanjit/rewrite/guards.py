@@ -67,7 +67,7 @@ class _Level:
                 made = self.loops.get(node.args[0])
                 zero[node] = NOWHERE if made is None else made.zero_part(node.params["index"])
             elif node not in zero:
-                zero[node] = NOWHERE if isinstance(node.type, tuple) else zeros(node, self.known)
+                zero[node] = NOWHERE if node.several else zeros(node, self.known)
 
     def known(self, node: Node) -> Facts:
         """Where a node is zero."""
@@ -164,7 +164,7 @@ class _Body:
         self.masks: dict[Node, tuple[Node, tuple[int, ...]]] = {}
         """For masks outside: a mask inside, and for each axis outside, that of the steps' values (-1: time)."""
         for node in walk([*loop.outputs, *loop.xs.values()]):
-            if not isinstance(node.type, tuple) and node.dtype.kind == "b":
+            if not node.several and node.dtype.kind == "b":
                 self._meet(mask_of(node))
         zero = {inner: self._entering(outer.zero[x]) for x, inner in loop.xs.items()}
         zero |= dict.fromkeys((*loop.consts.values(), *(c.inner for c in loop.carries)), NOWHERE)

@@ -105,7 +105,7 @@ def along(node: Node, i: int) -> dict[int, int]:
 def zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     """Where a node is zero, given where its operands are. A zero times anything counts as zero."""
     found = _zeros(node, known)
-    own = mask_of(node) if not isinstance(node.type, tuple) and node.dtype == np.bool_ else None
+    own = mask_of(node) if not node.several and node.dtype == np.bool_ else None
     return found if own is None else both(found, {own: False})
 
 

@@ -211,7 +211,7 @@ class _Post:
             seen.add(node)
             if _shows_all(node) and node not in self.inputs:
                 stack.extend(node.args)
-            elif isinstance(node.type, tuple):
+            elif node.several:
                 raise errors.InternalError("a result of several parts cannot be stored", got=node)
             else:
                 found[node] = None

@@ -29,7 +29,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     split = _Pre(loop)
     if not split.leaving:
         return None
-    sequences = [node for node in frontier(loop, split.leaving | split.views) if not isinstance(node.type, tuple)]
+    sequences = [node for node in frontier(loop, split.leaving | split.views) if not node.several]
     ys = [r.node for r in loop.results if isinstance(r, Y) and r.node in split.leaving]
     if not sequences and not ys:
         return None

@@ -67,7 +67,7 @@ def _short(scan: Node, notes: list[Note]) -> Mapping[int, Node]:
     with errors.located(scan.where):
         if scan.params["length"] == 0:
             notes.append(Note(_NAME, scan.where, "the loop has no step: its results are its initial values"))
-            ys = [full(0, t.shape, t.dtype) for t in scan.type[len(loop.carries) :]]
+            ys = [full(0, t.shape, t.dtype) for t in scan.types[len(loop.carries) :]]
             return dict(enumerate([*(c.init for c in loop.carries), *ys]))
         notes.append(Note(_NAME, scan.where, "the loop has one step: it is done in place"))
         reverse = scan.params["reverse"]
@@ -235,7 +235,7 @@ def _known_ys(loop: Loop) -> list[str]:
             known = rows[result.node]
             facts.append("a result is a sequence that the loop reads: it is taken from there")
         elif varying.isdisjoint(walk([result.node])):
-            type_ = loop.scan.type[i]
+            type_ = loop.scan.types[i]
             known = broadcast_to(replace([result.node], loop.outside())[0], type_.shape)
             facts.append("a result is the same in every step: it is made outside of the loop")
         if known is not None:

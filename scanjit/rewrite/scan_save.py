@@ -193,7 +193,7 @@ class _Choice:
         return chosen
 
     def _wanted(self, node: Node) -> bool:
-        if isinstance(node.type, tuple) or not self._stacks(node):
+        if node.several or not self._stacks(node):
             return False
         if node.op is SLICE:  # a part of something costly, of which the rest may not be needed
             base = node.operands[0]

@@ -79,7 +79,7 @@ class _Level:
             done[node] = new
             with errors.located(node.where):
                 if new.op is SCAN and self.moves(new.params["length"]):
-                    found = self._counting(new, [i for i in range(len(node.type)) if (node, i) in used])
+                    found = self._counting(new, [i for i in range(len(node.types)) if (node, i) in used])
                     if found is not None:
                         parts[node] = found
                 elif new.op is SLICE and (taken := self._taken(new)) is not None:
@@ -166,10 +166,13 @@ class _Level:
             return dim if not isinstance(dim, int) or dim < _MOST_ROWS else None
         atom = types.as_atom(dim)
         if atom is None:  # a sum: of what has a limit, and what is known
-            limits = [(self.most(types.monomial(m)), m, factor) for m, factor in dim.terms]
-            if any(limit is None or (factor < 0 and self.moves(types.monomial(m))) for limit, m, factor in limits):
-                return None
-            return sum((limit * factor for limit, _, factor in limits), 0)
+            total: Dimension = 0
+            for monomial, factor in types.terms(dim):
+                limit = self.most(types.monomial(monomial))
+                if limit is None or (factor < 0 and self.moves(types.monomial(monomial))):
+                    return None
+                total = total + limit * factor
+            return total
         if atom.kind == "value":
             return self._most_of(atom.args[0])
         if atom.kind not in ("min", "max"):
@@ -190,7 +193,7 @@ class _Level:
             return None if node in self.moving else self.most(ir.as_dim(node))
         if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
             whole = node.args[0]
-            return self.most(whole.params["length"]) if node.params["index"] == len(whole.type) - 1 else None
+            return self.most(whole.params["length"]) if node.params["index"] == len(whole.types) - 1 else None
         if node.op in (WHERE, MAXIMUM, MINIMUM):
             found = [self._most_of(arg) for arg in node.operands[-2:]]
             known_ones = [limit for limit in found if limit is not None]

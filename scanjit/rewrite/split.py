@@ -27,7 +27,7 @@ def is_heavy(node: Node) -> bool:
 
 def is_small(node: Node) -> bool:
     """Whether the value is statically tiny."""
-    if isinstance(node.type, tuple):
+    if node.several:
         return False
     total = types.product(node.type.shape)
     return isinstance(total, int) and total <= TINY

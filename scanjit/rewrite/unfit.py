@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 
 from scanjit import types
-from scanjit.ir import PART, Node, apply, constant, dim_node, rebuild, replace, walk
+from scanjit.ir import PART, Node, apply, constant, dim_node, inferred_types, rebuild, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
 from scanjit.ops.stretch import zeros_like
@@ -63,7 +63,7 @@ def _conditions(outputs: Sequence[Node]) -> list[Condition]:
     for node in walk(outputs):
         if node.operands:
             with types.collecting() as relied:
-                node.op.infer(*(arg.type for arg in node.operands), **node.params)
+                inferred_types(node)
             for c in relied:
                 computed = any(a.kind == "value" for dim in (c.left, c.right) for a in types.atoms(dim))
                 if computed and not types.not_negative(c.right - c.left):

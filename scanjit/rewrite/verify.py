@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 from scanjit import errors, types
-from scanjit.ir import Node, walk
+from scanjit.ir import Node, inferred_types, walk
 from scanjit.types import Dimension, Type
 
 
@@ -37,8 +36,8 @@ def _check(outputs: Sequence[Node]) -> None:
         for node in walk(stack.pop()):
             if id(node) in checked or _valid.get(id(node)) is node:
                 continue
-            inferred = node.op.infer(*(arg.type for arg in node.operands), **node.params)
-            if not _same(inferred, node.type):
+            inferred = inferred_types(node)
+            if len(inferred) != len(node.types) or not all(map(_same, inferred, node.types)):
                 raise errors.InternalError("a node has another type than its op infers", got=node, expected=inferred)
             checked[id(node)] = node
             if "body" in node.params:
@@ -46,13 +45,7 @@ def _check(outputs: Sequence[Node]) -> None:
     _valid.update(checked)
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) or isinstance(b, tuple):
-        return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))
-    return _same_type(a, b)
-
-
-def _same_type(a: Type, b: Type) -> bool:
+def _same(a: Type, b: Type) -> bool:
     return a.dtype == b.dtype and a.ndim == b.ndim and all(map(_same_dim, a.shape, b.shape))
 
 

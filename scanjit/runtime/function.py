@@ -164,7 +164,7 @@ def _outputs(given: Any) -> tuple[list[Node], Tree | None]:
     nodes = []
     for path, leaf in zip(tree.paths(), leaves, strict=True):
         node = _node(leaf, f"output{path}")
-        if isinstance(node.type, tuple):
+        if node.several:
             raise errors.InternalError("an op with several results is no output: take its parts", got=repr(node))
         nodes.append(node)
     return nodes, tree

@@ -175,7 +175,7 @@ def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
     """Raise an error for a graph that `function` would refuse, too."""
     if len(set(graph.inputs)) < len(graph.inputs) or any(node.op is not INPUT for node in graph.inputs):
         raise errors.FormatError("the inputs of a saved function are not inputs, or given twice")
-    if any(isinstance(node.type, tuple) for node in graph.roots):
+    if any(node.several for node in graph.roots):
         raise errors.FormatError("an output of a saved function is several")
     if not all(_fits(node, variable) for variable, node in graph.updates):
         raise errors.FormatError("an update of a saved function has another type than its variable")

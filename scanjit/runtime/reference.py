@@ -88,7 +88,7 @@ class _Step:
     def __init__(self, node: Node, slot: int, slots: Mapping[Node, int], sized: set[Atom]) -> None:
         self.node, self.slot = node, slot
         self.operands = [slots[arg] for arg in node.operands]
-        self.types: tuple[Type, ...] = node.type if isinstance(node.type, tuple) else (node.type,)
+        self.types: tuple[Type, ...] = node.types
         self.bodies = _plans_of(node)
         self.atom = node.dim_atom if node.dim_atom in sized else None
         checks = _verified_conditions(node)
@@ -101,14 +101,13 @@ class _Step:
 
 def _own_atoms(node: Node) -> set[Atom]:
     """The sizes in the type and the parameters of an op with a body, without the sizes that occur only in the body."""
-    found = {atom for type_ in node.type for dim in type_.shape for atom in types.atoms(dim)}
+    found = {atom for type_ in node.types for dim in type_.shape for atom in types.atoms(dim)}
     return found | set(types.atoms(node.params.get("length", 0)))
 
 
 def _verified_conditions(node: Node) -> list[sizes.Check]:
     """The conditions of a node. Its type must be the one that its op infers from its operands."""
-    type_, checks = sizes.inferred(node)
-    before, now = (t if isinstance(t, tuple) else (t,) for t in (node.type, type_))
+    before, (now, checks) = node.types, sizes.inferred(node)
     if [(t.dtype, t.ndim) for t in before] != [(t.dtype, t.ndim) for t in now]:
         raise errors.InternalError(
             f"the type of {node.op.name} is not what its operands give", got=before, expected=now, where=node.where
@@ -181,7 +180,7 @@ def _plans_of(node: Node) -> tuple[_Plan, ...]:
 def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> tuple[dict[str, Any], tuple[tuple[int, ...], ...]]:
     """The parameters of an op and the shapes of its results, with dimensions as ints."""
     node, params = step.node, step.node.params
-    shapes = tuple(type_.shape for type_ in step.types)
+    shapes: tuple[tuple[Any, ...], ...] = tuple(type_.shape for type_ in step.types)
     if step.symbolic:
         params = {k: v if isinstance(v, Graph) else _number(v, atoms) for k, v in params.items() if k != "sizes"}
         shapes = tuple(_number(shape, atoms) for shape in shapes)
@@ -254,7 +253,7 @@ def _check_leaf(node: Node, value: np.ndarray, atoms: Mapping[Atom, int]) -> Non
         raise errors.InternalError(
             f"the value of {node!r} has another type",
             got=f"{value.dtype}{value.shape}",
-            expected=node.type,
+            expected=", ".join(map(str, node.types)),
             where=node.where,
         )
 
@@ -273,7 +272,7 @@ def _agrees(atoms: Mapping[Atom, int]) -> Callable[[types.Dimension, int], bool]
 def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     """The result as an array, or as a tuple of arrays if the op has several. Raises if it is not of the inferred
     type."""
-    several = isinstance(step.node.type, tuple)
+    several = step.node.several
     arrays = tuple(np.asarray(value) for value in (result if several else (result,)))
     for array, type_, shape in zip(arrays, step.types, shapes, strict=True):
         if array.dtype != type_.dtype or array.shape != shape:

@@ -112,7 +112,7 @@ class SharedVariable(_Symbol):
         updating([self], commit, [self], [self._own(value, borrow)])
 
     @property
-    def type(self) -> Type:
+    def type(self) -> Type:  # type: ignore[override]
         """The dtype and the shape that every value has."""
         return self._slot.type
 

@@ -86,7 +86,7 @@ def _solve(place: _Place, found: dict[Atom, int]) -> bool:
     if atom is None or atom.kind != "size":
         return False
     zero, one = (types.evaluate(place.dim, {**found, atom: value}) for value in (0, 1))
-    linear = all(sum(a is atom for a in m) <= 1 and all(a.kind == "size" for a in m) for m, _ in place.dim.terms)
+    linear = all(sum(a is atom for a in m) <= 1 and all(a.kind == "size" for a in m) for m, _ in types.terms(place.dim))
     if not linear or one == zero:
         return False
     value, rest = divmod(place.size - zero, one - zero)
@@ -165,11 +165,11 @@ def _shown(dim: Dimension, env: Mapping[Atom, int]) -> object:
         return dim
 
 
-def inferred(node: Node) -> tuple[Any, list[Check]]:
-    """A node's type, inferred anew, and the conditions that this relies on (without those inside its graph)."""
+def inferred(node: Node) -> tuple[tuple[types.Type, ...], list[Check]]:
+    """The types of a node's results, inferred anew, and the conditions that they rely on. Its graph is left out."""
     with types.collecting() as found:
-        type_ = node.op.infer(*(arg.type for arg in node.operands), **node.params)
-    return type_, [_check(item, node.where) for item in found]
+        kinds = ir.inferred_types(node)
+    return kinds, [_check(item, node.where) for item in found]
 
 
 def _check(found: types.Condition, where: str) -> Check:

@@ -41,7 +41,7 @@ def check(node: Node) -> None:
         _check_scan(node)
     if "sizes" in node.params:
         _check_sizes(node)
-    for type_ in node.type if isinstance(node.type, tuple) else (node.type,):
+    for type_ in node.types:
         _check_type(type_, node)
 
 

@@ -41,7 +41,7 @@ def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
         border = {arg: None for node in order if not ready[node] for arg in node.args if ready[arg]}
         border |= dict.fromkeys(node for node in outputs if ready[node])
         crossing = [n for n in (*border, *values.values()) if n not in known and n.op not in (ir.CONSTANT, ir.SIZE)]
-        crossing = [n for n in dict.fromkeys(crossing) if not isinstance(n.type, tuple)]
+        crossing = [n for n in dict.fromkeys(crossing) if not n.several]
         result.append(Stage(_used(known, ir.walk(crossing, known)), crossing, values))
         known |= dict.fromkeys(crossing)
         sized |= set(values)
@@ -70,5 +70,5 @@ def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
 
 
 def _in_type(node: Node, atom: Atom) -> bool:
-    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+    kinds = node.types
     return atom.kind == "value" and any(a is atom for k in kinds for d in k.shape for a in types.atoms(d))

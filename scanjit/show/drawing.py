@@ -80,7 +80,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 def _label(node: Node) -> tuple[str, str]:
     """The two lines in a box."""
-    kind = ", ".join(map(str, node.type)) if isinstance(node.type, tuple) else str(node.type)
+    kind = ", ".join(map(str, node.types)) if node.several else str(node.type)
     head = leaf_name(node) if node.op in (INPUT, SHARED) else None
     if node.op is CONSTANT:
         head = number(node)

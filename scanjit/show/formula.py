@@ -320,7 +320,7 @@ def _ifelse(formula: _Formula, node: Node) -> Text:
 
 def _part(formula: _Formula, node: Node) -> Text:
     whole = node.args[0]
-    if whole.op is IFELSE and len(whole.type) == 1:
+    if whole.op is IFELSE and len(whole.types) == 1:
         return formula.known[whole]
     return f"{formula.known[whole][0]}[{node.params['index']}]", _ATOM
 

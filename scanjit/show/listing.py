@@ -77,7 +77,7 @@ class _Listing:
         self._body(node.params["body"], node)
 
     def _line(self, node: Node) -> None:
-        kind = f"({', '.join(map(str, node.type))})" if isinstance(node.type, tuple) else str(node.type)
+        kind = f"({', '.join(map(str, node.types))})" if node.several else str(node.type)
         where = f"   # {node.where}" if self.locations else ""
         self.lines.append(f"{self.indent}{self.ids[node]}: {kind} = {self._right_side(node)}{where}")
         for value in node.params.values():

@@ -206,6 +206,6 @@ def _named_zeros(name: str, border: str, reach: Dimension) -> Dimension:
         raise errors.ArgumentError(
             f"there is no border_mode {border!r} of {name}", expected=", ".join(map(repr, zeros))
         )
-    if isinstance(reach, int) and zeros[border] < 0:
+    if isinstance(found := zeros[border], int) and found < 0:
         raise errors.ShapeError(f"border_mode {border!r} of {name} needs filters that are not empty", got="width 0")
-    return zeros[border]
+    return found

@@ -42,7 +42,7 @@ def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
     if not_negative(-1 - k):
         return k + n
     least = -2 if step > 0 else -1
-    if isinstance(k - n, int) and k - n >= least:  # where this is negative, it is a bound like 0 anyway
+    if isinstance(gap := k - n, int) and gap >= least:  # where this is negative, it is a bound like 0 anyway
         return k
     return k + n * minimum(maximum(0 - k, 0), 1)
 
@@ -79,7 +79,7 @@ def _bound(value: Any) -> Dimension:
 def _position(index: int, n: Dimension, axis: int) -> Window:
     """One entry. Whether it is there is part of the type rule of a slice, and checked at run time if need be."""
     start = index if index >= 0 else index + n
-    if isinstance(n, int) and (start < 0 or start >= n):
+    if isinstance(n, int) and not -n <= index < n:
         raise errors.OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {n}")
     return Window(start, 1, 1)
 

@@ -29,12 +29,12 @@ def outputs_of(op: Op, dtype: str, symbolic: bool) -> tuple[list[Node], list[Nod
         nodes += given
         arrays += [np.asarray(a) for a in args]
         result = op(*given, **params)
-        made += [PART(result, index=i) for i in range(len(result.type))] if _several(result) else [result]
+        made += [PART(result, index=i) for i in range(len(result.types))] if _several(result) else [result]
     return nodes, made, arrays
 
 
 def _several(node: Node) -> bool:
-    return isinstance(node.type, tuple)
+    return node.several
 
 
 def same(nodes: list[Node], made: list[Node], arrays: list[np.ndarray], *configs: Config) -> None:

@@ -473,7 +473,7 @@ def _noisy(p: Program, arguments: list[np.ndarray], k: int) -> Any:
 def localized(p: Program, fails: Callable[[Program], object]) -> str:
     """The first node, in the order of computation, for which a check fails when it is computed alone."""
     for node in ir.walk(p.outputs):
-        if node.op is ir.INPUT or isinstance(node.type, tuple):
+        if node.op is ir.INPUT or node.several:
             continue
         smaller = replace(p, outputs=[node])
         try:

@@ -21,7 +21,7 @@ def with_checkpoints(outputs: Sequence[Node], checkpoint: int | str | None) -> l
 
     def asking(old: Node, scan: Node) -> dict[int, Node]:
         made = scan.op(*scan.operands, **{**scan.params, "checkpoint": checkpoint})
-        return {i: PART(made, index=i) for i in range(len(scan.type))}
+        return {i: PART(made, index=i) for i in range(len(scan.types))}
 
     inner = in_bodies(list(outputs), lambda nodes: with_checkpoints(nodes, checkpoint))
     return map_scans(inner, asking)

@@ -56,7 +56,7 @@ class Program:
     def _largest(self, sizes: dict[Atom, int]) -> int:
         """The most elements that a value outside of loops has, as far as sizes tell."""
         known = sizes | {twin: sizes[atom] for twin, atom in self.twins.items()}
-        shapes = {node.type.shape for node in ir.walk(self.outputs) if not isinstance(node.type, tuple)}
+        shapes = {node.type.shape for node in ir.walk(self.outputs) if not node.several}
         shapes = {shape for shape in shapes if all(a in known for dim in shape for a in types.atoms(dim))}
         return max((math.prod(types.evaluate(dim, known) for dim in shape) for shape in shapes), default=0)
 

@@ -94,7 +94,7 @@ def test_the_verifier_infers_every_node_again() -> None:
     for name in Node.__slots__:
         if name != "__weakref__":
             setattr(broken, name, getattr(fn("tanh", x), name))
-    broken.type = x.type.with_dtype("float32")
+    broken.types = (x.type.with_dtype("float32"),)
     with pytest.raises(errors.InternalError):
         verify([broken], [broken], "a pass")
 
@@ -105,12 +105,12 @@ def test_the_verifier_enters_bodies() -> None:
     verify([out], [out], "a pass")
     inner = symbol("r", 3)
     graph = Graph.of([inner], [fn("exp", inner)])
-    graph.outputs[0].type = graph.outputs[0].type.with_dtype("float32")
+    graph.outputs[0].types = (graph.outputs[0].type.with_dtype("float32"),)
     try:
         with pytest.raises(errors.InternalError):
             verify([other], [other], "a pass")
     finally:
-        graph.outputs[0].type = graph.outputs[0].type.with_dtype("float64")
+        graph.outputs[0].types = (graph.outputs[0].type,)
 
 
 def test_notes_say_what_and_where() -> None:

@@ -279,9 +279,9 @@ def test_a_selective_scan_keeps_its_states_in_the_loop() -> None:
 def test_the_gradient_of_a_selective_scan_stores_the_state_and_nothing_else_of_its_size() -> None:
     outputs, _ = checked(selective(True))
     forward, backward = scans(outputs)
-    layout_ys = forward.type[1:]
+    layout_ys = forward.types[1:]
     assert sum(kind.ndim == 4 for kind in layout_ys) == 1
-    assert all(kind.ndim < 4 for kind in backward.type)
+    assert all(kind.ndim < 4 for kind in backward.types)
     assert not any(node.ndim == 4 for node in walk(outputs) if node.op not in (SCAN, PART))
 
 

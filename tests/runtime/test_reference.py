@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -310,14 +309,14 @@ def test_a_wrong_rule_is_found() -> None:
             value(node, {x: np.zeros(3)})
     finally:
         node.op.reference = original
-    right = node.type
-    wrong = copy.copy(right).with_dtype("float32")
+    right = node.types
+    wrong = (node.type.with_dtype("float32"),)
     try:
-        node.type = wrong
+        node.types = wrong
         with pytest.raises(errors.InternalError, match="the type of mul is not"):
             value(node, {x: np.zeros(3)})
     finally:
-        node.type = right
+        node.types = right
 
 
 def test_errors_of_ops_have_the_line_of_their_node() -> None:

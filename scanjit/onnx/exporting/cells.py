@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.batch import batch_graph
@@ -96,7 +96,7 @@ class _Step:
 
     def __init__(self, source: Node, x: Node, states: Sequence[Node], after: Sequence[Node]) -> None:
         self.source, self.x, self.states, self.after = source, x, states, after
-        self.rows, self.size = states[0].type.shape
+        self.rows, self.size = types.as_ints(states[0].type.shape)
 
     @classmethod
     def of(cls, node: Node, layout: Layout) -> _Step | None:
@@ -117,7 +117,7 @@ class _Step:
         x = ir.new_input(Type(sequence.dtype, (rows, width)))
         states = [ir.new_input(Type(sequence.dtype, (rows, size))) for _ in inits]
         outputs = body(*states, build(x), *consts)[: layout.carries]
-        if any(isinstance(dim, Dim) for n in ir.walk(outputs) if not isinstance(n.type, tuple) for dim in n.type.shape):
+        if any(isinstance(dim, Dim) for n in ir.walk(outputs) if not n.several for dim in n.type.shape):
             return None
         return cls(source, x, states, outputs) if _is_analytic(outputs) else None
 
@@ -137,7 +137,9 @@ class _Step:
     def _random(self) -> dict[Node, np.ndarray]:
         """The point at which a guess is compared with the step."""
         rng = np.random.default_rng(0)
-        return {node: rng.normal(size=node.type.shape).astype(node.dtype) for node in (self.x, *self.states)}
+        return {
+            node: rng.normal(size=types.as_ints(node.type.shape)).astype(node.dtype) for node in (self.x, *self.states)
+        }
 
     def _at(self, symbol: Node) -> np.ndarray:
         return self._random[symbol].astype(np.float64)
@@ -147,7 +149,7 @@ class _Step:
         """The activations of the size of a state: their name, themselves, and what they are given."""
         found = []
         for node in ir.walk(self.after):
-            if not isinstance(node.type, tuple) and node.type.shape == self.states[0].type.shape:
+            if not node.several and node.type.shape == self.states[0].type.shape:
                 given = _activated(node)
                 if given is not None:
                     found.append((given[0], node, given[1]))
@@ -227,7 +229,7 @@ class _Step:
     def _matrices(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node], at: float) -> list[np.ndarray]:
         """The derivatives of arguments, whose rows do not depend on each other: those of as many unit vectors as a
         symbol has columns, a batch of them at a time."""
-        width = symbol.type.shape[1]
+        width = types.as_int(symbol.type.shape[1])
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
         count = -(-width // self.rows)
@@ -235,7 +237,7 @@ class _Step:
         all_units = ir.new_input(Type(symbol.dtype, units.shape))
         made = iter(batch_graph([y for y in found if y is not None], {tangent: all_units}, count))
         wide = [None if y is None else next(made)[0] for y in found]
-        given = {all_units: units, **{node: np.full(node.type.shape, at, node.dtype) for node in more}}
+        given = {all_units: units, **{node: np.full(types.as_ints(node.type.shape), at, node.dtype) for node in more}}
         values = iter(_values([y for y in wide if y is not None], given))
         none = np.zeros((width, self.size), symbol.dtype)
         return [none if y is None else next(values).reshape(-1, self.size)[:width] for y in wide]
@@ -244,7 +246,7 @@ class _Step:
         """The vectors by which a symbol enters arguments, element by element."""
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
-        ones = {tangent: np.ones(symbol.type.shape, symbol.dtype)}
+        ones = {tangent: np.ones(types.as_ints(symbol.type.shape), symbol.dtype)}
         values = iter(_values([y for y in found if y is not None], ones))
         return [np.zeros(self.size, symbol.dtype) if y is None else next(values)[0] for y in found]
 
@@ -294,7 +296,7 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
     values: dict[Node, Any] = {}
     for node in ir.walk(outputs):
         if node.op is INPUT:
-            values[node] = given.get(node, np.zeros(node.type.shape, node.dtype))
+            values[node] = given.get(node, np.zeros(types.as_ints(node.type.shape), node.dtype))
         elif node.op is SHARED:
             values[node] = node.params["variable"].get_value()
         else:

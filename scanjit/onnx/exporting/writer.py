@@ -172,7 +172,7 @@ class Writer:
     def vector(self, dims: Sequence[Dimension]) -> str:
         """Sizes as a vector of int64."""
         if not any(isinstance(dim, Dim) for dim in dims):
-            return self.ints(*dims)
+            return self.ints(*types.as_ints(dims))
         return self.op("Concat", *(self.as_vector(dim) for dim in dims), axis=0)
 
     def as_vector(self, dim: Dimension) -> str:

@@ -260,7 +260,7 @@ def _padding(
         reach = (k - 1) * dilation + 1
         total = reach - 1 if step == 1 else None
         if step != 1 and isinstance(n, int):
-            total = max((math.ceil(n / step) - 1) * step + reach - n, 0)
+            total = types.maximum((math.ceil(n / step) - 1) * step + reach - n, 0)
         if not isinstance(total, int):
             raise call.refuse(f"auto_pad={kind} with strides and a size that is not known", got=f"size {n}")
         small = total // 2

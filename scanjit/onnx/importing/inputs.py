@@ -40,7 +40,7 @@ class Inputs:
         _check_names("sizes", sizes, [*names, *dims])
         self._sizes: dict[str, Dimension] = {}
         """The sizes that have names."""
-        self._shapes: dict[str, list[Dimension]] = {}
+        self._shapes: dict[str, list[int | None]] = {}
         """The shapes that were given to inputs, or that their values have."""
         for name, given in sizes.items():
             if name not in dims:
@@ -72,7 +72,7 @@ class Inputs:
         self._shapes[name] = list(shape)
 
     def _shape_of(self, name: str, dims: Sequence[Any]) -> tuple[Dimension, ...]:
-        given = self._shapes.get(name, [None] * len(dims))
+        given: list[int | None] = self._shapes.get(name, [None] * len(dims))
         return tuple(self._dimension(dim, name) if n is None else n for dim, n in zip(dims, given, strict=True))
 
     def _dimension(self, dim: Any, name: str) -> Dimension:

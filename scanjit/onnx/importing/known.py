@@ -70,9 +70,9 @@ def array(node: Node) -> np.ndarray | None:
 
 
 def _is_large(node: Node) -> bool:
-    if isinstance(node.type, tuple) or any(isinstance(dim, Dim) for dim in node.type.shape):
+    if node.several or any(isinstance(dim, Dim) for dim in node.type.shape):
         return True
-    return next(ir.atoms_of(node), None) is not None or types.product(node.type.shape) > _MOST
+    return next(ir.atoms_of(node), None) is not None or types.as_int(types.product(node.type.shape)) > _MOST
 
 
 def truth(condition: Node) -> bool | None:
@@ -127,7 +127,7 @@ def elements_of(node: Node, done: dict[Node, Elements | None]) -> Elements | Non
     """The elements of a tensor of no more than one axis, as far as they are dimensions; None if nothing is known."""
     if node not in done:
         done[node] = None
-        if not isinstance(node.type, tuple) and node.ndim <= 1 and node.dtype.kind in "iub":
+        if not node.several and node.ndim <= 1 and node.dtype.kind in "iub":
             done[node] = _read(node, done)
     return done[node]
 
@@ -217,7 +217,7 @@ def ints(node: Node, what: str) -> tuple[int, ...]:
         raise errors.NotSupportedError(
             f"{what} must be known when the model is loaded", got=f"({', '.join(map(str, found))})"
         )
-    return found
+    return types.as_ints(found)
 
 
 def scalar(node: Node, what: str) -> Any:

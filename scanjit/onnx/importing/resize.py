@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
@@ -136,9 +136,10 @@ def _asked(call: Call, before: Sequence[Dimension], sizes: Sequence[Dimension]) 
         raise errors.FormatError(f"there is no such keep_aspect_ratio_policy of {call.op}", got=policy)
     if not all(isinstance(n, int) for n in (*before, *sizes)):
         raise call.refuse(f"keep_aspect_ratio_policy={policy!r} with sizes that are not known")
-    quotients = [np.float32(size) / np.float32(n) for size, n in zip(sizes, before, strict=True)]
+    known_before = types.as_ints(before)
+    quotients = [np.float32(size) / np.float32(n) for size, n in zip(types.as_ints(sizes), known_before, strict=True)]
     scale = min(quotients) if policy == "not_larger" else max(quotients)
-    return [math.floor(scale * np.float32(n) + np.float32(0.5)) for n in before], [scale] * len(before)
+    return [math.floor(scale * np.float32(n) + np.float32(0.5)) for n in known_before], [scale] * len(before)
 
 
 def _quotient(after: Dimension, before: Dimension) -> Any:

@@ -286,8 +286,8 @@ def range_(call: Call) -> Node:
     if start.dtype.kind == "f":
         values = [known.array(x) for x in (start, limit, delta)]
         if not any(value is None for value in values):
-            first, end, step = (float(value) for value in values if value is not None)
-            count: Dimension = max(int(np.ceil((end - first) / step)), 0)
+            low, high, apart = (float(value) for value in values if value is not None)
+            count: Dimension = max(int(np.ceil((high - low) / apart)), 0)
         else:
             steps = cast(ir.apply(CEIL, cast(limit - start, "float64") / cast(delta, "float64")), "int64")
             count = known.size(ir.apply(MAXIMUM, steps, 0))

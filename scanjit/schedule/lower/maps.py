@@ -70,7 +70,8 @@ def view_ref(node: Node, locate: Callable[[Node], Ref | None]) -> Ref | None:
     base = view_ref(node.args[0], locate)
     if base is None:
         return None
-    offset, strides = base.offset, [0] * node.ndim
+    offset = base.offset
+    strides: list[Dimension] = [0] * node.ndim
     for (start, terms), step in zip(node.op.access(base.shape, **node.params), base.strides, strict=True):
         offset = offset + start * step
         for axis, factor in terms:

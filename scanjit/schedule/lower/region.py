@@ -96,7 +96,7 @@ class Context:
         for other in ir.walk([node], known, sizes=False):
             if other not in known:
                 parts = {known[arg] for arg in other.operands}
-                if isinstance(other.type, tuple):
+                if other.several:
                     parts |= {False for arg in other.operands if arg.ndim and known[arg] is None}
                 leaf = other.op is ir.SHARED or (other.op is ir.CONSTANT and other.ndim > 0)
                 known[other] = leaf or (False if other.op in ir.LEAVES or False in parts else True in parts or None)

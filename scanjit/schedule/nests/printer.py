@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import singledispatchmethod
 
 from scanjit import types
+from scanjit.ir import Op
+from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lapack import LapackCall
@@ -41,7 +43,7 @@ from scanjit.types import Atom, Dimension
 INDENT = "    "
 LONGEST = 80
 """An operand whose text is longer than this gets a line of its own."""
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+INFIX: dict[Op, str] = {ADD: "+", SUB: "-", MUL: "*", DIV: "/"}
 
 
 def program_listing(program: Program) -> str:
@@ -300,7 +302,7 @@ class _NestWriter:
         """The text of a value in that of another one."""
         if len(self.values[value]) > LONGEST and value.operands:
             self._name(value)
-        compound = infix and isinstance(value, Apply) and value.op.name in INFIX and value not in self.named
+        compound = infix and isinstance(value, Apply) and value.op in INFIX and value not in self.named
         return _bracketed(self.values[value], compound)
 
     @singledispatchmethod
@@ -328,11 +330,11 @@ class _NestWriter:
 
     @own_text.register
     def _(self, value: Apply) -> str:
-        name = value.op.name
-        if name in INFIX and len(value.args) == 2:
+        op = value.op
+        if op in INFIX:
             left, right = (self.operand(arg, infix=True) for arg in value.args)
-            return f"{left} {INFIX[name]} {right}"
-        return f"{value.dtype if name == 'cast' else name}({', '.join(map(self.operand, value.args))})"
+            return f"{left} {INFIX[op]} {right}"
+        return f"{value.dtype if op is CAST else op.name}({', '.join(map(self.operand, value.args))})"
 
     @own_text.register
     def _(self, value: Reduce) -> str:

@@ -69,7 +69,7 @@ def depth_of(access: Access, loops: Sequence[NestLoop]) -> Depth:
     against = {loop: not types.not_negative(step) for loop, step in steps.items()}
     apart = {loop: -1 * step if against[loop] else step for loop, step in steps.items()}
     if all(isinstance(step, int) for step in apart.values()):
-        loops = sorted(loops, key=lambda loop: apart[loop], reverse=True)
+        loops = sorted(loops, key=lambda loop: types.as_int(apart[loop]), reverse=True)
     found = Depth(tuple(loops), tuple(against[loop] for loop in loops), (types.product(sizes),), (apart[loops[-1]],))
     return found if found.strides(*found.steps) == steps else plain
 

@@ -21,7 +21,7 @@ class IfElseRule(ArrayRule):
         number = cast(condition, "int64")  # the main function reads int64 only
         flag = lowering.new_place(number)
         lowering.copy(number, flag)
-        targets = [lowering.own(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.type]
+        targets = [lowering.own(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.types]
         known = {inner: lowering.place_of(outer) for inner, outer in zip(inputs, operands, strict=True)}
         needs = lowering.inputs_of(operands, first)
         half, label = len(targets), f"ifelse at {node.where}"

@@ -108,7 +108,7 @@ def as_nest(
 def _unrolled(plan: Plan) -> int:
     """How many copies of a step are written one after the other."""
     unroll, operations = plan.node.params["unroll"], len(plan.node.params["body"].nodes())
-    most = min(plan.length, LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
+    most = min(types.as_int(plan.length), LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
     return max(min(most, MOST_OPERATIONS // operations), 1)
 
 

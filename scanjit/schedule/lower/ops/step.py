@@ -60,11 +60,11 @@ def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> Non
     given = set(inputs)
     for node in ir.walk(outputs):
         own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
-        sized = [*ir.dim_nodes({"type": node.type}), *ir.dim_nodes(own)]
+        sized = [*ir.dim_nodes({"types": node.types}), *ir.dim_nodes(own)]
         if sized and not given.isdisjoint(ir.walk(sized)):
             raise NotSupportedError(
                 "a size inside a step of a scan depends on a value computed in that step",
-                got=f"{node.type}",
+                got=", ".join(map(str, node.types)),
                 where=node.where,
                 fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
                 "max_steps, and for that of a scan with until, write it as such a while_loop; for x[t : t + 3], write "
