@@ -146,7 +146,7 @@ class _Post:
     def __init__(self, loop: Loop, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
         self.loop, self.ys = loop, [*ys, *sums]
         ys, summed = self.ys, set(sums)
-        order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
+        self.order = order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
         self.carried = _dependent(order, [c.inner for c in loop.carries])
         varying = _dependent(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
         needed = set(walk([*core, *([] if loop.stop is None else [loop.stop]), *tied(order, varying)]))
@@ -202,7 +202,7 @@ class _Post:
         for y in self.ys:
             if y not in self.leaving and y not in self.known:
                 found[y] = None
-        stack = [arg for node in self.leaving for arg in node.args]
+        stack = [arg for node in self.order if node in self.leaving for arg in node.args]  # a set has no order
         seen: set[Node] = set()
         while stack:
             node = stack.pop()

@@ -15,6 +15,8 @@ from scanjit.ops.linalg import contract
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import full
+from scanjit.runtime.program import compile_program
+from tests.fuzz.programs import program
 from tests.rewrite.support import body, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 
 B, T = types.size("B"), types.size("T")
@@ -407,3 +409,13 @@ def test_gates_of_a_symbolic_size() -> None:
 
 def _all(nodes: list[Node], name: str) -> list[Node]:
     return [node for node in walk(nodes) if node.op.name == name]
+
+
+def test_generated_code_does_not_depend_on_addresses() -> None:
+    """What leaves a loop is a set. The order of what the loop stores for it is that of the graph."""
+    made, sources = [], set()
+    for many in range(4):
+        made.append((program(5_000_123), [object() for _ in range(1000 * many)]))
+        p = made[-1][0]
+        sources.add(compile_program(list(p.inputs), list(p.outputs), "f", "emulate").source)
+    assert len(sources) == 1
