@@ -1,0 +1,84 @@
+"""Passes over time change nothing that they are given: nests, statements and buffers stay as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import scanjit as sj
+from scanjit.ir import Node
+from scanjit.runtime import host
+from scanjit.runtime.program import compile_program
+from scanjit.schedule import pipeline
+from scanjit.schedule.nests import Buffer, Statement
+from scanjit.schedule.time.flow import statements_of
+from tests.fuzz.checkpoints import CHOICES, with_checkpoints
+from tests.fuzz.curvature import second_order
+from tests.fuzz.programs import program
+
+Outputs = tuple[list[Node], list[Node]]
+Passes = tuple[tuple[str, Callable[[Any], Any]], ...]
+
+
+def fields(thing: object) -> dict[str, object]:
+    """What a statement or a buffer holds. Values are compared by identity, lists by their elements."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(thing).items()}
+
+
+def given(known: Any) -> Iterator[Statement | Buffer]:
+    """All statements and temporaries of a region before a pass."""
+    yield from known.region.buffers
+    for group in known.flow.groups:
+        for statement in statements_of(group, known.nests):
+            yield from statement.every()
+
+
+def watched(name: str, function: Callable[[Any], Any], seen: list[str]) -> Callable[[Any], Any]:
+    """A pass that fails if it changes what it is given."""
+
+    def run(known: Any) -> Any:
+        before = {thing: fields(thing) for thing in given(known)}
+        made = function(known)
+        changed = [thing for thing, old in before.items() if fields(thing) != old]
+        assert not changed, f"{name} changes {changed}"
+        seen.append(name)
+        return made
+
+    return run
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+    made = tuple((name, watched(name, function, seen)) for name, function in pipeline.REGION_PASSES)
+    monkeypatch.setattr(pipeline, "REGION_PASSES", made)
+    return seen
+
+
+def ring() -> Outputs:
+    """A carry with a lag, of which memory holds a stretch and the steps before it."""
+    x, first = sj.tensor(("T", 3), name="x"), sj.tensor((12, 3), name="first")
+    y = sj.scan(lambda row, old, h: sj.tanh(row + 0.5 * h - 0.2 * old), x, dict(initial=first, taps=[-12, -1]))
+    return [x, first], [sj.grad((y**2).sum(), x)]
+
+
+def random_program(seed: int) -> Outputs:
+    p = second_order(seed, None) if seed % 2 else program(seed)
+    return list(p.inputs), with_checkpoints(p.outputs, CHOICES[seed // 2 % len(CHOICES)])
+
+
+def test_a_ring_is_made_without_changing_what_is_there(passes: list[str]) -> None:
+    with host.using(replace(host.target(), level2_bytes=256)):
+        made = compile_program(*ring(), "f", "emulate")
+    assert "memory for one block of" in made.explain() and "carry" in made.explain()
+    assert passes == [name for name, _ in pipeline.REGION_PASSES]
+
+
+def test_passes_change_nothing_that_they_are_given(passes: list[str]) -> None:
+    texts = [compile_program(*random_program(seed), "f", "emulate").explain() for seed in range(14)]
+    assert sum("made again for the gradient" in text for text in texts) > 3
+    assert any("in blocks of time" in text for text in texts)
+    assert len(passes) >= len(texts) * len(pipeline.REGION_PASSES)
