@@ -10,7 +10,7 @@ from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class If(Statement):
     """Run `then` if an int64 in memory is not 0, else `otherwise`."""
 
@@ -53,7 +53,7 @@ class If(Statement):
         return [(sizes, 1)]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Beside(Statement):
     """Loops over time that do not depend on each other: `branches`, each of one statement.
 

@@ -11,7 +11,7 @@ from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class LapackCall(Leaf):
     """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
     also finds its operands; `flags` are its options."""

@@ -25,7 +25,7 @@ class Store:
     code: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Nest(Leaf):
     """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
     before), and what is stored at every point.

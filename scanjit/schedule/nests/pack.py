@@ -11,7 +11,7 @@ from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Pack(Leaf):
     """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
     may be several axes."""

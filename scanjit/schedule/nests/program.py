@@ -12,7 +12,7 @@ from scanjit.schedule.nests.statement import Leaf, Statement
 from scanjit.target import Target
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Program:
     """Statements, and what is known of them. Passes return a new program.
 

@@ -21,7 +21,7 @@ class OwnRows:
     kept: Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class TimeLoop(Statement):
     """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
     last to the first if `reverse`).
@@ -110,7 +110,7 @@ class TimeLoop(Statement):
         return [({**sizes, **counters}, types.evaluate(self.length, sizes))]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Blocks(Statement):
     """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them; the last stretch
     first if `backwards`."""

@@ -31,8 +31,8 @@ def inside_buffers(program: Program) -> Iterator[Problem]:
         ranges = [_ranges(loop) for loop in reversed(outer)]
         for buffer, offset, axes in _extents(statement):
             total = types.product(buffer.shape)
-            if any(size == 0 for size, _ in axes) or _never(outer):
-                continue
+            if total == 0 or any(size == 0 for size, _ in axes) or _never(outer):
+                continue  # then no turn of some loop is made
             back = [(size, stride) for size, stride in axes if types.not_negative(-stride)]
             forth = [(size, stride) for size, stride in axes if types.not_negative(stride)]
             if len(back) + len(forth) < len(axes):
