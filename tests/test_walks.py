@@ -46,8 +46,9 @@ def code_of(page: Path) -> str:
     return re.sub("^    ", "", found[0], flags=re.MULTILINE)
 
 
-def test_the_walk_of_a_checkpoint_is_in_the_order_of_the_calls() -> None:
-    page = ROOT / "docs" / "walks" / "checkpoint.md"
+@pytest.mark.parametrize("name", ["checkpoint", "node"])
+def test_a_walk_is_in_the_order_of_the_calls(name: str) -> None:
+    page = ROOT / "docs" / "walks" / f"{name}.md"
     first: dict[CodeType, None] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
