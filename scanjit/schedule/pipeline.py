@@ -14,7 +14,7 @@ from functools import partial
 from scanjit.ir import Node
 from scanjit.schedule.fuse.groups import Group, fuse
 from scanjit.schedule.lower.program import Lowered, lower
-from scanjit.schedule.lower.region import Block, Region, Single
+from scanjit.schedule.lower.region import Compound, Region, Single
 from scanjit.schedule.memory.lifetimes import find_lifetimes
 from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Nest, Program, Statement
@@ -80,7 +80,7 @@ def written(known: Progress) -> Progress:
                 context.notes += notes
         elif isinstance(first, Single):
             result.append(first.statement)
-        elif isinstance(first, Block):
+        elif isinstance(first, Compound):
             result += first.statements if first.nest is None else tile_nest(region, first.nest)
         else:
             result += in_forms(region, nests[group], partial(_shaped, region))
@@ -99,7 +99,7 @@ REGION_PASSES: tuple[tuple[str, Callable[[Progress], Progress]], ...] = (
 def statements(region: Region) -> list[Statement]:
     """The statements of a region; those of the regions inside it are made first."""
     for item in region.items:
-        if isinstance(item, Block) and item.frame is not None:
+        if isinstance(item, Compound) and item.frame is not None:
             _fill(region, item, item.frame)
     known = Progress(region)
     for _, function in REGION_PASSES:
@@ -107,7 +107,7 @@ def statements(region: Region) -> list[Statement]:
     return known.statements
 
 
-def _fill(region: Region, block: Block, frame: Statement) -> None:
+def _fill(region: Region, block: Compound, frame: Statement) -> None:
     """Put statements into a loop over time or an `If`, with the packs that these need before it."""
     bodies = [statements(inner) for inner in block.bodies]
     if block.scan is not None:
@@ -170,8 +170,8 @@ def _fused_body(region: Region) -> list[Statement]:
             result += [nests[group]] if nests[group].stores else []
         elif isinstance(first, Single):
             result.append(first.statement)
-        elif isinstance(first, Block) and first.nest is not None:
+        elif isinstance(first, Compound) and first.nest is not None:
             result.append(first.nest)
-        elif isinstance(first, Block) and first.frame is not None:
+        elif isinstance(first, Compound) and first.frame is not None:
             result.append(first.frame.with_bodies(*map(_fused_body, first.bodies)))
     return result

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from scanjit.schedule.lower.region import Block, Item, Task
+from scanjit.schedule.lower.region import Compound, Item, Task
 from scanjit.types import Dimension
 
-Loops = frozenset[Block]
+Loops = frozenset[Compound]
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Order:
         return any(a not in self.needs[b] and b not in self.needs[a] for a in some for b in others)
 
 
-def _is_loop(item: Item) -> TypeGuard[Block]:
-    return isinstance(item, Block) and item.scan is not None and item.nest is None
+def _is_loop(item: Item) -> TypeGuard[Compound]:
+    return isinstance(item, Compound) and item.scan is not None and item.nest is None
 
 
-def _has_rows(loop: Block, item: Item) -> bool:
+def _has_rows(loop: Compound, item: Item) -> bool:
     return isinstance(item, Task) and bool(item.space) and item.space[0].size == loop.plan.length
 
 
-def _keeps(loop: Block) -> bool:
+def _keeps(loop: Compound) -> bool:
     return loop.plan.node.params["checkpoint"] not in (None, "all")

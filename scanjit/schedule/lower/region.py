@@ -46,7 +46,7 @@ class Task(Item):
 
 
 @dataclass(eq=False)
-class Block(Item):
+class Compound(Item):
     """A scan: one nest with all of its steps, or a loop over time. Or an ifelse, which has no plan.
 
     `frame` is the loop, or the `If`, without the statements in it: those are made of the regions `bodies`, one of a

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.lower.region import Block
+from scanjit.schedule.lower.region import Compound
 from scanjit.schedule.nests import Access, Buffer, Nest
 from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
 from scanjit.schedule.time.rows import is_rowwise, scan_is_rowwise
@@ -31,7 +31,7 @@ class Chain:
         before it. The buffer given here keeps the last values (of 3 steps, here) from stretch to stretch.
     """
 
-    scan: Block
+    scan: Compound
     before: tuple[Group, ...] = ()
     after: tuple[Group, ...] = ()
     sums: Mapping[Group, SumLoops] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Search:
     target: Target
 
     @property
-    def scan(self) -> Block:
+    def scan(self) -> Compound:
         return the_scan(self.at)
 
     def chain(self) -> Chain:

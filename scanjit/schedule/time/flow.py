@@ -10,7 +10,7 @@ from functools import cached_property
 
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.fuse.order import Order
-from scanjit.schedule.lower.region import Block, Item, Region, Single
+from scanjit.schedule.lower.region import Compound, Item, Region, Single
 from scanjit.schedule.nests import Buffer, Nest, Statement
 
 
@@ -96,13 +96,13 @@ class Flow:
         )
 
 
-def scan_of(group: Group) -> Block | None:
+def scan_of(group: Group) -> Compound | None:
     """The scan that a group is, if it is one."""
     member = group.members[0]
-    return member if isinstance(member, Block) and member.scan is not None else None
+    return member if isinstance(member, Compound) and member.scan is not None else None
 
 
-def the_scan(group: Group) -> Block:
+def the_scan(group: Group) -> Compound:
     """The scan of a group that is certainly one."""
     scan = scan_of(group)
     assert scan is not None
@@ -122,5 +122,5 @@ def statements_of(group: Group, nests: Mapping[Group, Nest]) -> Sequence[Stateme
     member = group.members[0]
     if isinstance(member, Single):
         return [member.statement]
-    assert isinstance(member, Block)
+    assert isinstance(member, Compound)
     return member.statements if member.nest is None else [member.nest]

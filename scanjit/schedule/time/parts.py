@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.lower import maps
-from scanjit.schedule.lower.region import Block, Region
+from scanjit.schedule.lower.region import Compound, Region
 from scanjit.schedule.nests import Blocks, Buffer, Load, Nest, Pack, Ref, Statement, Store, counter
 from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.schedule.time.stretch import Stretch
@@ -58,7 +58,7 @@ class Writer:
         value = Load(source.buffer.dtype, maps.place(source, at))
         return self.nest(Nest(list(space), [Store(maps.place(target, at), value)], "kept"))
 
-    def scan(self, scan: Block, stretch: Stretch, first_time: bool = True) -> Parts:
+    def scan(self, scan: Compound, stretch: Stretch, first_time: bool = True) -> Parts:
         """Steps of a scan; the first time, with what is packed for it before all steps."""
         packs = scan.statements[:-1] if first_time and scan.nest is None else ()
         return Parts(tuple(packs), tuple(stretch.scan(self.region, scan)))

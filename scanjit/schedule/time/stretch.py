@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import NamedTuple
 
-from scanjit.schedule.lower.region import Block, Region
+from scanjit.schedule.lower.region import Compound, Region
 from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.tiles.apply import tile_nest
@@ -72,7 +72,7 @@ class Stretch:
 
     # ---- scans ------------------------------------------------------------------------------------------------------
 
-    def scan(self, region: Region, block: Block) -> list[Statement]:
+    def scan(self, region: Region, block: Compound) -> list[Statement]:
         """The steps of a scan (without the packs that are made before it)."""
         if block.nest is not None:
             nest = block.nest.rebuilt(self._begins(block.nest, block.plan))
