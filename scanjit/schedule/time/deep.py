@@ -27,8 +27,8 @@ LEAST_PACKED = 2048
 
 
 def deep(region: Region, nest: Nest) -> SumLoops | None:
-    """The products that a nest consists of, each with the loop to be cut; None if there is anything else in it, or if
-    there certainly are few terms."""
+    """The products that a nest consists of, each with the loop to be cut. None if the nest does anything else, or if a
+    product certainly has few terms."""
     if region.parent is not None or nest.time is not None or nest.sequential:
         return None
     found: SumLoops = {}
@@ -48,7 +48,8 @@ def deep(region: Region, nest: Nest) -> SumLoops | None:
 
 
 def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
-    """A nest whose right operands are packed whole, not stretch by stretch, where that is done once for many calls."""
+    """Packs of whole right operands (not stretch by stretch), and the nest that reads these. Only for operands that are
+    the same in all calls, as they are packed once."""
     target = region.context.target
     if region.parent is not None or deep(region, nest) is None:
         return [], nest
@@ -62,7 +63,7 @@ def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
 
 
 def blocked(region: Region, nest: Nest, found: SumLoops) -> tuple[list[Statement], list[str]]:
-    """The statements of such a nest, and the notes."""
+    """The statements of a nest of long products (`found` as `deep` gives it), and the notes."""
     writer = Writer(region)
     total = next(iter(found.values())).size
     steps = _terms(nest, region.context.target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)

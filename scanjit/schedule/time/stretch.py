@@ -20,7 +20,7 @@ from scanjit.types import Dimension
 
 
 class Short(NamedTuple):
-    """The buffer that holds one stretch of what another buffer would hold whole: `first_row` of that is its row 0."""
+    """A buffer that replaces another one and holds one stretch of it: its row 0 is row `first_row` of the other."""
 
     buffer: Buffer
     first_row: Dimension

@@ -95,7 +95,8 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
 
 
 def _backwards(nest: Nest) -> Nest:
-    """Sums from the last row of time to the first; those of products (whose loops become one) from the last element."""
+    """A nest that adds rows from the last to the first, as a reverse scan makes them. The loops of a product become
+    one: it goes from the last element to the first."""
     sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
     products = any(factors(value) is not None for value in sums)
     turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}

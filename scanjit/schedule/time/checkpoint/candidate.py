@@ -54,7 +54,7 @@ class Candidate:
     free : nests that are in no chain and no other family: they may go along.
     separate : the loops that begin a phase of their own.
     full : the buffers that keep memory for all steps.
-    reason : why the last candidate did not fit, if users are to know.
+    reason : why a wider candidate was refused, for `explain`.
     short : the buffers of which one stretch is enough, each with the steps that its rows are for.
     phases : when what is done.
     """
@@ -160,7 +160,8 @@ class Candidate:
         return set[Buffer]().union(*(self.flow.writes[group] for group in groups)) - self.private.keys()
 
     def outside(self, group: Group) -> Nest | None:
-        """The nest of a group that stays whole, and all that it does with what others have made."""
+        """The nest of a group that is not of the family. None if the group is of it, if it is no nest, or if it is a
+        sum over time that goes along with some loop."""
         apart = any(group in chain.sums for chain in self.chains.values())
         return None if group in self.members or apart else self.flow.nests.get(group)
 
@@ -178,5 +179,5 @@ def chain_of(chains: Mapping[Group, Chain], loop: Group) -> Chain:
 
 
 def reads_of(flow: Flow, chains: Mapping[Group, Chain], loop: Group) -> set[Buffer]:
-    """What a loop reads, and what goes along with it in any case."""
+    """The buffers that a loop reads, or what goes along with it in any case."""
     return set[Buffer]().union(*(flow.reads[group] for group in (loop, *chain_of(chains, loop).others)))

@@ -58,8 +58,9 @@ def _phases(candidate: Candidate) -> list[Phase]:
 
 
 def _joins(candidate: Candidate, phase: Phase, loop: Group) -> bool:
-    """Whether nothing in between waits for the loops of a phase, and they need not wait for a loop that they do not
-    need."""
+    """Whether a loop can go through the stretches together with those of a phase. It cannot if something between them
+    needs all rows of one of these, such as a sum over time that the loop reads: that waits for the last stretch. Nor
+    can it if the loops of the phase would have to wait for a loop that they do not need."""
     flow, earlier = candidate.flow, {*phase.loops}
     between = flow.groups[flow.at[phase.loops[0]] : flow.at[loop]]
     if any(flow.below[group] & earlier and group not in candidate.members for group in between):
@@ -79,7 +80,8 @@ def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Do
 
 
 def _can_be_done(candidate: Candidate, phases: list[Phase], group: Group, p: int, done: Done) -> bool:
-    """Whether a rowwise nest can be done in a phase: what needs it comes later, and no loop has to wait for that."""
+    """Whether a rowwise nest can be done in a phase: no group that needs it comes earlier, and no loop of the phase
+    has to wait for one that it does not need."""
     flow, phase = candidate.flow, phases[p]
     for user in flow.users[group]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:

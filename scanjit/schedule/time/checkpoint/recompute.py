@@ -48,8 +48,8 @@ def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, group: Gr
 
 
 def _read_too_early(candidate: Candidate) -> Refusal | None:
-    """Refuse a short buffer that another loop reads that goes the same way, before any gradient: nothing is recomputed
-    for that."""
+    """Refuse a short buffer that a later phase reads in the same direction, with no gradient between: two loops, of
+    which the second begins with the last value of the first, and reads all others. Storing them is cheaper."""
     flow, phases = candidate.flow, candidate.phases
     for p, phase in enumerate(phases):
         against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]

@@ -57,8 +57,8 @@ def _fits(root: Group, loop: Group) -> bool:
 
 
 def _in_order(flow: Flow, chains: Mapping[Group, Chain], loop: Group, other: Group, found: Sequence[Group]) -> bool:
-    """Whether one of two loops needs the other, or they go the same way and both read what a loop made that goes the
-    other way. Of other loops neither is to wait for the other."""
+    """Whether one of two loops may wait for the other: if it needs it, or if both go the same way and read what a loop
+    made that goes the other way (two gradients of one loop)."""
     if depend(flow, loop, other):
         return True
     both = reads_of(flow, chains, loop) & reads_of(flow, chains, other)
