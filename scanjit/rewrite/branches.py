@@ -6,10 +6,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from scanjit.ir import PART, Node, replace, walk
-from scanjit.ops.branch import IFELSE, cut
+from scanjit.ir import PART, Node, constant, dim_nodes, replace, walk
+from scanjit.ops.branch import IFELSE, captured, cut
+from scanjit.ops.shape import zeros_like
 from scanjit.ops.stretch import constant_value
 from scanjit.rewrite.engine import Note, Rules, in_bodies
+from scanjit.rewrite.unfit import never_fails
 from scanjit.walks import bottom_up
 
 rules = Rules()
@@ -35,12 +37,38 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs."""
-    while sizes := _sizes(outputs):  # what depends on an inner branch is another node once that has given up a size
-        before, outputs = outputs, share(replace(outputs, cut(outputs, sizes)), notes)
+    """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs. A
+    size whose computation may fail is computed only if the branch is taken; else it is 0."""
+    guarded = _guarded(outputs, sizes) if (sizes := _sizes(outputs)) else {}
+    while sizes:  # what depends on an inner branch is another node once that has given up a size
+        before, outputs = outputs, share(replace(replace(outputs, cut(outputs, sizes)), guarded), notes)
+        guarded, sizes = {}, _sizes(outputs)
         if all(map(operator.is_, before, outputs)):
             break
     return in_bodies(outputs, lambda inner: sizes_outside(inner, notes))
+
+
+def _guarded(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
+    """Sizes that cannot be computed always, and what they are where only the branches that use them compute them."""
+    computed = set(walk(outputs))
+    taken: dict[Node, Node] = {}
+
+    def visit(order: Sequence[Node], active: Node | None) -> None:
+        """Find the sizes in branches. `active`: whether the branch around them is taken."""
+        for node in order:
+            if node in sizes and node not in computed and active is not None:
+                taken[node] = taken[node] | active if node in taken else active
+            if node.op is IFELSE:
+                condition, *operands = node.operands
+                inside, half = node.params["body"](*operands), len(node.types)
+                given = set(operands)
+                for results, chosen in ((inside[:half], condition), (inside[half:], ~condition)):
+                    own = [inner for inner in walk(results, given) if inner not in given]
+                    visit(own, chosen if active is None else captured(active, [chosen], [constant(False)])[0])
+
+    visit(walk(outputs), None)
+    risky = {size: active for size, active in taken.items() if not never_fails([size], computed)}
+    return {size: captured(active, [size], [zeros_like(size)])[0] for size, active in risky.items()}
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:
@@ -57,6 +85,6 @@ def _sizes(outputs: Sequence[Node]) -> set[Node]:
     bottom_up(outputs, below)
     found: set[Node] = set()
     for node, inside in branches.items():
-        used = {size for inner in walk(inside) for size in inner.args[inner.arity :]}
+        used = {size for inner in walk(inside) for size in dim_nodes(inner.params)}
         found |= {size for size in used - set(node.operands) if not size.is_closed}
     return found

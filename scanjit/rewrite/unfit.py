@@ -7,12 +7,13 @@ taken, which is known when the function runs. Such a branch is not run, for memo
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from scanjit import types
-from scanjit.ir import PART, Node, apply, constant, dim_node, inferred_types, rebuild, replace, walk
+from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, rebuild, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
+from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import zeros_like
 from scanjit.types import Condition
 
@@ -40,7 +41,7 @@ def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:
     have been run; None if all fit for certain."""
     inputs, *halves = opened(node)
     made = [without_unfit(half) for half in halves]
-    own = [[_broken(condition) for condition in _conditions(half)] for half, _ in made]
+    own = [[_broken(condition) for condition in _conditions(walk(half))] for half, _ in made]
     inside = [found for _, found in made]
     if not any(own) and not any(inside):
         return None
@@ -50,25 +51,54 @@ def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:
     results: Sequence[Node] = branch(condition, then, other, pairs)
     unfit = _any([])
     if any(own):
-        here = replace([_any(broken) for broken in own], dict(pairs))
-        unfit = (condition & here[0]) | (~condition & here[1])
+        unfit = _taken_unfit(node, replace([_any(broken) for broken in own], dict(pairs)))
         results = captured(unfit, list(map(zeros_like, results)), results, at={*node.operands, unfit})
     *results, deeper = results
     return results, unfit | deeper
 
 
-def _conditions(outputs: Sequence[Node]) -> list[Condition]:
-    """The relations between computed sizes that a graph relies on (without those in graphs inside)."""
+def _taken_unfit(node: Node, broken: Sequence[Node]) -> Node:
+    """Whether a condition is broken in the branch of an ifelse that is taken. `broken`: the same of each branch."""
+    condition, then, other = node.operands[0], *broken
+    if never_fails(broken, set(node.operands)):
+        return (condition & then) | (~condition & other)
+    # To find out takes work that has conditions itself, and that only the branch that is taken may do.
+    flags, found = without_unfit(captured(condition, [then], [other], at=set(node.operands)))
+    return _any([*flags, *found])
+
+
+def never_fails(outputs: Sequence[Node], known: Collection[Node] = ()) -> bool:
+    """Whether computing outputs from the `known` nodes raises no error and reads no memory outside of an array,
+    whatever the values of those are."""
+    nodes = [node for node in walk(outputs, known) if node not in known]
+    return all((node.op.never_fails or node.op in LEAVES) and not _uncertain(node) for node in nodes)
+
+
+def _conditions(nodes: Iterable[Node]) -> list[Condition]:
+    """The relations between computed sizes that nodes rely on; in a loop too, where all steps have these sizes."""
     found: dict[tuple[object, ...], Condition] = {}
-    for node in walk(outputs):
-        if node.operands:
-            with types.collecting() as relied:
-                inferred_types(node)
-            for c in relied:
-                computed = any(a.kind == "value" for dim in (c.left, c.right) for a in types.atoms(dim))
-                if computed and not types.not_negative(c.right - c.left):
-                    found.setdefault((c.kind, c.left, c.right), c)
+    for node in nodes:
+        for c in _uncertain(node):
+            if any(a.kind == "value" for dim in (c.left, c.right) for a in types.atoms(dim)):
+                found.setdefault((c.kind, c.left, c.right), c)
     return list(found.values())
+
+
+def _uncertain(node: Node) -> list[Condition]:
+    """The relations between sizes that a node relies on, but for those that hold whatever the sizes are."""
+    if not node.operands:
+        return []
+    with types.collecting() as found:
+        inferred_types(node)
+    if node.op is SCAN:
+        body = node.params["body"]
+        sizes = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
+        for c in _conditions(body.nodes()):
+            inside = {a.args[0] for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"}
+            if all(value.is_closed or value.dim_atom in sizes for value in inside):
+                left, right = (types.substitute(dim, sizes) for dim in (c.left, c.right))
+                found.append(c._replace(left=left, right=right))
+    return [c for c in found if not types.not_negative(c.right - c.left)]
 
 
 def _broken(condition: Condition) -> Node:

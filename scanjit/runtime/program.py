@@ -38,13 +38,14 @@ class Staged:
         self.leaves, self.name, self.mode, self._asked = leaves, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
-        rewritten = rewrite([*outputs, *sized])
-        lowered, unfit = without_unfit(lower(rewritten.outputs))
+        written, unfit = without_unfit([*outputs, *sized])
+        rewritten = rewrite([*written, *unfit])
+        lowered = lower(rewritten.outputs)
         self.outputs, self.notes = lowered[: len(outputs)], rewritten.notes
-        self._unfit = unfit
-        found = [as_dim(node) for node in lowered[len(outputs) :]]
+        self._unfit = lowered[len(written) :]
+        found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
         self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-        self.stages = [CompiledStage(stage, name, mode, timer) for stage in stages(leaves, [*lowered, *unfit])]
+        self.stages = [CompiledStage(stage, name, mode, timer) for stage in stages(leaves, lowered)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""

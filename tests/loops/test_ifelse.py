@@ -1,5 +1,8 @@
 """`ifelse`: the branch that is not taken is not run, in compiled code neither; gradients, batches, loops, errors."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -271,3 +274,64 @@ def test_sizes_that_a_branch_computes_are_checked_if_it_is_taken(case: str) -> N
             else:
                 np.testing.assert_allclose(compiled(values, *flags), expected, rtol=1e-12)
     assert failed
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "last",
+        "back",
+        "repeated",
+        "counted",
+        "part",
+        "unused",
+        "filter",
+        "size",
+        "twice",
+        "step",
+        "branch",
+        "entry",
+    ],
+)
+@pytest.mark.parametrize("derived", [False, True])
+def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool) -> None:
+    """Whatever rewriting makes of it: it may read another tensor instead, or compute a size before the branch."""
+    x, c, k = sj.vector("x"), sj.scalar("c"), sj.scalar("k", "int64")
+
+    def run(**options: Any) -> sj.Node:
+        return sj.scan(lambda h: h * 0.7 + c, outputs_info=c, n_steps=k % 3, **options)
+
+    def entry(index: Any) -> sj.Node:
+        return sj.cast(x[: k % 3][index], "int64") % 2
+
+    def taken() -> sj.Node:
+        return {
+            "last": lambda: run()[-1],
+            "back": lambda: run(go_backwards=True)[-1],
+            "repeated": lambda: (sj.zeros_like(run()) + c)[-1],
+            "counted": lambda: c * sj.arange(k % 3)[-1],
+            "part": lambda: c * (x[: k % 3] * 2)[1],
+            "unused": lambda: sj.where(True, c, x[: k % 3][1]),
+            "filter": lambda: (c * x[: sj.cast(sj.filter(lambda v: v > c, x)[-1], "int64") % 2]).sum(),
+            "size": lambda: (c * x[: entry(-1)]).sum(),
+            "twice": lambda: (c * x[: entry(-1)][: entry(0)]).sum(),
+            "step": lambda: sj.scan(lambda h: h * 0.5 + run()[-1], outputs_info=c, n_steps=2)[-1],
+            "branch": lambda: sj.ifelse(c > 2, lambda: c, lambda: (c * x[: entry(-1)]).sum()),
+            "entry": lambda: (c * x[: sj.cast(x[k], "int64") % 2]).sum(),
+        }[case]()
+
+    y = sj.ifelse(c > 0, taken, lambda: c * 3)
+    y = sj.grad(y, c) if derived else y
+    plain, compiled = (sj.function([x, c, k], y, mode=mode) for mode in ("reference", "emulate"))
+    failed = 0
+    for values in ([], [0.5], [0.5, 2.5, 3.5], [2.0, -3.0, 3.0]):
+        for number, count in itertools.product((1.0, -1.0), (0, 1, 2)):
+            try:
+                expected = plain(values, number, count)
+            except sj.OutOfBoundsError:
+                failed += 1
+                with pytest.raises(sj.OutOfBoundsError):
+                    compiled(values, number, count)
+            else:
+                np.testing.assert_allclose(compiled(values, number, count), expected, rtol=1e-12)
+    assert failed or derived
