@@ -13,7 +13,7 @@ from scanjit.ir import LEAVES, Node, as_node
 from scanjit.loops.structure import Mismatch, Tree, flatten, function_location, is_number, is_symbol
 from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import differentiable, is_float
-from scanjit.ops.custom import CUSTOM, Rule
+from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.stretch import full
 
 Backward = Callable[..., Any]
@@ -154,7 +154,7 @@ def _is_operand(leaf: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rule(Rule):
+class _Rule(DerivativeRule):
     """The derivative for one call: with the structure of its arguments, and those of them that are settings."""
 
     custom: CustomVjp

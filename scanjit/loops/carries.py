@@ -33,7 +33,7 @@ lag."""
 
 
 @dataclass(eq=False)
-class Carry:
+class Feedback:
     """One tensor that is fed back.
 
     `far` has a carry for each tap that reaches far back, `line` the delay line, the earliest value first. Of each:
@@ -50,7 +50,7 @@ class Carry:
     symbols: list[Node]
 
     @classmethod
-    def of(cls, output: int, place: int, entry: Entry, leaf: Leaf, dtype: np.dtype | None = None) -> Carry:
+    def of(cls, output: int, place: int, entry: Entry, leaf: Leaf, dtype: np.dtype | None = None) -> Feedback:
         """The carry of a leaf of an entry of outputs_info; `dtype` is that of a weak initial value."""
         if is_number(leaf.value):
             value = ir.constant(leaf.value, dtype or default_dtype(np.asarray(leaf.value).dtype.kind))
@@ -118,10 +118,10 @@ def _with_rows(value: Node, entry: Entry, leaf: Leaf) -> tuple[Node, Dimension]:
 class Carries:
     """All carries of a scan, in the order of its operands: by output, by leaf, the earliest value first."""
 
-    def __init__(self, infos: Sequence[Entry], items: list[Carry] | None = None, trials: int = 0) -> None:
+    def __init__(self, infos: Sequence[Entry], items: list[Feedback] | None = None, trials: int = 0) -> None:
         self.infos, self.trials = infos, trials
         self.items = items or [
-            Carry.of(i, k, entry, leaf) for i, entry in enumerate(infos) for k, leaf in enumerate(entry.leaves)
+            Feedback.of(i, k, entry, leaf) for i, entry in enumerate(infos) for k, leaf in enumerate(entry.leaves)
         ]
 
     def initial(self) -> list[Node]:
@@ -208,9 +208,9 @@ class Carries:
         return self._with_dtypes(changed) if changed else None
 
     def _with_dtypes(self, dtypes: dict[int, np.dtype]) -> Carries:
-        def renewed(item: Carry) -> Carry:
+        def renewed(item: Feedback) -> Feedback:
             dtype = dtypes.get(id(item))
-            return item if dtype is None else Carry.of(item.output, item.place, item.entry, item.leaf, dtype)
+            return item if dtype is None else Feedback.of(item.output, item.place, item.entry, item.leaf, dtype)
 
         return Carries(self.infos, [renewed(item) for item in self.items], self.trials + 1)
 

@@ -34,7 +34,7 @@ from scanjit.ops.shape import IOTA, window
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class BuiltScan:
     """A scan that was built: its node, and how its results divide into the outputs of the step."""
 
     node: Node
@@ -198,7 +198,7 @@ def build(
     checkpoint: int | str | None = None,
     return_updates: bool = False,
     stack: bool = True,
-) -> Loop:
+) -> BuiltScan:
     """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, only the last values of
     the outputs are results: there is nothing as long as the loop."""
     if not callable(fn):
@@ -253,7 +253,7 @@ def build(
         name=name,
     )
     updates = {update.variable: ir.parts(node)[i] for i, update in enumerate(traced.updates, at)}
-    return Loop(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
+    return BuiltScan(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
 
 
 # ---- tracing ---------------------------------------------------------------------------------------------------------

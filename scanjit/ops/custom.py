@@ -14,7 +14,7 @@ from scanjit.ops.stretch import over_batch, zeros_like
 from scanjit.types import Dimension
 
 
-class Rule(ABC):
+class DerivativeRule(ABC):
     """Cotangents of arguments from those of results."""
 
     @abstractmethod
@@ -25,10 +25,10 @@ class Rule(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class _OverBatch(Rule):
+class _OverBatch(DerivativeRule):
     """The rule for batches, from that for one example. Every node has the axis of the batch as its first."""
 
-    rule: Rule
+    rule: DerivativeRule
 
     def __call__(
         self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
@@ -47,7 +47,7 @@ class _OverBatch(Rule):
 
 
 def _vjp(
-    g: Sequence[Node | None], y: Sequence[Node], *operands: Node, results: int, rule: Rule | None
+    g: Sequence[Node | None], y: Sequence[Node], *operands: Node, results: int, rule: DerivativeRule | None
 ) -> tuple[Node | None, ...]:
     if rule is None:
         raise errors.GradientError(
@@ -61,7 +61,9 @@ def _vjp(
     return (*[None] * results, *rule(full, y, operands[results:]))
 
 
-def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: Rule | None) -> Any:
+def _batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: DerivativeRule | None
+) -> Any:
     wide = [over_batch(arg, flag, size) for arg, flag in zip(args, batched, strict=True)]
     node = CUSTOM(*wide, results=results, rule=None if rule is None else _OverBatch(rule))
     return parts(node), (True,) * results

@@ -133,7 +133,7 @@ def _reference(*operands: np.ndarray, **params: Any) -> Any:
     raise errors.InternalError("the reference interpreter runs scans itself: a body is not a function of arrays")
 
 
-class Loop(Op):
+class Scan(Op):
     """The class of `SCAN`."""
 
     kind: ClassVar[str] = "scan"
@@ -173,7 +173,7 @@ def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **par
     return _over_batch(args, batched, size, params)
 
 
-SCAN = Loop(
+SCAN = Scan(
     "scan",
     infer=_infer,
     reference=_reference,

@@ -12,7 +12,7 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import BROADCAST_TO, SUM
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import uses
-from scanjit.rewrite.loop import Carry, Loop
+from scanjit.rewrite.loop import Carry, OpenScan
 from scanjit.rewrite.match import is_finite, is_zero
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 from scanjit.walks import fold
@@ -51,7 +51,7 @@ class Term:
         return new
 
 
-def accumulated(loop: Loop, carry: Carry, new: Node) -> list[Term]:
+def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
     """The summands of a carry that can leave the loop; `new` is what remains of its update."""
     outputs = [*(new if c is carry else c.new for c in loop.carries), *loop.ys]
     users = uses(outputs)
@@ -95,7 +95,7 @@ def _is_matrix_product(node: Node) -> bool:
 class _Linear:
     """How a summand is linear in parts of it, which are summed over time instead."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: OpenScan) -> None:
         self.outside = loop.outside()
         self.inputs = {*loop.xs.values(), *loop.consts.values()}
         self.varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])

@@ -7,7 +7,6 @@ here; single elements keep NumPy's order of operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from scanjit.ops.stretch import BROADCAST_TO, SUM, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Rules
 from scanjit.rewrite.match import is_finite, is_whole, is_zero, stretch, window_set
+from scanjit.types import Dimension
 
 rules = Rules()
 
@@ -124,7 +124,7 @@ def is_linear_sum(node: Node) -> bool:
 # ---- sums and contractions -------------------------------------------------------------------------------------------
 
 
-@rules.rule(SUM, counts=True)
+@rules.counting(SUM)
 def sum_of_contract(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_t sum_k a_tik b_tkj -> sum_tk a_tik b_tkj;  sum_i sum_k a_ik b_kj -> sum_k (sum_i a_ik) b_kj, for constants
     b; if nothing else needs the product"""
@@ -154,7 +154,7 @@ def _sum_alone(x: Node, labels: tuple[int, ...], alone: set[int]) -> tuple[Node,
     return SUM(x, axes=axes), tuple(label for label in labels if label not in alone)
 
 
-@rules.rule(SUM, counts=True)
+@rules.counting(SUM)
 def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_k a[i, k, None] * b[None, k, j] -> sum_k a_ik b_kj: a product of matrices that is written with broadcasts"""
     (product,), axes = node.operands, node.params["axes"]
@@ -170,7 +170,7 @@ def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     return contract(a, b, left, right, out)
 
 
-def _spread(x: Node, shape: Sequence[Any]) -> tuple[Node, tuple[int, ...]]:
+def _spread(x: Node, shape: Sequence[Dimension]) -> tuple[Node, tuple[int, ...]]:
     """An operand without the axes along which it is stretched to `shape`, and which axes of `shape` are left."""
     lead = len(shape) - x.ndim
     own = [a for a, n in enumerate(x.type.shape) if n == shape[a + lead] and n != 1]

@@ -224,8 +224,8 @@ def slice_of_iota(node: Node) -> Node | None:
     if not isinstance(start, int):
         return None
     steps = IOTA(length=length)
-    steps = steps if step == 1 else MUL(steps, number(step, steps.dtype))
-    return ADD(steps, number(start, steps.dtype))
+    steps = steps if step == 1 else MUL(steps, number(step, steps))
+    return ADD(steps, number(start, steps))
 
 
 @rules.rule(SLICE)
@@ -460,8 +460,8 @@ def gather_of_iota(node: Node) -> Node | None:
     axis, start = node.params["axis"], 0
     if index.op is ADD:
         for a, b in (index.operands, index.operands[::-1]):
-            if a.op is IOTA and b.ndim == 0 and scalar(b) is not None:
-                index, start = a, int(scalar(b))
+            if a.op is IOTA and b.ndim == 0 and (first := scalar(b)) is not None:
+                index, start = a, int(first)
                 break
     if index.op is not IOTA:
         return None

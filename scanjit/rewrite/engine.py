@@ -29,20 +29,19 @@ class Note:
         return f"{self.pass_name}: {self.text}" + (f" ({self.where})" if self.where else "")
 
 
-Function = Callable[..., Node | None]
+Used = Callable[[Node], int]
+"""How many nodes use an operand."""
+Function = Callable[[Node], Node | None]
+Counting = Callable[[Node, Used], Node | None]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of local algebra: `function(node)` gives an equal node, or None where the rule does not apply.
-
-    With `counts`, it is `function(node, used)`, where `used(operand)` says how many nodes use an operand.
-    """
+    """A rule of local algebra: `function(node, used)` gives an equal node, or None where the rule does not apply."""
 
     name: str
     ops: tuple[Op | type[Op], ...]
-    function: Function
-    counts: bool = False
+    function: Counting
 
     def is_for(self, op: Op) -> bool:
         """Whether the rule may apply to nodes of an op: it names the op or the op's class, or it is for all ops."""
@@ -56,15 +55,27 @@ class Rules:
         self.rules: list[Rule] = list(rules)
         self._of_op: dict[Op, list[Rule]] = {}
 
-    def rule(self, *ops: Op | type[Op], counts: bool = False) -> Callable[[Function], Function]:
+    def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
 
         def add(function: Function) -> Function:
-            self.rules.append(Rule(function.__name__.strip("_"), ops, function, counts))
-            self._of_op.clear()
+            self._add(function.__name__, ops, lambda node, used: function(node))
             return function
 
         return add
+
+    def counting(self, *ops: Op | type[Op]) -> Callable[[Counting], Counting]:
+        """Decorator: the same for a rule that asks how often an operand is used."""
+
+        def add(function: Counting) -> Counting:
+            self._add(function.__name__, ops, function)
+            return function
+
+        return add
+
+    def _add(self, name: str, ops: tuple[Op | type[Op], ...], function: Counting) -> None:
+        self.rules.append(Rule(name.strip("_"), ops, function))
+        self._of_op.clear()
 
     def __or__(self, other: Rules) -> Rules:
         """Both tables, this one's rules first."""
@@ -80,7 +91,7 @@ class Rules:
         """The first rule that changes the node, and what it makes of it."""
         with errors.located(node.where):
             for rule in self._for(node.op):
-                new = rule.function(node, used) if rule.counts else rule.function(node)
+                new = rule.function(node, used)
                 if new is not None and new is not node:
                     return rule, new
         return None

@@ -22,7 +22,7 @@ from scanjit.ops.elementwise import CAST, INVERT, WHERE
 from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note
-from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.masks import NOWHERE, Facts, Mask, either, mask_of, unwanted, zeros
 from scanjit.rewrite.split import OverTime
 
@@ -157,7 +157,7 @@ class _Body:
     """The step of a loop, between facts outside and facts inside."""
 
     def __init__(self, scan: Node, outer: _Level) -> None:
-        self.outer, self.loop = outer, Loop.of(scan)
+        self.outer, self.loop = outer, OpenScan.of(scan)
         loop = self.loop
         self.scan, self.over_time = scan, OverTime(loop)
         self.carried = loop.depends(c.inner for c in loop.carries)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
@@ -35,7 +34,7 @@ class Carry:
 
 
 @dataclass(eq=False)
-class Loop:
+class OpenScan:
     """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
 
     `results` says, for each part of the original scan (but the count of steps), what it is now: a `Carry` or a y of
@@ -50,12 +49,12 @@ class Loop:
     consts: dict[Node, Node]
     ys: list[Node]
     stop: Node | None
-    results: list[Any] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     own: int = 0
     same: dict[Node, Node] = field(default_factory=dict)  # inputs of the original body that are one input here
 
     @classmethod
-    def of(cls, scan: Node) -> Loop:
+    def of(cls, scan: Node) -> OpenScan:
         """A scan node taken apart. Operands that it is given twice are given once."""
         layout, body = Layout.of(scan), scan.params["body"]
         inits, xs, consts = layout.split(scan.operands)
@@ -161,7 +160,7 @@ class Loop:
         self.results.append(carry)
         return carry
 
-    def absorb(self, other: Loop) -> tuple[list[Any], Y | None]:
+    def absorb(self, other: OpenScan) -> tuple[list[Result], Y | None]:
         """Do the steps of another loop here too: what its results are now, and its condition to stop, as a y."""
         fresh = {c.inner: new_input(self._inside(c.value_type)) for c in other.carries}
         mapping = dict(fresh)
@@ -172,7 +171,7 @@ class Loop:
         carries = {id(c): Carry(c.init, fresh[c.inner], node, c.lag) for c, node in pairs}
         ys = dict(zip(other.ys, new[len(carries) :], strict=False))
         self.carries += carries.values()
-        found: list[Any] = []
+        found: list[Result] = []
         for result in other.results:
             found.append(self.add_y(ys[result.node]) if isinstance(result, Y) else carries[id(result)])
         stop = None if other.stop is None else self.add_y(new[-1])
@@ -191,7 +190,7 @@ class Loop:
         used = set(walk(outputs)) | {c.inner for c in self.carries}
         return all(a is b for a, b in pairs) and all(node in used for node in inputs)
 
-    def finish(self, **changed: Any) -> Finished:
+    def finish(self, **changed: bool | int) -> Finished:
         """The scan as it is now; `changed`: parameters that are no longer those of the original."""
         self._drop_unused()
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
@@ -221,11 +220,16 @@ class Y:
         self.node = node
 
 
+Later = Callable[["Finished"], Node]
+Result = Carry | Y | Node | Later | None
+"""What a part of the original scan is now; see `OpenScan.results`."""
+
+
 @dataclass(eq=False)
 class Finished:
     """A loop put together: its node, and its results as parts of it."""
 
-    loop: Loop
+    loop: OpenScan
     node: Node
 
     def carry(self, carry: Carry) -> Node:
@@ -238,12 +242,13 @@ class Finished:
         index = next(i for i, y in enumerate(self.loop.ys) if y is node)
         return PART(self.node, index=len(self.loop.carries) + index)
 
-    def result(self, result: Any) -> Node:
+    def result(self, result: Result) -> Node:
         """What a result of the original scan is now."""
         if isinstance(result, Carry):
             return self.carry(result)
         if isinstance(result, Y):
             return self.y(result.node)
+        assert result is not None  # it was not dropped
         return result if isinstance(result, Node) else result(self)
 
     def parts(self) -> dict[int, Node]:

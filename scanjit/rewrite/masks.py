@@ -122,7 +122,7 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     passes = not isinstance(op, Elementwise) and (op.is_linear or (isinstance(op, Reduction) and op.keeps_zero))
     if not passes and not isinstance(op, Elementwise):
         return NOWHERE
-    numbers = [None if passes else scalar(x) for x in node.operands]
+    numbers: list[object] = [None if passes else scalar(x) for x in node.operands]
     varying = [fact for fact, number in zip(facts, numbers, strict=True) if number is None]
     found: Facts = None
     for fact in varying:
@@ -181,7 +181,7 @@ def _stays_finite(node: Node, i: int) -> bool:
         return node.op is not PROD
     if node.op.stays_finite is not None:
         return i in node.op.stays_finite
-    key = node.op.name, tuple(x.dtype for x in node.operands)
+    key = node.op.name, tuple(x.dtype.str for x in node.operands)
     if key not in _finite:
         grids = np.meshgrid(*[np.asarray(_PROBES).astype(x.dtype) for x in node.operands])
         with np.errstate(all="ignore"):
@@ -189,4 +189,4 @@ def _stays_finite(node: Node, i: int) -> bool:
     return _finite[key]
 
 
-_finite: dict[tuple[str, tuple[np.dtype, ...]], bool] = {}
+_finite: dict[tuple[str, tuple[str, ...]], bool] = {}

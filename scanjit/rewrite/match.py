@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ Window = tuple[tuple[Dimension, Dimension, int], ...]
 """A slice of every axis: `(start, length, step)` each."""
 
 
-def scalar(node: Node) -> Any:
+def scalar(node: Node) -> float | None:
     """The one value that all elements of a constant have, as a NumPy scalar; None where there is none."""
     array = constant_value(node)
     if array is None or array.size == 0:
@@ -48,7 +47,7 @@ def is_elementwise(node: Node) -> bool:
     return isinstance(node.op, Elementwise)
 
 
-def like(node: Node, value: Any) -> Node:
+def like(node: Node, value: float) -> Node:
     """A constant of a node's type."""
     return full(value, node.type.shape, node.dtype)
 
@@ -123,6 +122,6 @@ def is_small_constant(node: Node, limit: int = 4096) -> bool:
     return node.op is CONSTANT and node.params["data"].array.nbytes <= limit
 
 
-def number(value: Any, dtype: np.dtype) -> Node:
-    """A scalar constant."""
-    return constant(np.asarray(value).astype(dtype))
+def number(value: float, node: Node) -> Node:
+    """A scalar constant of a node's dtype."""
+    return constant(np.asarray(value).astype(node.dtype))

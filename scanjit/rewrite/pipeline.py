@@ -35,7 +35,7 @@ VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Rewritten:
     """Rewritten outputs, and what was done."""
 
     outputs: list[Node]
@@ -93,7 +93,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
 """The names and the passes `(outputs, notes) -> outputs`."""
 
 
-def run(outputs: Sequence[Node]) -> Result:
+def run(outputs: Sequence[Node]) -> Rewritten:
     """Rewrite a graph: equal outputs, made to be computed fast.
 
     Parameters
@@ -102,7 +102,7 @@ def run(outputs: Sequence[Node]) -> Result:
 
     Returns
     -------
-    Result
+    Rewritten
         Outputs of the same types, and a note for each thing that was done to a loop, or was asked for but not done.
 
     Raises
@@ -116,4 +116,4 @@ def run(outputs: Sequence[Node]) -> Result:
         before, nodes = nodes, function(nodes, notes)
         if VERIFY:
             verify(before, nodes, name)
-    return Result(nodes, notes)
+    return Rewritten(nodes, notes)

@@ -16,7 +16,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_sink import rows_of
 from scanjit.types import Dimension
@@ -42,7 +42,7 @@ def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], n
     cone = _Cone(reduction.operands[0])
     if cone.scan is None or not concerned(cone.scan) or not cone.fits:
         return None
-    loop = Loop.of(cone.scan)
+    loop = OpenScan.of(cone.scan)
     row = cone.row(loop)
     others = tuple(axis - 1 for axis in reduction.params["axes"] if axis)
     term = op(row, axes=others) if others else row
@@ -123,7 +123,7 @@ class _Cone:
         index = node.params["index"] - layout.carries
         return index if 0 <= index < layout.ys else None
 
-    def row(self, loop: Loop) -> Node:
+    def row(self, loop: OpenScan) -> Node:
         """One row of the tensor, in the body."""
         inner = {node: loop.ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
         inner |= {node: loop.x(node) for node in self.rows}

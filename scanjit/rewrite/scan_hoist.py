@@ -9,7 +9,7 @@ from scanjit.ir import SIZE, Node, replace, walk
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_small_constant
 
 
@@ -21,7 +21,7 @@ def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     invariant = _invariant(loop)
     leaving = frontier(loop, invariant)
     if not leaving:
@@ -34,7 +34,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     return loop.finish().parts()
 
 
-def _invariant(loop: Loop) -> set[Node]:
+def _invariant(loop: OpenScan) -> set[Node]:
     """The nodes of the body that are the same in every step, without those that cost nothing."""
     varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
     return {node for node in walk(loop.outputs) if node not in varying and not _is_free(node)}
@@ -44,7 +44,7 @@ def _is_free(node: Node) -> bool:
     return is_small_constant(node) or node.op in (IOTA, SIZE)
 
 
-def frontier(loop: Loop, chosen: set[Node]) -> list[Node]:
+def frontier(loop: OpenScan, chosen: set[Node]) -> list[Node]:
     """The computed nodes among `chosen` that the rest of the body uses, itself or through views."""
     inputs = {*loop.consts.values(), *loop.xs.values()}
     found: dict[Node, None] = {}

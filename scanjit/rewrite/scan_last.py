@@ -10,7 +10,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, is_zero, window_of, window_set
 from scanjit.types import Dimension
 
@@ -30,7 +30,7 @@ def last_rows(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     """carry' = f(carry + x_t) with x zero but for the first row that is read -> carry' = f(carry), x added to init"""
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     first = scan.params["length"] - 1 if scan.params["reverse"] else 0
     rows = {inner: operand for operand, inner in loop.xs.items() if _is_row(operand, first)}
     if not rows:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scanjit import errors
 from scanjit.ir import PART, Node, new_input, replace, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_prune import equal_carries
 
 
@@ -39,11 +37,11 @@ class _Pairs:
     def __init__(self) -> None:
         self.refused: set[tuple[Node, Node]] = set()
         self._symbols: dict[tuple[str, Node], Node] = {}
-        self._known: dict[Node, set[tuple[Any, ...]]] = {}
+        self._known: dict[Node, set[tuple[object, ...]]] = {}
 
     def of(self, scans: list[Node]) -> list[tuple[Node, Node]]:
         """Pairs with a fingerprint in common, the earlier one first; each loop in one pair at most."""
-        first: dict[tuple[Any, ...], Node] = {}
+        first: dict[tuple[object, ...], Node] = {}
         found: list[tuple[Node, Node]] = []
         taken: set[Node] = set()
         for b in scans:
@@ -54,9 +52,9 @@ class _Pairs:
                     taken |= {a, b}
         return found
 
-    def _prints(self, scan: Node) -> set[tuple[Any, ...]]:
+    def _prints(self, scan: Node) -> set[tuple[object, ...]]:
         if scan not in self._known:
-            loop = Loop.of(scan)
+            loop = OpenScan.of(scan)
             roles = {c.inner: "carry" if c.lag is None else "ring" for c in loop.carries}
             mapping = {c.inner: self._symbol(roles[c.inner], c.init, c.inner) for c in loop.carries}
             mapping |= {inner: self._symbol("row", x, inner) for x, inner in loop.xs.items()}
@@ -78,8 +76,8 @@ def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
     if a in set(walk(b.args)) or b in set(walk(a.args)):
         return None
     with errors.located(a.where):
-        loop = Loop.of(a)
-        results, stop = loop.absorb(Loop.of(b))
+        loop = OpenScan.of(a)
+        results, stop = loop.absorb(OpenScan.of(b))
         own = len(loop.results)
         loop.results += results
         if not equal_carries(loop):
@@ -88,7 +86,7 @@ def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
             if stop.node is not loop.stop:
                 return None
             loop.results = [None if r is stop else r for r in loop.results]
-            loop.ys = [r.node for r in loop.results if hasattr(r, "node")]
+            loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
         finished = loop.finish()
         mapping = {PART(a, index=i): node for i, node in finished.parts().items()}
         for i, result in enumerate(loop.results[own:]):

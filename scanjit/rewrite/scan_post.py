@@ -8,6 +8,7 @@ is one product over time too: `sum_t h_t^T dz_t`, the gradient of a weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scanjit import errors
 from scanjit.ir import PART, Node, walk
@@ -16,7 +17,7 @@ from scanjit.ops.stretch import SUM
 from scanjit.ops.view import View
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Carry, Finished, Loop, Y
+from scanjit.rewrite.loop import Carry, Finished, Later, OpenScan, Y
 from scanjit.rewrite.split import (
     OverTime,
     is_heavy,
@@ -44,7 +45,7 @@ class _Fission:
 
     def __init__(self, scan: Node, notes: list[Note]) -> None:
         self.scan, self.notes = scan, notes
-        self.loop = loop = Loop.of(scan)
+        self.loop = loop = OpenScan.of(scan)
         self.ys = [r.node for r in loop.results if isinstance(r, Y)]
         self.terms: dict[int, list[Term]] = {}  # by carry: what leaves it
         self.kept = {id(c): c.new for c in loop.carries}
@@ -112,15 +113,15 @@ class _Fission:
         loop = self.loop
         for i, result in enumerate(loop.results):
             if isinstance(result, Y):
-                loop.results[i] = lambda finished, node=result.node: after(finished, node)
-            elif id(result) in self.terms:
+                loop.results[i] = partial(_taken, after, result.node)
+            elif isinstance(result, Carry) and id(result) in self.terms:
                 loop.results[i] = self._total(result, self.terms[id(result)], after)
         gone = [c for c in loop.carries if id(c) in self.terms and self.kept[id(c)] is c.inner]
         for carry in loop.carries:
             carry.new = self.kept[id(carry)]
         loop.carries = [c for c in loop.carries if not any(c is g for g in gone)]
 
-    def _total(self, carry: Carry, terms: list[Term], after: Callable[[Finished, Node], Node]) -> object:
+    def _total(self, carry: Carry, terms: list[Term], after: Callable[[Finished, Node], Node]) -> Later:
         def total(finished: Finished) -> Node:
             inside = any(c is carry for c in finished.loop.carries)
             value = finished.carry(carry) if inside else carry.init
@@ -140,10 +141,14 @@ class _Fission:
             self.notes.append(Note("hoist_post", self.scan.where, text))
 
 
+def _taken(after: Callable[[Finished, Node], Node], node: Node, finished: Finished) -> Node:
+    return after(finished, node)
+
+
 class _Post:
     """Which nodes leave, for some ys, values that are summed over time, and what the next step needs."""
 
-    def __init__(self, loop: Loop, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
+    def __init__(self, loop: OpenScan, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
         self.loop, self.ys = loop, [*ys, *sums]
         ys, summed = self.ys, set(sums)
         self.order = order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])

@@ -12,7 +12,7 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_hoist import frontier
 from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names, not_larger, size, tied
 
@@ -25,7 +25,7 @@ def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     split = _Pre(loop)
     if not split.leaving:
         return None
@@ -48,7 +48,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
 class _Pre:
     """Which nodes leave."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: OpenScan) -> None:
         rows = set(loop.xs.values())
         carried = loop.depends(c.inner for c in loop.carries)
         order = walk(loop.outputs)

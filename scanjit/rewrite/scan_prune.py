@@ -12,7 +12,7 @@ from scanjit.ops.shape import IOTA, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Carry, Loop, Y
+from scanjit.rewrite.loop import Carry, OpenScan, Y
 from scanjit.rewrite.match import is_small_constant
 from scanjit.types import Type
 
@@ -47,7 +47,7 @@ def _pruned(scan: Node, used: set[int], notes: list[Note]) -> Mapping[int, Node]
     length, until = scan.params["length"], scan.params["until"]
     if isinstance(length, int) and length <= 1 and not until and length >= 0:
         return _short(scan, notes)
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     facts: list[str] = []
     _dead(loop, used, facts)
     for step in (_operands, _constant_carries, equal_carries, _known_ys):
@@ -63,7 +63,7 @@ def _pruned(scan: Node, used: set[int], notes: list[Note]) -> Mapping[int, Node]
 
 def _short(scan: Node, notes: list[Note]) -> Mapping[int, Node]:
     """scan of 0 steps -> its initial values; scan of 1 step -> its body."""
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     with errors.located(scan.where):
         if scan.params["length"] == 0:
             notes.append(Note(_NAME, scan.where, "the loop has no step: its results are its initial values"))
@@ -94,7 +94,7 @@ def _row(x: Node) -> Node:
 # ---- results that nobody uses ----------------------------------------------------------------------------------------
 
 
-def _dead(loop: Loop, used: set[int], facts: list[str]) -> None:
+def _dead(loop: OpenScan, used: set[int], facts: list[str]) -> None:
     """Drop ys that nobody uses, and carries on which nothing that is used depends."""
     needed = [r.node for i, r in enumerate(loop.results) if isinstance(r, Y) and i in used]
     live = {i for i, c in enumerate(loop.carries) if i in used}
@@ -121,7 +121,7 @@ def _dead(loop: Loop, used: set[int], facts: list[str]) -> None:
 # ---- operands --------------------------------------------------------------------------------------------------------
 
 
-def _operands(loop: Loop) -> list[str]:
+def _operands(loop: OpenScan) -> list[str]:
     """broadcast(x) over time -> a constant;  constants, and views of constants -> made in the body."""
     facts: list[str] = []
     for operand, inner in list(loop.xs.items()):
@@ -139,7 +139,7 @@ def _operands(loop: Loop) -> list[str]:
     return facts
 
 
-def _stretched_sequence(loop: Loop, operand: Node, inner: Node, facts: list[str]) -> None:
+def _stretched_sequence(loop: OpenScan, operand: Node, inner: Node, facts: list[str]) -> None:
     (base,) = operand.operands
     row = loop._inside(Type(operand.dtype, operand.type.shape[1:]))
     if base.ndim < operand.ndim:
@@ -155,7 +155,7 @@ def _stretched_sequence(loop: Loop, operand: Node, inner: Node, facts: list[str]
     loop.substitute({inner: broadcast_to(made, row.shape)})
 
 
-def _inside(loop: Loop, operand: Node) -> Node | None:
+def _inside(loop: OpenScan, operand: Node) -> Node | None:
     """A constant operand made in the body: small constants, sizes, views of other constants."""
     if operand.op in (DIMSHUFFLE, BROADCAST_TO, SLICE) and not dim_nodes(operand.params):
         return operand.op(loop.const(operand.operands[0]), **operand.params)
@@ -168,7 +168,7 @@ def _inside(loop: Loop, operand: Node) -> Node | None:
 # ---- carries ---------------------------------------------------------------------------------------------------------
 
 
-def _constant_carries(loop: Loop) -> list[str]:
+def _constant_carries(loop: OpenScan) -> list[str]:
     """A carry that never changes -> a constant; its final value is the initial one (also after no step)."""
     facts: list[str] = []
     found = True
@@ -188,7 +188,7 @@ def _constant_carries(loop: Loop) -> list[str]:
     return facts
 
 
-def equal_carries(loop: Loop) -> list[str]:
+def equal_carries(loop: OpenScan) -> list[str]:
     """Carries with the same initial value and the same update -> one carry.
 
     Found from above: all with the same initial value are taken for equal, then those whose updates differ under that
@@ -222,7 +222,7 @@ def equal_carries(loop: Loop) -> list[str]:
 # ---- ys that are known outside ---------------------------------------------------------------------------------------
 
 
-def _known_ys(loop: Loop) -> list[str]:
+def _known_ys(loop: OpenScan) -> list[str]:
     """A y that is a row of a sequence -> the sequence;  one that is the same in every step -> broadcast over time."""
     facts: list[str] = []
     rows = {inner: operand for operand, inner in loop.xs.items()}

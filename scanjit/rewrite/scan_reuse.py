@@ -10,7 +10,7 @@ from scanjit.rewrite.algebra import rules as arithmetic
 from scanjit.rewrite.algebra_linalg import rules as products
 from scanjit.rewrite.algebra_shape import rules as shapes
 from scanjit.rewrite.engine import Note, Rewriter, in_bodies
-from scanjit.rewrite.loop import Loop, Y
+from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.split import OverTime
 
 
@@ -39,7 +39,7 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:
     """The ys of a loop that elementwise ops make of others: as such nodes over time, and as parts of the scan."""
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     parts = {r.node: i for i, r in enumerate(loop.results) if isinstance(r, Y)}
     before = {c.inner: c for c in loop.carries}
     if loop.stop is not None or not any(inner in parts for inner in before):
@@ -51,7 +51,7 @@ def _stored(scan: Node) -> list[tuple[Node, Node]]:
     return list(zip(OverTime(loop)(light, stacks), (_part(scan, parts[y]) for y in light), strict=True))
 
 
-def _is_light(y: Node, loop: Loop, parts: dict[Node, int]) -> bool:
+def _is_light(y: Node, loop: OpenScan, parts: dict[Node, int]) -> bool:
     carried = {c.inner for c in loop.carries}
     given = carried | set(loop.xs.values()) | set(loop.consts.values())
     nodes = walk([y], given)

@@ -16,7 +16,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.split import not_larger, size
 from scanjit.types import Dimension
@@ -285,7 +285,7 @@ def _carried_out(old: Node, scan: Node, plans: _Plans, kept: dict[Node, dict[Nod
     keep, take = list(dict.fromkeys(plans.keep.get(old, []))), plans.take.get(old, [])
     if not keep and not take:
         return None
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     with errors.located(scan.where):
         ys = {value: loop.add_y(node) for value, node in zip(keep, replace(keep, loop.same), strict=True)}
         for plan in take:

@@ -8,7 +8,7 @@ from scanjit.ir import CONSTANT, LEAVES, PART, Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.split import is_small
 
 _LIGHT = 8
@@ -29,7 +29,7 @@ def sink(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _sunk(scan: Node, users: dict[Node, list[Node]], notes: list[Note]) -> dict[int, Node] | None:
-    loop = Loop.of(scan)
+    loop = OpenScan.of(scan)
     found = False
     for operand, inner in list(loop.xs.items()):
         cone = _Cone(operand, scan, users)
@@ -84,7 +84,7 @@ class _Cone:
         """Whether a leaf is certainly the same in every step, and no more than small work to have."""
         return leaf.ndim < self.operand.ndim or leaf.type.shape[0] == 1
 
-    def inside(self, loop: Loop) -> Node:
+    def inside(self, loop: OpenScan) -> Node:
         """The row, made in the body."""
         inner = {leaf: loop.x(leaf) for leaf in self.rows}
         for leaf in self.fixed:

@@ -26,7 +26,7 @@ from scanjit.ops.shape import IOTA, SLICE, window
 from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note
-from scanjit.rewrite.loop import Carry, Loop, Y
+from scanjit.rewrite.loop import Carry, OpenScan, Y
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
@@ -217,7 +217,7 @@ class _Level:
         sources = {x: self._source(x) for x in layout.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None
-        loop, total = Loop.of(scan), _number(length)
+        loop, total = OpenScan.of(scan), _number(length)
         counter = Carry(ir.constant(np.int64(0)), ir.new_input(total.type, "step"), total)
         counter.new = counter.inner + 1
         last = loop.const(total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from scanjit import types
 from scanjit.ir import PART, Node, new_input, replace
@@ -13,7 +12,7 @@ from scanjit.ops.elementwise import MUL, Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import View
-from scanjit.rewrite.loop import Loop
+from scanjit.rewrite.loop import OpenScan
 from scanjit.types import Dimension
 
 TINY = 4
@@ -103,7 +102,7 @@ class OverTime:
     Made from a loop before it is put together, when it still has all operands.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: OpenScan) -> None:
         self.length = loop.length
         self.fixed = loop.outside()
         self.rows = {inner: x for x, inner in loop.xs.items()}
@@ -121,7 +120,7 @@ class OverTime:
         return [new if flag else broadcast_to(new, (self.length, *new.type.shape)) for new, flag in outer]
 
 
-def up_closure(nodes: Iterable[Node], users: Mapping[Node, Sequence[Any]]) -> set[Node]:
+def up_closure(nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]]) -> set[Node]:
     """Nodes, and everything that uses them."""
     found: set[Node] = set()
     stack = list(nodes)

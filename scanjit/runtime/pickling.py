@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, OPS, SHARED, Graph, Node
-from scanjit.ops.custom import Rule
+from scanjit.ops.custom import DerivativeRule
 from scanjit.types import Atom, Dim, Dimension, Type
 
 
@@ -134,7 +134,7 @@ class _Encoder:
             )
         if type(value) in (tuple, list):
             return type(value)(map(self.value, value))
-        return None if isinstance(value, Rule) else value  # functions of the user's are no data
+        return None if isinstance(value, DerivativeRule) else value  # functions of the user's are no data
 
     def _dim(self, dim: Dimension) -> DimOf | int:
         if isinstance(dim, int):

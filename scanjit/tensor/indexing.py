@@ -24,7 +24,7 @@ from scanjit.types import Dimension, maximum, minimum, not_negative
 __all__ = ["take", "take_along_axis"]
 
 
-class Window(NamedTuple):
+class AxisSlice(NamedTuple):
     """A slice of one axis."""
 
     start: Dimension
@@ -47,7 +47,7 @@ def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
     return k + n * minimum(maximum(0 - k, 0), 1)
 
 
-def _window(key: slice, n: Dimension) -> Window:
+def _window(key: slice, n: Dimension) -> AxisSlice:
     """A slice of an axis of n entries, as NumPy clips it.
 
     Where it is empty it may start anywhere, so only the end that can matter is clipped: sizes stay simple.
@@ -67,7 +67,7 @@ def _window(key: slice, n: Dimension) -> Window:
         first = n - 1 if start is None else minimum(_wrapped_dim(start, n, step), n - 1)
         end = -1 if stop is None else maximum(_wrapped_dim(stop, n, step), -1)
         begin, span = first, first - end
-    return Window(begin, maximum((span + abs(step) - 1) // abs(step), 0), step)
+    return AxisSlice(begin, maximum((span + abs(step) - 1) // abs(step), 0), step)
 
 
 def _bound(value: Any) -> Dimension:
@@ -76,12 +76,12 @@ def _bound(value: Any) -> Dimension:
     return ir.as_dim(value if isinstance(value, types.Dim | int | np.integer) else as_tensor(value))
 
 
-def _position(index: int, n: Dimension, axis: int) -> Window:
+def _position(index: int, n: Dimension, axis: int) -> AxisSlice:
     """One entry. Whether it is there is part of the type rule of a slice, and checked at run time if need be."""
     start = index if index >= 0 else index + n
     if isinstance(n, int) and not -n <= index < n:
         raise errors.OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {n}")
-    return Window(start, 1, 1)
+    return AxisSlice(start, 1, 1)
 
 
 def index_array(index: Node, n: Dimension, axis: int) -> Node:
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
 
     kind: str  # "slice", "drop", "array", "new" or "apart"
     axis: int = -1
-    window: Window | None = None
+    window: AxisSlice | None = None
     places: Node | None = None
 
 
@@ -191,9 +191,9 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
         if isinstance(known, int):
             return _Part("drop", axis, _position(known, n, axis))
         if isinstance(known - n, int) and known - n == -1:  # x[x.shape[0] - 1]
-            return _Part("drop", axis, Window(known, 1, 1))
+            return _Part("drop", axis, AxisSlice(known, 1, 1))
         if not_negative(known):
-            return _Part("drop", axis, Window(known, 1, 1))
+            return _Part("drop", axis, AxisSlice(known, 1, 1))
     return _Part("array", axis, places=index_array(index, n, axis))
 
 
@@ -210,7 +210,7 @@ def getitem(x: Node, key: Any) -> Node:
 
 def _read(x: Node, parts: Sequence[_Part]) -> Node:
     windows = {p.axis: p.window for p in parts if p.window is not None}
-    whole = [windows.get(a) or Window(0, n, 1) for a, n in enumerate(x.type.shape)]
+    whole = [windows.get(a) or AxisSlice(0, n, 1) for a, n in enumerate(x.type.shape)]
     if any(w != (0, n, 1) for w, n in zip(whole, x.type.shape, strict=True)):
         start, length, step = (tuple(column) for column in zip(*whole, strict=True))
         x = SLICE(x, start=start, length=length, step=step)

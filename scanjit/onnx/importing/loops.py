@@ -10,7 +10,7 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.loops import entries
-from scanjit.loops.scan import Loop, build
+from scanjit.loops.scan import BuiltScan, build
 from scanjit.loops.step import until
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
@@ -46,7 +46,7 @@ def scan(call: Call) -> list[Node]:
     return [*last_states(loop, 0, states), *_placed(call, loop.stacked()[states:])]
 
 
-def last_states(made: Loop, first: int, count: int) -> list[Node]:
+def last_states(made: BuiltScan, first: int, count: int) -> list[Node]:
     """The last values of outputs that are fed back: the initial ones if there was no step."""
     parts = ir.parts(made.node)
     return [parts[place] for finals in made.finals[first : first + count] for place in finals]
@@ -124,7 +124,7 @@ def _allowed(condition: Node, most: Dimension) -> Dimension:
     return known.size(where(condition, ir.dim_node(most), 0))
 
 
-def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, stack: bool) -> Loop:
+def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, stack: bool) -> BuiltScan:
     """The scan. Its first state is the number of the step if there may be too many to list them."""
     counting = not isinstance(length, int) or length > _MOST_ROWS
 
@@ -143,7 +143,7 @@ def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length:
     return build(step, entries.sequences(sequences), infos, [], ir.dim_node(length), name=_name(body), stack=stack)
 
 
-def _results(made: Loop, states: int, outputs: int) -> list[Node]:
+def _results(made: BuiltScan, states: int, outputs: int) -> list[Node]:
     skipped = len(made.trees) - states - outputs
     last = last_states(made, skipped, states)
     stacked = made.stacked()[skipped + states :] if outputs else []
