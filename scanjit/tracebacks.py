@@ -28,6 +28,7 @@ PACKAGES = tuple(
     os.path.join(folder, name) + os.sep
     for folder, name in ((_HOME, "scanjit"), (_HOME, "lasagne_like"), (_SITE, "numpy"), (_SITE, "scipy"))
 )
+_LAYERS = PACKAGES[1]
 _BENEATH = tuple(os.path.join(_SITE, name) + os.sep for name in ("numba", "llvmlite", "sympy"))
 _STANDARD = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -95,13 +96,19 @@ def _brief_errors(error: BaseException | None) -> list[BaseException]:
         each, brief = ahead.pop()
         if each is None or (id(each), brief) in seen:
             continue
-        brief = brief or isinstance(each, BriefError)
+        brief = brief or isinstance(each, BriefError) or _is_of_layers(each)
         seen |= {(id(each), False), (id(each), brief)}
         if brief and not any(each is other for other in found):
             found.append(each)
         members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         ahead += [(inner, brief) for inner in (each.__cause__, each.__context__, *members)]
     return found
+
+
+def _is_of_layers(error: BaseException) -> bool:
+    """Whether a line of `lasagne_like` raised an error: it raises plain ones, such as ValueError."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, Exception) and bool(frames) and frames[-1].f_code.co_filename.startswith(_LAYERS)
 
 
 def _brief(trace: TracebackType | None) -> TracebackType | None:

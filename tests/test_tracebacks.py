@@ -80,6 +80,29 @@ def test_a_display_has_the_users_frames_and_one_of_ours(tmp_path: Path, end: str
     assert "ShapeError" in text and "program.py:7" in text
 
 
+def test_plain_errors_of_layers_are_short_too(tmp_path: Path) -> None:
+    end = """
+import lasagne_like as lasagne
+def layers():
+    return lasagne.layers.RNNLayer(lasagne.layers.InputLayer((None, 3)), lasagne.cells.GRU(4))
+layers()
+"""
+    text = run(tmp_path, end)
+    assert users(text) == ["<module>", "layers"], text
+    assert ours(text) == [frames(text)[-1][1]] and "Error: " in text, text
+    assert len(ours(run(tmp_path, end, SCANJIT_TRACEBACK="full"))) > 1
+
+
+def test_other_errors_beneath_layers_are_whole(tmp_path: Path) -> None:
+    end = """
+import lasagne_like as lasagne
+def own(shape):
+    return {}[shape]
+lasagne.layers.DenseLayer((None, 3), 4, W=own)
+"""
+    assert len(ours(run(tmp_path, end))) > 1
+
+
 def test_a_thread_has_them_too(tmp_path: Path) -> None:
     text = run(tmp_path, "thread = threading.Thread(target=main)\nthread.start()\nthread.join()")
     assert users(text) == USERS[1:], text

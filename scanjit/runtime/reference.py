@@ -59,7 +59,7 @@ class Program:
             for watch in watches:
                 for node, array in zip((*self.given, *self._plan.shared), arrays, strict=True):
                     watch.given(node, array)
-            values = _run(self._plan, arrays, atoms, watches, ())
+            values = _run(self._plan, arrays, atoms, watches, (), {})
         return [np.array(value) for value in values]
 
 
@@ -199,8 +199,20 @@ def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
+_Branches = dict[tuple[Any, ...], tuple[tuple[np.ndarray, ...], Sequence[np.ndarray]]]
+"""Results of branches that were run, by their plans and the identities of their operands; and the operands.
+
+A branch holds all that it is made of. Where `y = ifelse(c(y), f(y), g(y))` is written many times in a row, each branch
+holds all of those before, which were run already."""
+
+
 def _run(
-    plan: _Plan, given: Sequence[np.ndarray], atoms: Mapping[Atom, int], watches: Sequence[Watch], at: At
+    plan: _Plan,
+    given: Sequence[np.ndarray],
+    atoms: Mapping[Atom, int],
+    watches: Sequence[Watch],
+    at: At,
+    branches: _Branches,
 ) -> list[np.ndarray]:
     """The outputs of a graph for the values of its leaves."""
     atoms = dict(atoms)
@@ -220,7 +232,11 @@ def _run(
         elif step.node.op is IFELSE:
             chosen = step.bodies[0 if operands[0] else 1]
             inside = (*at, Moment(step.node, 0, 0))
-            result = tuple(_run(chosen, operands[1:], _outside(atoms), watches, inside))
+            key = (chosen, *map(id, operands[1:]))
+            if key not in branches or watches:
+                found = tuple(_run(chosen, operands[1:], _outside(atoms), watches, inside, branches))
+                branches[key] = found, operands  # which keeps their numbers theirs
+            result = branches[key][0]
         else:
             result = _applied(step.node, operands, params, at)
         values[step.slot] = result = _checked(step, result, shapes)
@@ -320,7 +336,7 @@ def _scan(
             carries[i] = np.asarray(ring.pop() if reverse else ring.popleft())
         given = [*carries, *(np.asarray(x[row]) for x in xs), *consts]
         inside = (*at, Moment(step.node, count, row))
-        results = _run(body, given, outer, watches, inside)
+        results = _run(body, given, outer, watches, inside, {})
         for watch in watches:
             watch.stepped(step_of(step.node, given, results, inside))
         new, ys, stop = layout.split_results(results)

@@ -99,6 +99,11 @@ def test_branches_that_follow_each_other_or_lie_inside_each_other():
     given = np.array([0.3, 0.5])
     np.testing.assert_allclose(f(given), chain(lambda z, i: -z if z.sum() > 0 else np.tanh(z), given, 30))
 
+    wanted = sj.function(
+        [x], chain(lambda z, i: sj.ifelse(z.sum() > 0, lambda: -z, lambda: sj.tanh(z)), x, 30), mode="reference"
+    )
+    np.testing.assert_allclose(f(given), wanted(given), rtol=1e-9)  # which is not to run each branch again and again
+
     def nested(depth, z):
         return z if depth == 0 else sj.ifelse(z.sum() > depth, lambda: -z, lambda: nested(depth - 1, z * 1.5))
 

@@ -149,9 +149,10 @@ def test_products_of_quantized_tensors_that_are_quantized():
 # ---- an LSTM ---------------------------------------------------------------------------------------------------------
 
 
-def lstm(rng, direction, per_column, signed, peepholes):
+def lstm(rng, direction, per_column, signed, peepholes, lengths=None):
     """Inputs of DynamicQuantizeLSTM, and a model."""
-    count, (steps, batch, size, hidden) = 1 + (direction == "bidirectional"), (7, 1, 20, 12)
+    batch = 1 if lengths is None else len(lengths)
+    count, (steps, size, hidden) = 1 + (direction == "bidirectional"), (7, 20, 12)
     dtype, columns = (np.int8 if signed else np.uint8), (4 * hidden,) if per_column else ()
     scale = lambda: (np.abs(floats(rng, count, *columns)) * 0.004 + 0.002).astype("float32")
     zero = lambda: np.full((count, *columns), 0 if signed else 117, dtype)
@@ -163,9 +164,12 @@ def lstm(rng, direction, per_column, signed, peepholes):
         "P": 0.1 * floats(rng, count, 3 * hidden),
         **{"ws": scale(), "wz": zero(), "rs": scale(), "rz": zero()},
     }
-    order = ["X", "W", "R", "B", "", "", "", "P" if peepholes else "", "ws", "wz", "rs", "rz"]
+    if lengths is not None:
+        constants["L"] = np.array(lengths, "int32")
     if not peepholes:
         del constants["P"]
+    order = ["X", "W", "R", "B", "L", "", "", "P", "ws", "wz", "rs", "rz"]
+    order = [name if name in feeds or name in constants else "" for name in order]
     options = {"domain": "com.microsoft", "order": order, "hidden_size": hidden, "direction": direction, "opset": 17}
     return one_node("DynamicQuantizeLSTM", feeds, constants, outputs=3, **options), feeds
 
@@ -180,6 +184,15 @@ def test_an_lstm_whose_weights_are_integers(direction, per_column, signed, peeph
     for got, want in zip(computed(model, feeds), expected(model, feeds), strict=True):
         assert np.abs(got - want).max() < 2e-3
         assert np.median(np.abs(got - want)) < 1e-6
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("lengths", [(7, 3, 5), (4, 3, 4, 1), (7, 7)])
+def test_sequences_of_an_lstm_whose_weights_are_integers(direction, lengths):
+    """All rows of a step share one scale: it depends on which sequences have ended."""
+    model, feeds = lstm(np.random.default_rng(8), direction, True, True, False, lengths)
+    for got, want in zip(computed(model, feeds), expected(model, feeds), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-6)
 
 
 def test_an_lstm_whose_weights_are_integers_compiled():

@@ -15,6 +15,7 @@ from scanjit.onnx.importing import activations
 from scanjit.onnx.importing.activations import Activation
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.loops import last_states
+from scanjit.onnx.importing.shapes import turned
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import DIMSHUFFLE
@@ -89,10 +90,11 @@ def recurrent(
         x, size, products = matrices(call, x, gates, count)
         weights = _weights(call, size, gates, products)
         initial = _initial(call, x, size, states, count, batch_first)
-        mask = _mask(call, x)
+        lengths = _lengths(call, x)
         call.ignore("output_sequence")
+        unfold = _direction if lengths is None or matrices is dense else _direction_of_ended_rows
         found = [
-            _direction(x, mask, initial[d], cell(call, weights[d], functions[d]), weights[d], backwards, call.op)
+            unfold(x, lengths, initial[d], cell(call, weights[d], functions[d]), weights[d], backwards, call.op)
             for d, backwards in enumerate(directions)
         ]
         outputs = [tensor.stack([rows for rows, _ in found], axis=2 if batch_first else 1)]
@@ -138,49 +140,68 @@ def _initial(call: Call, x: Node, size: Dimension, states: int, count: int, batc
     return result
 
 
-def _mask(call: Call, x: Node) -> Node | None:
-    """Which steps belong to the sequences (time, batch, 1), if their lengths are given."""
+def _lengths(call: Call, x: Node) -> Node | None:
+    """How many steps each sequence has, if that is given."""
     lengths = call.optional(4)
     if lengths is None:
         return None
-    steps, batch = x.type.shape[:2]
-    lengths = tensor.specify_shape(lengths, (batch,), f"sequence_lens of {call.op}")
-    ends = DIMSHUFFLE(cast(lengths, "int64"), order=(None, 0, None))
-    return DIMSHUFFLE(IOTA(length=steps), order=(0, None, None)) < ends
+    return cast(tensor.specify_shape(lengths, (x.type.shape[1],), f"sequence_lens of {call.op}"), "int64")
 
 
 def _direction(
-    x: Node, mask: Node | None, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
+    x: Node, lengths: Node | None, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
 ) -> tuple[Node, list[Node]]:
     """The outputs of all steps in the order of time, and the last states.
 
     Backwards, a sequence that is shorter keeps its initial state until its own last row comes.
     """
+    project = _projection(weights)
 
     def run(*args: Node) -> Any:
         row, rest = args[0], args[1:]
-        kept, before = (None, rest) if mask is None else (rest[0], rest[1:])
-        projected = weights.of_input(row)
-        if weights.input_bias is not None:
-            projected = projected + weights.input_bias
-        after = list(step(projected, before))
+        kept, before = (None, rest) if lengths is None else (rest[0], rest[1:])
+        after = list(step(project(row), before))
         if kept is None:
             return after
         after = [where(kept, new, old) for new, old in zip(after, before, strict=True)]
         return [*after, where(kept, after[0], 0)]
 
-    infos = [*initial, *([] if mask is None else [None])]
-    loop = build(
-        run,
-        entries.sequences([x] if mask is None else [x, mask]),
-        entries.outputs(infos),
-        [],
-        go_backwards=backwards,
-        name=name.lower(),
-    )
+    rows = [x] if lengths is None else [x, _mask(x, lengths)]
+    infos = [*initial, *([] if lengths is None else [None])]
+    loop = build(run, entries.sequences(rows), entries.outputs(infos), [], go_backwards=backwards, name=name.lower())
     stacked = loop.stacked()
-    rows = stacked[0] if mask is None else stacked[-1]
-    return (tensor.flip(rows, 0) if backwards else rows), last_states(loop, 0, len(initial))
+    outputs = stacked[0] if lengths is None else stacked[-1]
+    return (tensor.flip(outputs, 0) if backwards else outputs), last_states(loop, 0, len(initial))
+
+
+def _direction_of_ended_rows(
+    x: Node, lengths: Node, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
+) -> tuple[Node, list[Node]]:
+    """The same, where the product of one row of the states depends on the others, as they share the scale of integers.
+
+    As in ONNX Runtime, all sequences begin together, backwards too, and the row of a sequence is 0 from the second step
+    after its last one on.
+    """
+    project = _projection(weights)
+
+    def run(row: Node, kept: Node, output: Node, *before: Node) -> Any:
+        after = step(project(row), [output, *before[1:]])
+        return [where(kept, after[0], 0), *(where(kept, new, old) for new, old in zip(after, before, strict=True))]
+
+    sequences = entries.sequences([turned(x, lengths) if backwards else x, _mask(x, lengths)])
+    loop = build(run, sequences, entries.outputs([initial[0], *initial]), [], name=name.lower())
+    outputs = loop.stacked()[0]
+    return (turned(outputs, lengths) if backwards else outputs), last_states(loop, 1, len(initial))
+
+
+def _projection(weights: Weights) -> Product:
+    """The products of rows with the weights of inputs, with their bias."""
+    return lambda row: _plus(weights.of_input(row), weights.input_bias)
+
+
+def _mask(x: Node, lengths: Node) -> Node:
+    """Which steps belong to the sequences (time, batch, 1)."""
+    return DIMSHUFFLE(IOTA(length=x.type.shape[0]), order=(0, None, None)) < DIMSHUFFLE(lengths, order=(None, 0, None))
 
 
 def _clipped(call: Call) -> Activation:

@@ -342,12 +342,16 @@ def reverse_sequence(call: Call) -> Node:
     time, batch = call.integer("time_axis", 0), call.integer("batch_axis", 1)
     if sorted((time, batch)) != [0, 1]:
         raise errors.FormatError("ReverseSequence has its axes in front", got=f"time {time}, batch {batch}")
-    x = tensor.swapaxes(x, 0, 1) if time else x
+    y = turned(tensor.swapaxes(x, 0, 1) if time else x, lengths)
+    return tensor.swapaxes(y, 0, 1) if time else y
+
+
+def turned(x: Node, lengths: Node) -> Node:
+    """Sequences (time, batch, ...) with their first rows in the other order, as many as each one's length says."""
     steps, count = x.type.shape[:2]
     t = DIMSHUFFLE(IOTA(length=steps), order=(0, None))
     places = where(t < lengths, lengths - 1 - t, t)
-    y = GATHER(x, places, DIMSHUFFLE(IOTA(length=count), order=(None, 0)), axis=0)
-    return tensor.swapaxes(y, 0, 1) if time else y
+    return GATHER(x, places, DIMSHUFFLE(IOTA(length=count), order=(None, 0)), axis=0)
 
 
 def depth_to_space(call: Call) -> Node:
