@@ -1,0 +1,96 @@
+"""Nodes become tasks, and tasks become nests."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import ir
+from scanjit.ir import OPS, Node
+from scanjit.ops.probe import ASSERT, PRINT
+from scanjit.schedule.fuse.groups import fuse
+from scanjit.schedule.lower.places import choose_stored
+from scanjit.schedule.lower.program import lower
+from scanjit.schedule.lower.region import Region, Task
+from scanjit.schedule.lower.table import RULES
+from scanjit.schedule.nests import Nest
+from tests.targets import with_vectors
+
+REWRITTEN = {ASSERT, PRINT, *(OPS[name] for name in ("custom", "via", "solve", "det", "logabsdet", "det_sign"))}
+"""Ops that no graph has any more when it is lowered."""
+LEAVES = {ir.INPUT, ir.SHARED, ir.BOUND, ir.PART}
+"""Nodes that have a place before anything is computed, or get it with the scan that they are a part of."""
+
+
+def lowered(inputs: list[Node], outputs: list[Node]) -> Region:
+    return lower(inputs, outputs, with_vectors(32)).region
+
+
+def nests_of(region: Region) -> list[Nest]:
+    return list(fuse(region)[1].values())
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=str)
+def test_every_op_has_a_rule(op: ir.Op) -> None:
+    assert (RULES.of(op) is None) == (op in REWRITTEN | LEAVES)
+
+
+def test_an_op_of_a_user_has_the_rule_of_its_kind() -> None:
+    op = next(op for op in OPS.values() if type(op) is sj.ops.Elementwise)
+    assert RULES.of(op) is RULES.of(OPS["add"])
+
+
+def test_fusing_changes_no_task() -> None:
+    x = sj.tensor(("T", 8), name="x")
+    region = lowered([x], [sj.exp(x).sum(0), sj.exp(x) + 1])
+    before = [vars(item).copy() for item in region.items]
+    first, second = nests_of(region), nests_of(region)
+    assert [vars(item) for item in region.items] == before
+    assert [(nest.label, len(nest.stores)) for nest in first] == [(nest.label, len(nest.stores)) for nest in second]
+
+
+def test_what_one_nest_reads_alone_is_not_stored() -> None:
+    x, w = sj.tensor(("T", 8), name="x"), sj.tensor((8, 8), name="w")
+    region = lowered([x, w], [sj.tanh(x @ w)])
+    assert len(region.items) == 2 and all(isinstance(item, Task) for item in region.items)
+    (nest,) = nests_of(region)
+    assert len(nest.stores) == 1
+
+
+def test_what_another_nest_reads_is_stored() -> None:
+    x, w = sj.tensor(("T", 8), name="x"), sj.tensor((8, 8), name="w")
+    product = x @ w
+    nests = nests_of(lowered([x, w], [sj.tanh(product), product[::-1] @ w]))
+    assert sum(len(nest.stores) for nest in nests) == 3
+
+
+def stored(outputs: list[Node]) -> set[Node]:
+    return choose_stored(ir.walk(outputs), outputs, {x for x in ir.walk(outputs) if x.op is ir.INPUT}, RULES.point)
+
+
+def test_what_is_expensive_and_used_twice_is_computed_once() -> None:
+    x = sj.tensor((300,), name="x")
+    expensive, cheap = sj.exp(x), x + 1
+    twice = expensive * expensive[::-1] + cheap * cheap[::-1]
+    assert expensive in stored([twice]) and cheap not in stored([twice])
+    assert expensive not in stored([expensive + 1])
+
+
+def test_a_long_expression_is_cut() -> None:
+    x = sj.tensor((300,), name="x")
+    y = x
+    for i in range(600):
+        y = y * (1 + i) + 1
+    assert 2 <= len(stored([y])) <= 10
+
+
+def test_a_part_of_a_concatenation_is_computed_in_its_place() -> None:
+    x, y = sj.tensor((3, 4), name="x"), sj.tensor((2, 4), name="y")
+    region = lowered([x, y], [sj.concatenate([x @ np.ones((4, 4)), y])])
+    product, copy = (item.store.access for item in region.items if isinstance(item, Task))
+    assert product.buffer is copy.buffer and (product.offset, copy.offset) == (0, 12)
+
+
+def test_a_reshape_of_what_is_contiguous_copies_nothing() -> None:
+    x = sj.tensor((6, 4), name="x")
+    assert len(lowered([x], [sj.exp(x).reshape((3, 8)) @ np.ones((8, 2))]).items) == 2
+    assert len(lowered([x], [x.T.reshape((3, 8)) @ np.ones((8, 2))]).items) == 2
