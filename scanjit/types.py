@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from scanjit import errors
+from scanjit.kinds import KINDS
 from scanjit.walks import bottom_up
 
 _serial = itertools.count()
@@ -588,7 +589,7 @@ def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
         raise errors.ShapeError("a tensor of this shape is larger than any memory", got=type_, where=where)
 
 
-DTYPES = tuple(np.dtype(name) for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64"))
+DTYPES = tuple(kind.dtype for kind in KINDS.values())
 
 
 def dtype_of(name: Any) -> np.dtype:

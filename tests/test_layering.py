@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "version tracebacks errors config walks target types ir ops show tensor loops autodiff batching derivatives "
+    "version tracebacks errors config walks target kinds types ir ops show tensor loops autodiff batching derivatives "
     "rewrite schedule simd codegen runtime random export onnx torch"
 ).split()
 COMPILED = {"simd", "codegen", "runtime"}  # the only layers that may know Numba

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
+from scanjit.kinds import kind_of
 from scanjit.schedule.nests import LapackCall, Ref
 
 
@@ -29,7 +30,7 @@ class _CallWriter:
         self.dtype = call.places[0].buffer.dtype
         self.kind = suffix(self.dtype, 1)
         self.size = self.dtype.itemsize
-        self.lapack = "f32" if self.size == 4 else "f64"
+        self.lapack = kind_of(self.dtype).name
 
     def body(self) -> list[str]:
         """The loops over the batch; inside, `m0`, `m1`... are the addresses of the operands' matrices."""

@@ -10,6 +10,7 @@ from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.names import INT64, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
+from scanjit.kinds import kind_of
 from scanjit.schedule.nests import Fetch, Index, Store
 
 
@@ -43,7 +44,7 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
     else:
         old = f"load_strided_{name}({address}, {steps}, {inside})"
         write = f"store_strided({address}, {steps}, {{}}, {inside})"
-    add = "|" if dtype.kind == "b" else "+"
+    add = "|" if kind_of(dtype).is_mask else "+"
     frame.scope.add(write.format(f"{old} {add} {text}" if store.add else text))
 
 

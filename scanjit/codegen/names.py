@@ -9,25 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from scanjit.kinds import kind_of
+
 INT64 = np.dtype("int64")
 """Of positions, and of the numbers in a table."""
-_SUFFIXES = {
-    "bool": "bool",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-    "float32": "f32",
-    "float64": "f64",
-}
 _WORDS = re.compile(r"\b[a-z_][a-z0-9_]*\b(?=\()")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 
 def suffix(dtype: np.dtype, lanes: int) -> str:
     """The suffix of a SIMD type: `f32x16`."""
-    return f"{_SUFFIXES[str(dtype)]}x{lanes}"
+    return f"{kind_of(dtype).name}x{lanes}"
 
 
 def number(value: Any) -> str:

@@ -8,6 +8,7 @@ from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
 from scanjit.ir import Op
+from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.reduce import ARGMAX
@@ -98,7 +99,7 @@ class Together:
         """The loop over whole vectors. A long sum of floats is made of sums of chunks, so that its rounding error grows
         with the length of a chunk and the number of chunks, not with their product."""
         frame, stretch = self.frame, CHUNK * step
-        sums = [r for r in self.reductions if r.op is SUM and r.dtype.kind == "f"]
+        sums = [r for r in self.reductions if r.op is SUM and kind_of(r.dtype).floating]
         chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
         if not sums or chain or frame.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
             self._loop(totals, "0", frame.size(stop), step)
@@ -156,7 +157,7 @@ class Together:
             return self._better(reduction, point, names)
         (total,) = names
         body = reduction.body
-        if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL and body.dtype.kind == "f":
+        if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL and kind_of(body.dtype).floating:
             left, right = (self.value_of(arg, point) for arg in body.args)
             return [f"fma({left}, {right}, {total})"]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(body, point))]
@@ -168,7 +169,7 @@ class Together:
         if dtype != reduction.body.dtype:
             body = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({body})")
         sign = ">" if reduction.op is ARGMAX else "<"
-        nan = f" | (isnan({body}) & ~isnan({best}))" if dtype.kind == "f" else ""
+        nan = f" | (isnan({body}) & ~isnan({best}))" if kind_of(dtype).floating else ""
         better = self.frame.line("better", f"({body} {sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
         return [f"select({better}, {body}, {best})", f"select({better}, {here}, {place})"]
@@ -187,11 +188,11 @@ class Together:
 def _compared(reduction: Reduce) -> np.dtype:
     """The dtype in which argmax compares."""
     dtype = reduction.body.dtype
-    return np.dtype("int8") if dtype.kind == "b" else dtype
+    return np.dtype("int8") if kind_of(dtype).is_mask else dtype
 
 
 def _worst(op: Op, dtype: np.dtype) -> float | int:
     """What everything is at least as good as."""
-    if dtype.kind == "f":
+    if kind_of(dtype).floating:
         return -np.inf if op is ARGMAX else np.inf
     return int(np.iinfo(dtype).min if op is ARGMAX else np.iinfo(dtype).max)

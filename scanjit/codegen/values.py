@@ -11,6 +11,7 @@ from scanjit.codegen.indexed import fetch, scatter
 from scanjit.codegen.memory import load, write
 from scanjit.codegen.names import number, suffix
 from scanjit.ir import Op
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB
 from scanjit.schedule.nests import (
     Apply,
@@ -139,7 +140,7 @@ def _op_text(value: Apply) -> str:
 
 def _plain_number(value: Value) -> str | None:
     """The text of a number that an operator takes as it is; None for others."""
-    if not isinstance(value, Literal) or value.dtype.kind != "f" or not np.isfinite(value.number):
+    if not isinstance(value, Literal) or not kind_of(value.dtype).floating or not np.isfinite(value.number):
         return None
     return number(value.number) if value.number >= 0 else f"({number(value.number)})"
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import table
-from .kinds import parse
+from .names import parse
 
 _lock = threading.Lock()
 

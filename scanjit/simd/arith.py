@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .kinds import KINDS
+from scanjit.kinds import KINDS
+
 from .lanes import Lanes, select
 
 
@@ -26,7 +27,7 @@ def maximum(a: Lanes, b: Lanes) -> Lanes:
 
 def abs_any(x: Lanes) -> Lanes:
     """Magnitude; the lowest integer stays itself, as in NumPy."""
-    return x if x.kind.family == "u" else x.unary("abs")
+    return x.unary("abs") if x.kind.floating or x.kind.signed else x
 
 
 def sign(x: Lanes) -> Lanes:
@@ -52,7 +53,7 @@ def divmod_int(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     divisor = select(zero, 1, b)
     quotient = _divide_int(a, divisor)
     rest = a - quotient * divisor
-    if a.kind.family == "i":
+    if a.kind.signed:
         below = (rest != 0) & ((rest ^ divisor) < 0)
         quotient = select(below, quotient - 1, quotient)
         rest = select(below, rest + divisor, rest)

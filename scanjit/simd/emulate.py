@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from scanjit.kinds import KINDS, Kind
+
 from . import emulated_lapack, table
 from .emulated_memory import Memory, MemoryFault
-from .kinds import KINDS, Kind, parse
 from .lanes import Lanes, select
+from .names import parse
 from .numpy_lanes import NumpyLanes, splat_array
 
 Emulated = Callable[..., Any]

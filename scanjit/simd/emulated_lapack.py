@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from scanjit.kinds import KINDS, Kind
+
 from .emulated_memory import Memory
-from .kinds import KINDS, Kind
 
 I64 = KINDS["i64"]
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scanjit.kinds import KINDS, Kind
+
 from .emulated_races import Races
-from .kinds import KINDS, Kind
 
 SPACING_BITS = 40  # each allocation starts in the middle of a terabyte: no run over either end meets a neighbour
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -45,7 +46,7 @@ class Allocation:
         self.name = name
         self.writable = writable
         self.keep = keep
-        self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if kind.family != "b"}
+        self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if not kind.is_mask}
         self.views["bool"] = data  # any byte but 0 is true, so never viewed as NumPy's bool
         self.written = np.zeros(self.size, np.uint8) if tracked else None
         self.written_views = (
@@ -154,7 +155,7 @@ class Memory:
         self, access: str, kind: Kind, lanes: int, address: int, first: int, last: int
     ) -> tuple[Allocation, int]:
         """The allocation that holds all bytes from lane `first` to lane `last`, and the index of lane 0 in it."""
-        size = kind.bits >> 3
+        size = kind.size
         low = address + first * size
         found = self._allocations.get(low >> SPACING_BITS)
         if found is None:
@@ -210,7 +211,7 @@ class Memory:
         """Consecutive elements, as an array of the caller's own."""
         found, index = self._range("load", kind, lanes, address, 0, lanes - 1)
         values = self._get(found, kind, lanes, slice(index, index + lanes))
-        return values != 0 if kind.family == "b" else values.copy()
+        return values != 0 if kind.is_mask else values.copy()
 
     def store(self, kind: Kind, address: int, values: npt.NDArray[Any]) -> None:
         """Consecutive elements."""

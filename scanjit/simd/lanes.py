@@ -12,7 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .kinds import KINDS, SIGNED_OF_BITS, Kind, type_name
+from scanjit.kinds import KINDS, Kind, integer_of
+
+from .names import type_name
 
 Number = int | float | bool
 ARITHMETIC = {
@@ -179,14 +181,14 @@ class Lanes(ABC):
     # fmt: on
 
     def __neg__(self) -> Lanes:
-        if self.kind.family == "b":
+        if self.kind.is_mask:
             raise TypeError("operator - is not defined for masks")
         return self.unary("neg")
 
     def __invert__(self) -> Lanes:
         if self.kind.floating:
             raise TypeError(f"operator ~ is not defined for {self.kind.name} vectors")
-        return self.arithmetic("xor", self.splat(True if self.kind.family == "b" else -1))
+        return self.arithmetic("xor", self.splat(True if self.kind.is_mask else -1))
 
     def __bool__(self) -> bool:
         raise TypeError("a vector has no truth value; use any_of(mask) or all_of(mask)")
@@ -205,7 +207,7 @@ def select(mask: Lanes, yes: Any, no: Any) -> Lanes:
         yes = no.like(yes)
     else:
         raise TypeError("no operand of select is a vector")
-    if mask.kind.family != "b" or mask.lanes != yes.lanes:
+    if not mask.kind.is_mask or mask.lanes != yes.lanes:
         raise TypeError(f"select needs a mask of {yes.lanes} lanes, got {mask.type_name}")
     return mask.choose(yes, no)
 
@@ -235,7 +237,7 @@ def rint(x: Lanes) -> Lanes:
 
 def bits(x: Lanes) -> Lanes:
     """A float's bits as signed integers."""
-    return x.bitcast(SIGNED_OF_BITS[x.kind.bits])
+    return x.bitcast(integer_of(x.kind.bits))
 
 
 def wide(x: Lanes) -> Lanes:
@@ -245,7 +247,7 @@ def wide(x: Lanes) -> Lanes:
 
 def dekker_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
     """The rounding error of ``a*b`` without fma: split both into halves whose products are exact."""
-    factor = 2.0**27 + 1 if a.kind.bits == 64 else 2.0**12 + 1
+    factor = format_of(a).splitter
     t = a * factor
     a_high = t - (t - a)
     a_low = a - a_high
@@ -258,19 +260,21 @@ def dekker_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
 class FloatFormat:
     """Facts about a float kind that bit-level functions need."""
 
-    def __init__(self, kind: str, mantissa: int, bias: int):
+    def __init__(self, kind: str, mantissa: int, bias: int, letter: str):
         self.kind = KINDS[kind]
         self.mantissa = mantissa
         self.bias = bias
+        self.letter = letter  # of LAPACK's functions, and of x86's instructions
         self.magic = (
             1.5 * 2.0**mantissa
         )  # x + magic - magic rounds x to a whole number, kept in the low bits of x + magic
         self.magic_bits = ((bias + mantissa) << mantissa) | (1 << (mantissa - 1))
         self.smallest_normal = 2.0 ** (1 - bias)
         self.eps = 2.0**-mantissa
+        self.splitter = 2.0 ** ((mantissa + 2) // 2) + 1  # x * splitter splits x into two halves
 
 
-FORMATS = {"f32": FloatFormat("f32", 23, 127), "f64": FloatFormat("f64", 52, 1023)}
+FORMATS = {"f32": FloatFormat("f32", 23, 127, "s"), "f64": FloatFormat("f64", 52, 1023, "d")}
 
 
 def format_of(x: Lanes) -> FloatFormat:

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from .kinds import Kind
+from scanjit.kinds import Kind
+
+from .lanes import FORMATS
+from .llvm_lanes import element_type
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 PREFIX = "scanjit_lapack_"
@@ -46,7 +49,7 @@ def _letter(builder: ir.IRBuilder, flag: ir.Value, yes: str, no: str) -> ir.Valu
 
 def call(builder: ir.IRBuilder, name: str, kind: Kind, args: Sequence[ir.Value]) -> ir.Value:
     """Call one of `FUNCTIONS`; returns `info`."""
-    symbol = f"{PREFIX}{'s' if kind.bits == 32 else 'd'}{name}"
+    symbol = f"{PREFIX}{FORMATS[kind.name].letter}{name}"
     info = _slot(builder, I64(0))
     if name == "potrf":
         upper, n, a, step = args
@@ -57,7 +60,7 @@ def call(builder: ir.IRBuilder, name: str, kind: Kind, args: Sequence[ir.Value])
     else:
         right, upper, trans, unit, m, n, a, step, b, b_step = args
         flags = ((right, "R", "L"), (upper, "U", "L"), (trans, "T", "N"), (unit, "U", "N"))
-        one = _slot(builder, ir.Constant(ir.FloatType() if kind.bits == 32 else ir.DoubleType(), 1.0))
+        one = _slot(builder, ir.Constant(element_type(kind), 1.0))
         given = [_letter(builder, *flag) for flag in flags]
         given += [_slot(builder, m), _slot(builder, n), one, a, _slot(builder, step), b, _slot(builder, b_step)]
         given += [I64(1)] * 4  # the lengths of the letters, which some compilers of Fortran pass

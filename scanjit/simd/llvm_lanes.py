@@ -9,14 +9,15 @@ from typing import Any
 import llvmlite.binding
 from llvmlite import ir
 
+from scanjit.kinds import KINDS, Kind, integer_of
 from scanjit.target import Target
 
-from .kinds import KINDS, Kind
-from .lanes import Lanes, dekker_error
+from .lanes import Lanes, dekker_error, format_of
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
-ELEMENTS = {"f32": F32, "f64": F64, "i8": I8, "i16": ir.IntType(16), "i32": I32, "i64": I64, "u8": I8, "bool": I1}
+FLOATS = {16: ir.HalfType(), 32: F32, 64: F64}
+"""By the number of bits."""
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
 _HAS_SPLAT_SYNTAX = llvmlite.binding.llvm_version_info[0] >= 19
@@ -34,7 +35,7 @@ class TargetModule(ir.Module):
 @functools.cache
 def element_type(kind: Kind) -> ir.Type:
     """LLVM type of one lane in a register (i1 for masks)."""
-    return ELEMENTS[kind.name]
+    return FLOATS[kind.bits] if kind.floating else ir.IntType(kind.bits)
 
 
 @functools.cache
@@ -47,11 +48,11 @@ def vector_type(kind: Kind, lanes: int) -> ir.VectorType:
 def overload_suffix(kind: Kind, lanes: int) -> str:
     """How LLVM's intrinsics spell this type: ``v16f32``."""
     letter = "f" if kind.floating else "i"
-    return f"v{lanes}{letter}{1 if kind.family == 'b' else kind.bits}"
+    return f"v{lanes}{letter}{kind.bits}"
 
 
 def _element_text(kind: Kind, number: Any) -> str:
-    if kind.family == "b":
+    if kind.is_mask:
         return "true" if number else "false"
     if kind.floating:
         return str(element_type(kind).format_constant(float(number)))
@@ -211,7 +212,7 @@ class LlvmLanes(Lanes):
         return self._new({"add": b.add, "sub": b.sub, "mul": b.mul, "and": b.and_, "or": b.or_, "xor": b.xor}[op](x, y))
 
     def _shift(self, op: str, other: LlvmLanes) -> LlvmLanes:
-        b, signed = self.builder, self.kind.family == "i"
+        b, signed = self.builder, self.kind.signed
         emit = b.shl if op == "shl" else b.ashr if signed else b.lshr
         if isinstance(other.value, ir.Constant):  # a literal of the program: in range by inspection
             return self._new(emit(self.value, other.value))
@@ -229,7 +230,7 @@ class LlvmLanes(Lanes):
         if self.kind.floating:
             emit = b.fcmp_unordered if op == "ne" else b.fcmp_ordered
         else:
-            emit = b.icmp_signed if self.kind.family == "i" else b.icmp_unsigned
+            emit = b.icmp_signed if self.kind.signed else b.icmp_unsigned
         return self._new(emit(sign, self.value, other.value), KINDS["bool"])
 
     def unary(self, op: str) -> LlvmLanes:
@@ -241,7 +242,7 @@ class LlvmLanes(Lanes):
             return self._new(self.builder.neg(self.value))
         if op != "abs":
             raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
-        return self._intrinsic("abs", ir.Constant(I1, 0)) if self.kind.family == "i" else self
+        return self._intrinsic("abs", ir.Constant(I1, 0)) if self.kind.signed else self
 
     def fma(self, b: Lanes, c: Lanes) -> LlvmLanes:
         assert isinstance(b, LlvmLanes) and isinstance(c, LlvmLanes)
@@ -270,21 +271,20 @@ class LlvmLanes(Lanes):
         if source is kind:
             return self
         target = vector_type(kind, self.lanes)
-        if kind.family == "b":
+        if kind.is_mask:
             return self._new(self.compare("ne", self.splat(0)).value, kind)
         if source.floating and kind.floating:
             return self._new((b.fpext if kind.bits > source.bits else b.fptrunc)(self.value, target), kind)
         if kind.floating:
-            return self._new((b.sitofp if source.family == "i" else b.uitofp)(self.value, target), kind)
+            return self._new((b.sitofp if source.signed else b.uitofp)(self.value, target), kind)
         if source.floating:
-            middle = KINDS["i64" if kind.bits == 64 else "i32"]
+            middle = integer_of(max(kind.bits, 32))
             name = f"llvm.fptosi.sat.{overload_suffix(middle, self.lanes)}.{overload_suffix(source, self.lanes)}"
             whole = self._new(call(b, name, vector_type(middle, self.lanes), [self.value]), middle)
             return whole.cast(kind)
-        bits = 1 if source.family == "b" else source.bits
-        if bits == kind.bits:
+        if source.bits == kind.bits:
             return self._new(self.value, kind)
-        emit = b.trunc if kind.bits < bits else b.sext if source.family == "i" else b.zext
+        emit = b.trunc if kind.bits < source.bits else b.sext if source.signed else b.zext
         return self._new(emit(self.value, target), kind)
 
     def bitcast(self, kind: Kind) -> LlvmLanes:
@@ -364,7 +364,7 @@ class LlvmLanes(Lanes):
     def divide(self, other: Lanes) -> LlvmLanes:
         assert isinstance(other, LlvmLanes)
         b = self.builder
-        if self.kind.family == "u":
+        if not self.kind.signed:
             return self._new(b.udiv(self.value, other.value))
         negated = other == -1  # the one overflow, which traps
         divisor = negated.choose(other.splat(1), other)
@@ -399,7 +399,7 @@ class LlvmLanes(Lanes):
         operands = [self.value, exponent.value, self.value, mask]
         if width == 512:
             operands.append(ir.Constant(I32, 4))  # the rounding mode of the thread
-        name = f"llvm.x86.avx512.mask.scalef.{'ps' if self.kind.bits == 32 else 'pd'}.{width}"
+        name = f"llvm.x86.avx512.mask.scalef.p{format_of(self).letter}.{width}"
         return self._new(call(self.builder, name, self.value.type, operands))
 
 

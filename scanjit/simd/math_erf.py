@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .lanes import Lanes, abs_, fma, horner, select
 from .math_exp import exp_small
 
@@ -19,7 +21,8 @@ SMALL = {
         -0.026866170645011598, 0.11283791670954658, -0.3761263890318374, 0.1283791670955126,
     ),
 }
-# erfc(t)*exp(t*t): of t up to 4 in float32, of (t - 3)/(t + 3) with t up to 6 in float64
+# erfc(t)*exp(t*t): of a position of t, and up to a limit of t
+BIG_POSITION: dict[str, Callable[[Lanes], Lanes]] = {"f32": lambda t: t, "f64": lambda t: (t - 3.0) / (t + 3.0)}
 BIG_LIMIT = {"f32": 4.0, "f64": 6.0}
 BIG = {
     "f32": (
@@ -43,6 +46,5 @@ def erf(x: Lanes) -> Lanes:
     t = select(size > BIG_LIMIT[name], BIG_LIMIT[name], size)  # erf rounds to 1 there
     square = t * t
     small = fma(t, horner(square, SMALL[name]), t)
-    position = t if name == "f32" else (t - 3.0) / (t + 3.0)
-    big = 1.0 - exp_small(-square) * horner(position, BIG[name])
+    big = 1.0 - exp_small(-square) * horner(BIG_POSITION[name](t), BIG[name])
     return select(size < SMALL_LIMIT, small, big).copysign(x)

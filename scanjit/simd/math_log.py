@@ -7,7 +7,8 @@ float64 and ours (Remez) in float32.
 
 from __future__ import annotations
 
-from .kinds import KINDS
+from scanjit.kinds import KINDS
+
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select
 from .math_exp import LN2_HIGH, LN2_LOW, exp_small
 
@@ -53,7 +54,7 @@ def normalize(x: Lanes) -> tuple[Lanes, Lanes]:
 
 def exponent_as_float(k: Lanes, like: Lanes) -> Lanes:
     """Small integers as floats by bit tricks: AVX2 has no conversion from int64."""
-    if like.kind.bits == 32:
+    if like.kind.bits <= 32:
         return k.cast(like.kind)
     form = format_of(like)
     return (k + form.magic_bits).bitcast(like.kind) - form.magic

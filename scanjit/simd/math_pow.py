@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .kinds import KINDS
+from scanjit.kinds import KINDS
+
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
 from .math_exp import (
     EXP_TAIL,
@@ -39,12 +40,15 @@ def _positive_narrow(x: Lanes, y: Lanes) -> Lanes:
     return scale_by_power(exp_of_remainder(r), n, n_bits).cast(KINDS["f32"])
 
 
+_POSITIVE = {"f32": _positive_narrow, "f64": _positive_wide}
+
+
 def _float_power(x: Lanes, y: Lanes) -> Lanes:
     form = format_of(x)
     size, y_size = abs_(x), abs_(y)
     usable = (size > 0.0) & (size < INF)
     base = select(usable, size, 1.0)
-    result = (_positive_narrow if x.kind.bits == 32 else _positive_wide)(base, select(y == y, y, 1.0))
+    result = _POSITIVE[x.kind.name](base, select(y == y, y, 1.0))
     # 0 and inf: the sign of y decides
     grows = (y > 0.0) == (size > 1.0)
     result = select(usable, result, select(grows, x.splat(INF), 0.0))
@@ -68,7 +72,7 @@ def _integer_power(x: Lanes, y: Lanes) -> Lanes:
 
     result = x.repeat((one, x, y), lambda _, __, left: left > 0, step)[0]
     # NumPy raises for negative powers; without traps the truncated value is what is left: 0, or +-1 for +-1
-    if x.kind.family == "u":
+    if not x.kind.signed:
         return result
     of_unit = select(x == 1, one, select(x == -1, select((y & 1) != 0, x, 1), 0))
     return select(y < 0, of_unit, result)

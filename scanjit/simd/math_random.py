@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scanjit.kinds import KINDS, Kind
 from scanjit.ops.random import (
     INCREMENTS,
     LN2,
@@ -21,7 +22,6 @@ from scanjit.ops.random import (
     SQRT_HALF,
 )
 
-from .kinds import KINDS, Kind
 from .lanes import Lanes, bits, select, sqrt
 
 WORD = 0xFFFFFFFF

@@ -6,7 +6,8 @@ polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
 
 from __future__ import annotations
 
-from .kinds import KINDS
+from scanjit.kinds import KINDS
+
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
 
 # fmt: off
@@ -71,11 +72,14 @@ def _wide(x: Lanes, turn: int, symbol: str) -> Lanes:
     return value.rescue(hard, lambda: x.libm(symbol))
 
 
+_WAYS = {"f32": _narrow, "f64": _wide}
+
+
 def sin(x: Lanes) -> Lanes:
     """Sine."""
-    return (_narrow if x.kind.bits == 32 else _wide)(x, 0, "sin")
+    return _WAYS[x.kind.name](x, 0, "sin")
 
 
 def cos(x: Lanes) -> Lanes:
     """Cosine."""
-    return (_narrow if x.kind.bits == 32 else _wide)(x, 1, "cos")
+    return _WAYS[x.kind.name](x, 1, "cos")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .kinds import KINDS, Kind
+from scanjit.kinds import KINDS, Kind
+
 from .llvm_lanes import (
     I32,
     I64,
@@ -14,29 +15,23 @@ from .llvm_lanes import (
     constant,
     element_type,
     indices,
+    overload_suffix,
     splat_scalar,
     vector_type,
 )
 
-_BYTE, _BOOL = KINDS["u8"], KINDS["bool"]
-
 
 def _stored(kind: Kind) -> Kind:
-    """Masks are one byte a lane in memory."""
-    return _BYTE if kind.family == "b" else kind
-
-
-def _suffix(kind: Kind, lanes: int) -> str:
-    return f"v{lanes}{'f' if kind.floating else 'i'}{kind.bits}"
+    """What is moved from and to memory where lanes are of a kind."""
+    return KINDS[kind.moved]
 
 
 def _finish(builder: ir.IRBuilder, value: ir.Value, kind: Kind, lanes: int) -> LlvmLanes:
-    loaded = LlvmLanes(builder, value, _stored(kind), lanes)
-    return loaded.cast(_BOOL) if kind.family == "b" else loaded
+    return LlvmLanes(builder, value, _stored(kind), lanes).cast(kind)
 
 
 def _memory_form(value: LlvmLanes) -> LlvmLanes:
-    return value.cast(_BYTE) if value.kind.family == "b" else value
+    return value.cast(_stored(value.kind))
 
 
 def pointer(builder: ir.IRBuilder, address: ir.Value, target: ir.Type) -> ir.Value:
@@ -61,7 +56,7 @@ def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value
     stored = _stored(kind)
     place = pointer(builder, address, vector_type(stored, lanes))
     operands = [place, ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
-    name = f"llvm.masked.load.{_suffix(stored, lanes)}.p0"
+    name = f"llvm.masked.load.{overload_suffix(stored, lanes)}.p0"
     return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
 
 
@@ -95,7 +90,7 @@ def gather(
         mask,
         constant(stored, lanes, 0),
     ]
-    name = f"llvm.masked.gather.{_suffix(stored, lanes)}.v{lanes}p0"
+    name = f"llvm.masked.gather.{overload_suffix(stored, lanes)}.v{lanes}p0"
     return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
 
 
@@ -109,7 +104,7 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
     """Consecutive elements where the mask is set."""
     value = _memory_form(value)
     operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]
-    call(builder, f"llvm.masked.store.{_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
+    call(builder, f"llvm.masked.store.{overload_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
 
 
 def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
@@ -117,7 +112,7 @@ def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: 
     value = _memory_form(value)
     pointers = _pointers(builder, value.kind, value.lanes, address, offsets)
     operands = [value.value, pointers, ir.Constant(I32, value.kind.size), mask]
-    name = f"llvm.masked.scatter.{_suffix(value.kind, value.lanes)}.v{value.lanes}p0"
+    name = f"llvm.masked.scatter.{overload_suffix(value.kind, value.lanes)}.v{value.lanes}p0"
     call(builder, name, ir.VoidType(), operands)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .kinds import KINDS, Kind
+from scanjit.kinds import KINDS, Kind, integer_of
+
 from .lanes import Lanes, check_operator, dekker_error
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
@@ -62,7 +63,7 @@ def to_kind(number: Any, kind: Kind) -> Any:
     """A Python number as a NumPy scalar of `kind`; integers wrap as compiled code wraps them."""
     if kind.integral:
         wrapped = int(number) & (2**kind.bits - 1)
-        if kind.family == "i" and wrapped >> (kind.bits - 1):
+        if kind.signed and wrapped >> (kind.bits - 1):
             wrapped -= 2**kind.bits
         number = wrapped
     return kind.dtype.type(number)
@@ -130,7 +131,7 @@ class NumpyLanes(Lanes):
             return self
         array = self.array
         if self.kind.floating and kind.integral:
-            limits = _WIDE_INT if kind.bits == 64 else _WORD
+            limits = np.iinfo(integer_of(max(kind.bits, 32)).dtype)
             whole = np.where(array == array, array, 0.0).astype(np.float64)
             inside = (whole >= limits.min) & (whole < -float(limits.min))
             edge = np.where(whole > 0, limits.max, limits.min)

@@ -16,11 +16,13 @@ from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, typeof_impl
 
+from scanjit.kinds import KINDS, Kind
+
 from . import lapack, memory, table
-from .kinds import KINDS, Kind, parse, type_name
 from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 from .llvm_lanes import (
     CONTRACT,
+    FLOATS,
     I1,
     I32,
     I64,
@@ -33,6 +35,7 @@ from .llvm_lanes import (
     splat_scalar,
     vector_type,
 )
+from .names import parse, type_name
 from .types import SimdType, mask_type, simd_type
 
 types: Any = _types  # Numba's stubs lack half of it
@@ -171,10 +174,10 @@ def _splat(builder: ir.IRBuilder, kind: Kind, lanes: int, value: ir.Value) -> ir
     """A scalar as a vector; literals become constants at once."""
     if isinstance(value, ir.Constant) and isinstance(value.constant, (bool, int, float)):
         number = value.constant
-        return constant(kind, lanes, bool(number) if kind.family == "b" else number)
+        return constant(kind, lanes, bool(number) if kind.is_mask else number)
     target = element_type(kind)
     if isinstance(value.type, ir.IntType):
-        if kind.family == "b":
+        if kind.is_mask:
             value = builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
         elif kind.floating:
             value = (builder.uitofp if value.type.width == 1 else builder.sitofp)(value, target)
@@ -182,10 +185,9 @@ def _splat(builder: ir.IRBuilder, kind: Kind, lanes: int, value: ir.Value) -> ir
             value = builder.trunc(value, target)
         elif value.type.width < kind.bits:
             value = (builder.zext if value.type.width == 1 else builder.sext)(value, target)
-    elif kind.bits == 32 and value.type != target:
-        value = builder.fptrunc(value, target)
     elif value.type != target:
-        value = builder.fpext(value, target)
+        given = next(bits for bits, type_ in FLOATS.items() if type_ == value.type)
+        value = (builder.fptrunc if given > kind.bits else builder.fpext)(value, target)
     return splat_scalar(builder, value, lanes)
 
 
@@ -270,7 +272,7 @@ def _register_operator(function: Any, name: str, arity: int, typing: Typing, low
 def _unary_parts(name: str) -> tuple[Typing, Lowering]:
     def typing(x: Any) -> Any:
         kind = _need_vector(x).kind
-        _need(not kind.floating if name == "invert" else kind.family != "b", f"{name} is not defined for {kind.name}")
+        _need(not kind.floating if name == "invert" else not kind.is_mask, f"{name} is not defined for {kind.name}")
         return signature(x, x)
 
     def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -366,7 +368,7 @@ def _suffixed_op(name: str, base: str, kind: Kind, lanes: int) -> Op:
 
     def typing_bitcast(x: Any) -> Any:
         given = _need_vector(x)
-        _need(given.kind.family != "b" and kind.family != "b", "masks have no bits in memory; cast them")
+        _need(not given.kind.is_mask and not kind.is_mask, "masks have no bits in memory; cast them")
         _need(given.lanes == lanes and given.kind.bits == kind.bits, f"{given.name} has other lanes")
         return signature(vector, x)
 
@@ -526,7 +528,7 @@ def _lower_lane_i64(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.V
     scalar = b.extract_element(args[0], b.trunc(args[1], I32))
     if scalar.type.width == 64:
         return scalar
-    return (b.sext if sig.args[0].kind.family == "i" else b.zext)(scalar, I64)
+    return (b.sext if sig.args[0].kind.signed else b.zext)(scalar, I64)
 
 
 def _typing_clock() -> Any:

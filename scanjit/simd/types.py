@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import models, register_model
 
-from .kinds import KINDS, Kind
+from scanjit.kinds import KINDS, Kind
+
 from .llvm_lanes import vector_type
 
 

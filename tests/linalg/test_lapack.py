@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.kinds import Kind
 from scanjit.runtime import lapack, threads
 from scanjit.simd import emulated_lapack
 from scanjit.simd.emulated_memory import Memory
-from scanjit.simd.kinds import Kind
 
 
 def test_every_routine_is_found() -> None:

@@ -6,10 +6,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from scanjit.kinds import KINDS
 from scanjit.ops import random as ops
 from scanjit.runtime import host
 from scanjit.simd import math_random
-from scanjit.simd.kinds import KINDS
 from scanjit.simd.numpy_lanes import NumpyLanes
 from tests.simd.support import run_compiled, run_emulated
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from scanjit.kinds import KINDS
 from scanjit.runtime import host
 from scanjit.runtime.kernels import Kernel, kernel
 from scanjit.simd import emulate
-from scanjit.simd.kinds import KINDS
 
 FLOATS = ("f32", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")

@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from scanjit.kinds import KINDS
 from scanjit.simd import emulate, table
-from scanjit.simd.kinds import KINDS
 
 from .support import FLOATS, NATIVE, compiled, same, source_of, special_values
 

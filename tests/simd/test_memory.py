@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from scanjit.kinds import KINDS
 from scanjit.simd import emulate
-from scanjit.simd.kinds import KINDS
 
 from .support import NATIVE, run_compiled, run_emulated, source_of
 

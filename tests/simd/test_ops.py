@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from scanjit.simd.kinds import KINDS
+from scanjit.kinds import KINDS
 
 from .support import FLOATS, INTEGERS, NATIVE, SIGNED, run_compiled, run_emulated, same, source_of, special_values
 

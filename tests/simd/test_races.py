@@ -9,10 +9,10 @@ import pytest
 
 import scanjit as sj
 from scanjit.codegen.leaves import Leaves
+from scanjit.kinds import KINDS
 from scanjit.schedule.cost import rates
 from scanjit.simd.emulated_memory import Memory, MemoryFault
 from scanjit.simd.emulated_races import Races
-from scanjit.simd.kinds import KINDS
 from tests.fuzz.check import Config
 
 F32, F64 = KINDS["f32"], KINDS["f64"]

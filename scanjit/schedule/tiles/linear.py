@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit.ir import Op
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB, WHERE
 from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, walk_values
 from scanjit.walks import fold
@@ -34,7 +35,7 @@ def linear(nest: Nest) -> list[Linear] | None:
     such order, or if one of them is not linear. A nest without carries, which reads what it has stored, has none."""
     if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
         return None
-    if any(register.dtype.kind != "f" for register in nest.registers):
+    if not all(kind_of(register.dtype).floating for register in nest.registers):
         return None
     if any(isinstance(value, Fetch) for value in walk_values(nest.roots)):
         return None

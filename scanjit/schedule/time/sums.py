@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from scanjit import types
+from scanjit.kinds import kind_of
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, Value, counter, walk_values
 from scanjit.schedule.tiles.choose import choose_tile
@@ -45,7 +46,7 @@ def sums_over_time(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], 
 def is_float_sum(value: Reduce) -> bool:
     """Whether a reduction is a sum of floats over what is no reduction itself."""
     nested = any(isinstance(inner, Reduce) for inner in walk_values([value.body]))
-    return value.op is SUM and value.dtype.kind == "f" and value.init is None and not nested
+    return value.op is SUM and kind_of(value.dtype).floating and value.init is None and not nested
 
 
 def tile_of_stretch(nest: Nest, found: SumLoops, target: Target) -> Tile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import AND, MUL
 from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import SUM
@@ -26,7 +27,7 @@ class ContractionRule(PointRule):
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
         """The sum of the products; of bools, whether any pair is true."""
         left, right, *guard = values
-        over, boolean = tuple(_loops(builder, node).values()), node.dtype.kind == "b"
+        over, boolean = tuple(_loops(builder, node).values()), kind_of(node.dtype).is_mask
         product = Apply(node.dtype, AND if boolean else MUL, (left, right), {})
         return Reduce(node.dtype, ANY if boolean else SUM, over, product, guard=(*guard, None)[0]) if over else product
 

@@ -1,0 +1,99 @@
+"""What numbers are kept as in memory, and what they are computed in: one table.
+
+An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is what is computed. Of most
+dtypes both are the same. A bool is kept as a byte and computed as one bit of a mask.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Kind(NamedTuple):
+    """What a lane is computed in, and how it is kept in memory.
+
+    Attributes
+    ----------
+    name : its name in generated code: "f32"; "bool" is a mask.
+    family : "f" for floats, "i" for integers with a sign, "u" for those without, "b" for masks.
+    bits : the bits of a lane; 1 of a mask.
+    dtype : the NumPy dtype of arrays whose elements are computed in it.
+    moved : the name of the kind that loads and stores move: "u8" for masks, else its own.
+    """
+
+    name: str
+    family: str
+    bits: int
+    dtype: np.dtype
+    moved: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element in memory."""
+        return self.dtype.itemsize
+
+    @property
+    def floating(self) -> bool:
+        """Whether it has fractions, infinities and NaN."""
+        return self.family == "f"
+
+    @property
+    def integral(self) -> bool:
+        """Whether it is an integer (masks are not)."""
+        return self.family in ("i", "u")
+
+    @property
+    def signed(self) -> bool:
+        """Whether it is an integer that may be negative."""
+        return self.family == "i"
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it is true or false."""
+        return self.family == "b"
+
+
+KINDS: dict[str, Kind] = {
+    name: Kind(name, name[0], bits, np.dtype(dtype), moved)
+    for dtype, name, bits, moved in (
+        ("bool", "bool", 1, "u8"),
+        ("int8", "i8", 8, "i8"),
+        ("int16", "i16", 16, "i16"),
+        ("int32", "i32", 32, "i32"),
+        ("int64", "i64", 64, "i64"),
+        ("uint8", "u8", 8, "u8"),
+        ("float32", "f32", 32, "f32"),
+        ("float64", "f64", 64, "f64"),
+    )
+}
+"""The table, by name."""
+
+
+def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
+    """The kind that elements of a dtype are computed in.
+
+    Parameters
+    ----------
+    dtype : a NumPy dtype, what names one ("float32"), or the name of a kind ("f32").
+
+    Examples
+    --------
+    >>> kind_of("float32").name, kind_of("bool").moved
+    ('f32', 'u8')
+    """
+    if isinstance(dtype, Kind):
+        return dtype
+    if isinstance(dtype, str) and dtype in KINDS:
+        return KINDS[dtype]
+    wanted = np.dtype(dtype)
+    for kind in KINDS.values():
+        if kind.dtype == wanted:
+            return kind
+    raise ValueError(f"no SIMD element kind for {dtype!r}; known: {', '.join(KINDS)}")
+
+
+def integer_of(bits: int) -> Kind:
+    """The integers with a sign of so many bits."""
+    return next(kind for kind in KINDS.values() if kind.signed and kind.bits == bits)
