@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,7 +60,7 @@ class Rules:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
 
         def add(function: Function) -> Function:
-            self._add(function.__name__, ops, lambda node, used: function(node))
+            self._add(function.__name__, ops, functools.wraps(function)(lambda node, used: function(node)))
             return function
 
         return add
