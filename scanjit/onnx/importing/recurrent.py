@@ -92,11 +92,13 @@ def recurrent(
         initial = _initial(call, x, size, states, count, batch_first)
         lengths = _lengths(call, x)
         call.ignore("output_sequence")
-        unfold = _direction if lengths is None or matrices is dense else _direction_of_ended_rows
-        found = [
-            unfold(x, lengths, initial[d], cell(call, weights[d], functions[d]), weights[d], backwards, call.op)
-            for d, backwards in enumerate(directions)
-        ]
+        found = []
+        for d, backwards in enumerate(directions):
+            rest = initial[d], cell(call, weights[d], functions[d]), weights[d], backwards, call.op
+            if lengths is None or matrices is dense:
+                found.append(_direction(x, lengths, *rest))
+            else:
+                found.append(_direction_of_ended_rows(x, lengths, *rest))
         outputs = [tensor.stack([rows for rows, _ in found], axis=2 if batch_first else 1)]
         if batch_first:  # (time, batch, direction, unit) so far
             outputs = [tensor.swapaxes(outputs[0], 0, 1)]
