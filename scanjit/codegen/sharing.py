@@ -44,7 +44,7 @@ class Sharing:
         if rows is None:
             return ALL
         if rows not in self._steps:
-            flag, size = number(rows.kept), number(rows.size)
+            flag, size = number(rows.apart), number(rows.size)
             made = Share(*(self.body.fresh(name) for name in ("column", "columns", "low", "high", "shares")))
             pieces, scale = number((rows.size + (rows.unit - 1)) // rows.unit), _scale(rows.unit)
             last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"

@@ -92,7 +92,7 @@ class Statements:
     def _blocks(self, blocks: Blocks, at: Place) -> None:
         """A loop over blocks of time."""
         number = self.common.number
-        first, rows = self.common.counter(blocks.first, "first"), self.common.counter(blocks.rows, "rows")
+        first, rows = self.common.counter(blocks.first, "first"), self.common.counter(blocks.count, "rows")
         total, size = number(blocks.total), number(blocks.size)
         block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
@@ -127,14 +127,14 @@ class Statements:
             self.body.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
             self._step(loop, step, at.inside)
             self.leaves.look(at.inside)
-        if loop.rows is not None:
+        if loop.own_rows is not None:
             self.leaves.meet(at, everybody=True)
 
     def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
         common, add = self.common, self.body.add
         row = common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        self.write(loop.body, replace(at, stepping=True, rows=loop.rows))
+        self.write(loop.body, replace(at, stepping=True, rows=loop.own_rows))
         if loop.count is not None and loop.stop is not None:
             stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
             add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")

@@ -252,10 +252,10 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "over_time", Nest, 1, lambda nest: replace(tile(strips=(64,))(nest), carried=[]),
     ),
     "something that is no nest": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([*loop.body, replace(loop, rows=None, body=[])]),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([*loop.body, replace(loop, own_rows=None, body=[])]),
     ),
     "are not the rows of a nest": (
-        "lstm", TimeLoop, 0, fields(rows=lambda loop: replace(loop.rows, size=loop.rows.size + 1)),
+        "lstm", TimeLoop, 0, fields(own_rows=lambda loop: replace(loop.own_rows, size=loop.own_rows.size + 1)),
     ),
     # threads
     "does not move with": (

@@ -34,7 +34,7 @@ def _costs(body: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost]
             work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
             yield Cost(statement, runs, work, nbytes, statement.pieces(sizes))
             continue
-        loop = statement if isinstance(statement, TimeLoop) and statement.rows is not None else None
+        loop = statement if isinstance(statement, TimeLoop) and statement.own_rows is not None else None
         some = []
         for inside, times in statement.samples(sizes):
             found = list(_costs(statement.inner, inside, runs * times))

@@ -162,8 +162,8 @@ class _Writer:
         stop = self.dim(loop.start + loop.length)
         rows = f"{self.dim(loop.total - 1)} - {step}" if loop.reverse else step
         lines = [f"for {step} from {start} to {stop}, {row} = {rows}:   # {loop.title}"]
-        if loop.rows is not None:
-            lines.append(f"{INDENT}# each thread may keep its part of {self.dim(loop.rows.size)} rows")
+        if loop.own_rows is not None:
+            lines.append(f"{INDENT}# each thread may keep its part of {self.dim(loop.own_rows.size)} rows")
         lines += self.body(loop.body, INDENT)
         if loop.stop is not None and loop.count is not None:
             count, ran = self.buffer(loop.count.buffer), self.dim(loop.ran)
@@ -173,7 +173,7 @@ class _Writer:
 
     @lines.register
     def _(self, blocks: Blocks) -> list[str]:
-        first, count = self.dim(blocks.first), self.dim(blocks.rows)
+        first, count = self.dim(blocks.first), self.dim(blocks.count)
         order = ", the last block first" if blocks.backwards else ""
         head = f"for blocks of {self.dim(blocks.size)} of {self.dim(blocks.total)} steps{order}:"
         return [f"{head}   # {count} steps from {first} on", *self.body(blocks.body, INDENT)]

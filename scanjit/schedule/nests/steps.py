@@ -13,12 +13,15 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Rows of which each thread may keep some through all steps of a loop: how many there are, of which pieces of
-    `unit` stay together, and a number that is 1 where the threads do, else 0."""
+    """Rows (the sequences of a batch, say) of which each thread may compute its own through all steps of a loop.
+
+    There are `size` rows, and pieces of `unit` rows stay together. `apart` is a number that is decided for each call: 1
+    if each thread computes its own rows, 0 if all threads share every step.
+    """
 
     size: Dimension
     unit: int
-    kept: Dimension
+    apart: Dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class TimeLoop(Statement):
     ran: Dimension = 0
     unroll: int = 1
     label: str = ""
-    rows: OwnRows | None = None
+    own_rows: OwnRows | None = None
     persistent: list[Buffer] = field(default_factory=list)
 
     @property
@@ -69,7 +72,7 @@ class TimeLoop(Statement):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """Its length, where it starts, how many rows there are in all, and how many rows threads may keep."""
-        return self.length, self.start, self.total, 0 if self.rows is None else self.rows.size
+        return self.length, self.start, self.total, 0 if self.own_rows is None else self.own_rows.size
 
     def refs(self) -> Iterator[Reference]:
         """How many steps ran, and whether to stop."""
@@ -97,7 +100,7 @@ class TimeLoop(Statement):
     def lasting(self) -> set[Buffer]:
         """What steps hand on. Where threads keep rows they may be at different steps: then all that a step touches."""
         own = {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
-        return own if self.rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
+        return own if self.own_rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
 
     @property
     def in_steps(self) -> bool:
@@ -112,13 +115,13 @@ class TimeLoop(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Statement):
-    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `rows` of them; the last stretch
+    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
     first if `backwards`."""
 
     total: Dimension
     size: Dimension
     first: Dimension
-    rows: Dimension
+    count: Dimension
     body: list[Statement]
     backwards: bool = False
 
@@ -140,7 +143,7 @@ class Blocks(Statement):
     @property
     def counters(self) -> tuple[Dimension, ...]:
         """The first step of a block, and how many it has."""
-        return self.first, self.rows
+        return self.first, self.count
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -164,7 +167,7 @@ class Blocks(Statement):
         """Each of the first block and the last two, as if all were like it: the first and the last may leave out
         statements. Every one counts as a whole block."""
         total, size = types.evaluate(self.total, sizes), types.evaluate(self.size, sizes)
-        count = -(-total // size)
-        some = sorted({0, max(count - 2, 0), max(count - 1, 0)})
-        rows = at(self.rows, min(total, size))
-        return [({**sizes, **at(self.first, number * size), **rows}, count) for number in some]
+        blocks = -(-total // size)
+        some = sorted({0, max(blocks - 2, 0), max(blocks - 1, 0)})
+        steps = at(self.count, min(total, size))
+        return [({**sizes, **at(self.first, number * size), **steps}, blocks) for number in some]

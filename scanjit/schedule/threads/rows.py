@@ -41,7 +41,7 @@ def own_rows(program: Program) -> Program:
 def with_rows(body: Sequence[Statement]) -> list[TimeLoop]:
     """The loops that say so."""
     every = (inside for statement in body for inside in statement.every())
-    return [loop for loop in every if isinstance(loop, TimeLoop) and loop.rows is not None]
+    return [loop for loop in every if isinstance(loop, TimeLoop) and loop.own_rows is not None]
 
 
 def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Statement, Statement]) -> Statement:
@@ -71,7 +71,7 @@ def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
                 body.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            return replace(loop, body=body, rows=OwnRows(size, unit, counter("kept")))
+            return replace(loop, body=body, own_rows=OwnRows(size, unit, counter("apart")))
     return None
 
 

@@ -46,14 +46,14 @@ class Sharing:
             found |= _numbers(beside.first, [team.first for team in teams])
             found |= _numbers(beside.many, [team.many for team in teams])
         for loop, keeps in self.keeps.items():
-            found |= _numbers([loop.rows.kept] if loop.rows is not None else [], [int(keeps)])
+            found |= _numbers([loop.own_rows.apart] if loop.own_rows is not None else [], [int(keeps)])
         return found
 
 
 def decided(program: Program) -> list[Dimension]:
     """The dimensions of a program whose values `Sharing.numbers` knows."""
     beside = [dim for s in program.body if isinstance(s, Beside) for dim in (s.apart, *s.first, *s.many)]
-    return beside + [loop.rows.kept for loop in with_rows(program.body) if loop.rows is not None]
+    return beside + [loop.own_rows.apart for loop in with_rows(program.body) if loop.own_rows is not None]
 
 
 def sharing(program: Program, sizes: Mapping[Atom, int], threads: int) -> Sharing:

@@ -44,9 +44,9 @@ class Work:
         for cost in found:
             share = -(-cost.pieces // threads) / cost.pieces
             together += cost.runs * (self._time(cost.operations * share, cost.nbytes * share) + meeting)
-        if loop is None or loop.rows is None or threads == 1:
+        if loop is None or loop.own_rows is None or threads == 1:
             return together, float("inf")
-        size, unit = types.evaluate(loop.rows.size, self.sizes), loop.rows.unit
+        size, unit = types.evaluate(loop.own_rows.size, self.sizes), loop.own_rows.unit
         pieces = -(-size // unit)
         share = min(1.0, -(-pieces // threads) * unit / max(size, 1))
         apart = meeting

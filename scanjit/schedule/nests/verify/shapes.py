@@ -74,9 +74,9 @@ def tiles_fit(program: Program) -> Iterator[Problem]:
     """What a tile says of loops is said of the nest's; numbers are positive; fields that need each other are there."""
     for statement, outer in with_outer(program.body):
         if isinstance(statement, Nest) and statement.tile is not None:
-            kept = outer[-1].rows if outer and isinstance(outer[-1], TimeLoop) else None
+            kept = outer[-1].own_rows if outer and isinstance(outer[-1], TimeLoop) else None
             yield from _broken(statement, _tile_checks(statement, statement.tile, kept is not None))
-        if isinstance(statement, TimeLoop) and statement.rows is not None:
+        if isinstance(statement, TimeLoop) and statement.own_rows is not None:
             yield from _broken(statement, _own_checks(statement))
 
 
@@ -114,12 +114,12 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
 
 
 def _own_checks(loop: TimeLoop) -> dict[str, bool]:
-    assert loop.rows is not None
+    assert loop.own_rows is not None
     nests = [statement for statement in loop.body if isinstance(statement, Nest) and statement.tile is not None]
     tiles = [nest.tile for nest in nests if nest.tile is not None and nest.tile.own is not None]
     return {
         "threads keep rows of something that is no nest": len(nests) == len(loop.body),
         "rows that threads keep are not the rows of a nest": all(
-            tile.own is not None and tile.own.size == loop.rows.size * tile.each for tile in tiles
+            tile.own is not None and tile.own.size == loop.own_rows.size * tile.each for tile in tiles
         ),
     }

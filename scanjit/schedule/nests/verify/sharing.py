@@ -55,7 +55,7 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
     """In a loop whose threads keep rows, all that is touched of what the loop writes is touched row by row, and rows of
     a buffer are as far apart in all nests: a thread then meets its own rows alone."""
     for statement, _ in with_outer(program.body):
-        if isinstance(statement, TimeLoop) and statement.rows is not None:
+        if isinstance(statement, TimeLoop) and statement.own_rows is not None:
             yield from _meeting(statement)
 
 
