@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import scanjit as sj
@@ -19,10 +19,10 @@ def _counted(updates: Updates) -> sj.Node:
     return sj.cast(updates[steps], "float64")
 
 
-def _corrected_rate(learning_rate: Any, beta1: Any, beta2: Any, t: sj.Node) -> sj.Node:
+def _corrected_rate(learning_rate: Any, beta1: Any, beta2: Any) -> Callable[[sj.Node], sj.Node]:
     """`learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)`, in float64: both differences are small at first."""
     rate, b1, b2 = (number(value, "float64") for value in (learning_rate, beta1, beta2))
-    return rate * sj.sqrt(1 - b2**t) / (1 - b1**t)
+    return lambda t: rate * sj.sqrt(1 - b2**t) / (1 - b1**t)
 
 
 def adam(
@@ -61,7 +61,8 @@ def adam(
     >>> step(), round(float(w.get_value()), 6)
     (None, 2.5)
     """
-    return _adam(loss_or_grads, params, learning_rate, beta1, beta2, epsilon, 0.0)
+    rate = _corrected_rate(learning_rate, beta1, beta2)
+    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root)
 
 
 def adamw(
@@ -98,32 +99,60 @@ def adamw(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 1.9772)
     """
-    return _adam(loss_or_grads, params, learning_rate, beta1, beta2, epsilon, weight_decay)
+    rate = _corrected_rate(learning_rate, beta1, beta2)
+    decay = lambda param: 1 - number(learning_rate, param.dtype) * number(weight_decay, param.dtype)
+    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root, decay)
 
 
-def _adam(
+Divisor = Callable[[Updates, sj.SharedVariable, sj.Node, sj.Node], sj.Node]
+"""From the updates, a parameter, its gradient and `beta2` to what the step is divided by. It adds its own updates."""
+
+
+def _averaged(
     loss_or_grads: Any,
     params: Sequence[sj.SharedVariable],
-    learning_rate: Any,
+    rate: Callable[[sj.Node], sj.Node],
     beta1: Any,
     beta2: Any,
     epsilon: Any,
-    weight_decay: Any,
+    divisor: Divisor,
+    decay: Callable[[sj.SharedVariable], Any] | None = None,
 ) -> Updates:
+    """`param - rate(t) * m / (divisor + epsilon)` for the t-th call, where `m` is the average of the gradients. With
+    `decay`, `param * decay(param)` is in the place of `param`."""
     updates, count = Updates(), Updates()
-    rate = _corrected_rate(learning_rate, beta1, beta2, _counted(count))
-    decays = not isinstance(weight_decay, int | float) or weight_decay != 0
+    current = rate(_counted(count))
     for param, grad in pairs(loss_or_grads, params):
         b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
-        m, v = zeros_of(param, "m"), zeros_of(param, "v")
+        m = zeros_of(param, "m")
         updates[m] = b1 * m + (1 - b1) * grad
-        updates[v] = b2 * v + (1 - b2) * grad**2
-        kept: Any = param
-        if decays:
-            kept = param * (1 - number(learning_rate, param.dtype) * number(weight_decay, param.dtype))
-        updates[param] = kept - sj.cast(rate, param.dtype) * updates[m] / (sj.sqrt(updates[v]) + eps)
+        size = divisor(updates, param, grad, b2)
+        kept = param if decay is None else param * decay(param)
+        updates[param] = kept - sj.cast(current, param.dtype) * updates[m] / (size + eps)
     updates.update(count)
     return updates
+
+
+def _mean_square(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
+    v = zeros_of(param, "v")
+    updates[v] = b2 * v + (1 - b2) * grad**2
+    return updates[v]
+
+
+def _root(*args: Any) -> sj.Node:
+    return sj.sqrt(_mean_square(*args))
+
+
+def _largest_root(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
+    square, largest = _mean_square(updates, param, grad, b2), zeros_of(param, "v_hat")
+    updates[largest] = sj.maximum(largest, square)
+    return sj.sqrt(updates[largest])
+
+
+def _largest(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
+    u = zeros_of(param, "u")
+    updates[u] = sj.maximum(b2 * u, abs(grad))
+    return updates[u]
 
 
 def adamax(
@@ -155,17 +184,8 @@ def adamax(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0434)
     """
-    updates, count = Updates(), Updates()
-    t = _counted(count)
-    rate = number(learning_rate, "float64") / (1 - number(beta1, "float64") ** t)
-    for param, grad in pairs(loss_or_grads, params):
-        b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
-        m, u = zeros_of(param, "m"), zeros_of(param, "u")
-        updates[m] = b1 * m + (1 - b1) * grad
-        updates[u] = sj.maximum(b2 * u, abs(grad))
-        updates[param] = param - sj.cast(rate, param.dtype) * updates[m] / (updates[u] + eps)
-    updates.update(count)
-    return updates
+    rate, b1 = number(learning_rate, "float64"), number(beta1, "float64")
+    return _averaged(loss_or_grads, params, lambda t: rate / (1 - b1**t), beta1, beta2, epsilon, _largest)
 
 
 def amsgrad(
@@ -199,14 +219,5 @@ def amsgrad(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0044)
     """
-    updates, count = Updates(), Updates()
-    rate = _corrected_rate(learning_rate, beta1, beta2, _counted(count))
-    for param, grad in pairs(loss_or_grads, params):
-        b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
-        m, v, largest = zeros_of(param, "m"), zeros_of(param, "v"), zeros_of(param, "v_hat")
-        updates[m] = b1 * m + (1 - b1) * grad
-        updates[v] = b2 * v + (1 - b2) * grad**2
-        updates[largest] = sj.maximum(largest, updates[v])
-        updates[param] = param - sj.cast(rate, param.dtype) * updates[m] / (sj.sqrt(updates[largest]) + eps)
-    updates.update(count)
-    return updates
+    rate = _corrected_rate(learning_rate, beta1, beta2)
+    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _largest_root)

@@ -73,12 +73,23 @@ def apply_momentum(
     >>> step(), step(), w.get_value()  # 1 - 1 - 1.5
     (None, None, array(-1.5))
     """
+    return _with_velocities(updates, params, momentum, ahead=False)
+
+
+def _with_velocities(
+    updates: Mapping[sj.SharedVariable, sj.Node],
+    params: Iterable[sj.SharedVariable] | None,
+    momentum: Any,
+    ahead: bool,
+) -> Updates:
+    """Updates with velocities. `ahead`: a parameter moves by its velocity once more, as Nesterov's momentum says."""
     result = Updates(updates)
     for param in list(updates) if params is None else params:
         velocity = zeros_of(param, "velocity")
-        moved = number(momentum, param.dtype) * velocity + sj.cast(updates[param], param.dtype)
+        rate, new = number(momentum, param.dtype), sj.cast(updates[param], param.dtype)
+        moved = rate * velocity + new
         result[velocity] = moved - param
-        result[param] = moved
+        result[param] = rate * result[velocity] + new if ahead else moved
     return result
 
 
@@ -134,14 +145,7 @@ def apply_nesterov_momentum(
     >>> [v.name for v in apply_nesterov_momentum(rmsprop(w * w, [w]), [w])]
     ['w.accu', 'w', 'w.velocity']
     """
-    result = Updates(updates)
-    for param in list(updates) if params is None else params:
-        velocity = zeros_of(param, "velocity")
-        rate, new = number(momentum, param.dtype), sj.cast(updates[param], param.dtype)
-        moved = rate * velocity + new - param
-        result[velocity] = moved
-        result[param] = rate * moved + new
-    return result
+    return _with_velocities(updates, params, momentum, ahead=True)
 
 
 def nesterov_momentum(
