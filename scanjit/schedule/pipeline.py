@@ -1,8 +1,9 @@
 """What is done to a graph until it is a finished program, in order. No other file knows this order.
 
-A graph is lowered first, with the steps of its loops and the branches of its conditions: each becomes a `Region`, a
-list of tasks that is in no loop yet. Then the regions become statements, those inside others first (`REGION_PASSES`).
-The statements of the outermost region are a `Program`, of which the rest is decided last (`PROGRAM_PASSES`).
+1. `lower`: the graph, the steps of its loops and the branches of its conditions become regions of tasks.
+2. `fuse`: in all regions, tasks that can be computed together become nests.
+3. `REGION_PASSES`: nests become statements, cut into blocks of time and tiles; regions inside others come first.
+4. `PROGRAM_PASSES`: the statements of the outermost region are a `Program`, of which the rest is decided last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from scanjit.ir import Node
-from scanjit.schedule.fuse.groups import Group, fuse
+from scanjit.schedule.fuse.groups import Fused, Group, fuse
 from scanjit.schedule.lower.program import Lowered, lower
 from scanjit.schedule.lower.region import Compound, Region, Single
 from scanjit.schedule.memory.lifetimes import find_lifetimes
@@ -40,12 +41,6 @@ class Progress:
     chains: dict[Group, Chain] = field(default_factory=dict)
     families: dict[Group, Family] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
-
-
-def fused(known: Progress) -> Progress:
-    """Tasks of one space in one nest, where none has to wait for another one to be complete."""
-    groups, nests = fuse(known.region)
-    return replace(known, flow=Flow.of(known.region, groups, nests), nests=nests)
 
 
 def blocks_of_time(known: Progress) -> Progress:
@@ -88,31 +83,30 @@ def written(known: Progress) -> Progress:
 
 
 REGION_PASSES: tuple[tuple[str, Callable[[Progress], Progress]], ...] = (
-    ("fuse", fused),
-    ("blocks", blocks_of_time),  # of whole nests: which of them go over time is known once tasks are fused
+    ("blocks", blocks_of_time),  # of whole nests, so after tasks are fused
     ("checkpoints", checkpoints),  # after the blocks, for what goes with a loop in any case comes along
     ("tiles", written),  # of what is left of each nest: a block of time may be all there is of a loop
 )
 """The names and the passes that make statements of the tasks of a region."""
 
 
-def statements(region: Region) -> list[Statement]:
+def statements(fused: Fused) -> list[Statement]:
     """The statements of a region; those of the regions inside it are made first."""
-    for item in region.items:
-        if isinstance(item, Compound) and item.frame is not None:
-            _fill(region, item, item.frame)
-    known = Progress(region)
+    for item, bodies in fused.inside.items():
+        if item.frame is not None:
+            _fill(fused.region, item, item.frame, bodies)
+    known = Progress(fused.region, Flow.of(fused.region, fused.groups, fused.nests), fused.nests)
     for _, function in REGION_PASSES:
         known = function(known)
     return known.statements
 
 
-def _fill(region: Region, block: Compound, frame: Statement) -> None:
+def _fill(region: Region, item: Compound, frame: Statement, inside: Sequence[Fused]) -> None:
     """Put statements into a loop over time or an `If`, with the packs that these need before it."""
-    bodies = [statements(inner) for inner in block.bodies]
-    if block.scan is not None:
-        region.context.notes.append(f"{block.label}: a loop over time of {len(bodies[0])} statements")
-    block.statements = [*region.held, frame.with_bodies(*bodies)]
+    bodies = list(map(statements, inside))
+    if item.scan is not None:
+        region.context.notes.append(f"{item.label}: a loop over time of {len(bodies[0])} statements")
+    item.statements = [*region.held, frame.with_bodies(*bodies)]
     region.held = []
 
 
@@ -139,9 +133,10 @@ PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
 def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
     lowered = lower(leaves, outputs, target)
+    fused = fuse(lowered.region)
     if verifier.VERIFY:
-        verifier.verify(_program(lowered, _fused_body(lowered.region)), "fuse")
-    program = _program(lowered, statements(lowered.region))
+        verifier.verify(_program(lowered, _untiled(fused)), "fuse")
+    program = _program(lowered, statements(fused))
     for name, function in (("the region passes", lambda made: made), *PROGRAM_PASSES):
         program = function(program)
         if verifier.VERIFY:
@@ -153,7 +148,7 @@ def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Targe
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It is
     there to be looked at, not to be run."""
     lowered = lower(leaves, outputs, target)
-    return _program(lowered, _fused_body(lowered.region))
+    return _program(lowered, _untiled(fuse(lowered.region)))
 
 
 def _program(lowered: Lowered, body: list[Statement]) -> Program:
@@ -161,17 +156,17 @@ def _program(lowered: Lowered, body: list[Statement]) -> Program:
     return Program(lowered.inputs, lowered.outputs, body, context.codes, context.target, context.notes)
 
 
-def _fused_body(region: Region) -> list[Statement]:
-    groups, nests = fuse(region)
+def _untiled(fused: Fused) -> list[Statement]:
+    """The statements of a region as they are before any pass over them."""
     result: list[Statement] = []
-    for group in groups:
+    for group in fused.groups:
         first = group.members[0]
-        if group in nests:
-            result += [nests[group]] if nests[group].stores else []
+        if group in fused.nests:
+            result += [fused.nests[group]] if fused.nests[group].stores else []
         elif isinstance(first, Single):
             result.append(first.statement)
         elif isinstance(first, Compound) and first.nest is not None:
             result.append(first.nest)
         elif isinstance(first, Compound) and first.frame is not None:
-            result.append(first.frame.with_bodies(*map(_fused_body, first.bodies)))
+            result.append(first.frame.with_bodies(*map(_untiled, fused.inside[first])))
     return result

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scanjit.schedule.fuse.order import Order
 from scanjit.schedule.lower.places import LARGEST
-from scanjit.schedule.lower.region import Item, Region, Task
+from scanjit.schedule.lower.region import Compound, Item, Region, Task
 from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, Store, Value, substitute, walk_values
 
 LOOK_BACK = 200
@@ -50,8 +50,19 @@ class _Open:
         return first.space if isinstance(first, Task) and not first.store.indices else None
 
 
-def fuse(region: Region) -> tuple[list[Group], dict[Group, Nest]]:
-    """The items of a region, grouped, in order; and the nests of those groups that consist of tasks."""
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """A region whose items are grouped, in order; the nests of those groups that consist of tasks; and `inside`, for
+    each loop and ifelse, the same of the regions in it."""
+
+    region: Region
+    groups: list[Group]
+    nests: dict[Group, Nest]
+    inside: dict[Compound, list[Fused]]
+
+
+def fuse(region: Region) -> Fused:
+    """Put tasks of one space in one nest, where none has to wait for another one to be complete."""
     groups: list[_Open] = []
     where: dict[Item, _Open] = {}
     order = Order.of(region.items)
@@ -67,7 +78,9 @@ def fuse(region: Region) -> tuple[list[Group], dict[Group, Nest]]:
         where[item] = group
     stored = _stored(region, where)
     closed = [Group(tuple(group.members)) for group in groups]
-    return closed, {group: _nest(group, stored) for group in closed if isinstance(group.members[0], Task)}
+    nests = {group: _nest(group, stored) for group in closed if isinstance(group.members[0], Task)}
+    inside = {item: list(map(fuse, item.bodies)) for item in region.items if isinstance(item, Compound)}
+    return Fused(region, closed, nests, inside)
 
 
 def _reductions(values: Iterable[Value]) -> set[Reduce]:
