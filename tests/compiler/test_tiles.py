@@ -148,6 +148,24 @@ def test_shapes_are_those_of_the_target() -> None:
     assert shapes.shape(2, None, wide) == (1, 2)
 
 
+def test_shapes_leave_few_columns_empty() -> None:
+    """A row of 26 numbers fills two vectors of 16. Of a row of unknown length, as much is expected."""
+    target = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64)
+    rows = NestLoop(64)
+    for columns, wanted in ((26, (8, 2)), (counter("columns"), (8, 2)), (38, (5, 3)), (64, (4, 4)), (256, (4, 4))):
+        assert shapes.shape(1, rows, target, NestLoop(columns), 16) == wanted
+    assert shapes.shape(1, NestLoop(4), target, NestLoop(256), 16) == (4, 4)
+
+
+def test_vectors_that_are_loaded_by_element_are_few_where_rows_may_be_short() -> None:
+    x = sj.matrix("x", "float32")
+    with Config(width=64).active():
+        near, far = (sj.function([x], y, mode="emulate").source for y in (x.sum(0), x[:, ::2].sum(0)))
+    assert "mask3" in near
+    assert "mask1" in far
+    assert "mask2" not in far
+
+
 # ---- columns that threads cannot share evenly ------------------------------------------------------------------------
 
 

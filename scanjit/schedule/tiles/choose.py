@@ -48,7 +48,9 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     if nest.time is not None:
         return strips.with_time(nest, lanes, target.level1_bytes)
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
-    block, vectors = shapes.shape(len(reductions), rows, target)
+    block, vectors = shapes.shape(len(reductions), rows, target, nest.space[-1], lanes)
+    if rows is None and _gathers(nest):
+        vectors = min(vectors, 2)
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
@@ -84,6 +86,14 @@ def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
         return False
     tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
     return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
+
+
+def _gathers(nest: Nest) -> bool:
+    """Whether a row has an unknown number of vectors, and some are loaded one number at a time. In a tile of four
+    vectors, those beyond the end of the row would cost as much as the others."""
+    lane = nest.space[-1]
+    strides = (access.strides.get(lane, 0) for access, written in nest.accesses() if not written)
+    return not isinstance(lane.size, int) and any(stride not in (0, 1) for stride in strides)
 
 
 def _fit(lanes: int, size: Dimension) -> int:
