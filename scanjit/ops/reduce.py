@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node, Op, apply
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
@@ -46,28 +46,32 @@ def _highest(dtype: np.dtype) -> Any:
     return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
-MAX = Reduction(
+def _extreme(name: str, pairwise: Elementwise, **rest: Any) -> Reduction:
+    return Reduction(
+        name,
+        join=lambda a, b: apply(pairwise, a, b),
+        combine=pairwise.name + "({0}, {1})",
+        empty=False,
+        vjp=_extreme_vjp,
+        jvp=_extreme_jvp,
+        **rest,
+    )
+
+
+MAX = _extreme(
     "max",
-    join=lambda a, b: apply(MAXIMUM, a, b),
-    combine="maximum({0}, {1})",
+    MAXIMUM,
     horizontal="reduce_max",
     initial=_lowest,
     function=np.maximum.reduce,
-    empty=False,
-    vjp=_extreme_vjp,
-    jvp=_extreme_jvp,
     doc="the largest over axes; NaN if there is one",
 )
-MIN = Reduction(
+MIN = _extreme(
     "min",
-    join=lambda a, b: apply(MINIMUM, a, b),
-    combine="minimum({0}, {1})",
+    MINIMUM,
     horizontal="reduce_min",
     initial=_highest,
     function=np.minimum.reduce,
-    empty=False,
-    vjp=_extreme_vjp,
-    jvp=_extreme_jvp,
     doc="the smallest over axes; NaN if there is one",
 )
 ANY = Reduction(

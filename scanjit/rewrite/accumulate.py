@@ -1,4 +1,4 @@
-"""Sums over time: carries `acc' = acc + g` that nothing else reads."""
+"""Sums over time: a carry `acc' = acc + g` that nothing else reads is the sum of `g` over all steps."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def _is_matrix_product(node: Node) -> bool:
 
 
 class _Linear:
-    """How a summand is linear in parts of it, which are summed over time instead."""
+    """In which parts a summand is linear: these are summed over time, and the summand is made of the sums.
+
+    `sum_t reshape(2 * x_t)` is `reshape(2 * sum_t x_t)`: the part is `x_t`, a *leaf*.
+    """
 
     def __init__(self, loop: OpenScan) -> None:
         self.outside = loop.outside()
@@ -136,14 +139,14 @@ class _Linear:
         return list(found)
 
     def allowed(self, leaf: Node) -> bool:
-        """Whether a leaf may leave: elementwise work on tensors is better summed where it is made."""
+        """Whether a leaf may leave the loop. What elementwise ops make of tensors is better summed in the loop."""
         if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
             return all(self._is_given(x) for x in leaf.operands)  # else they would be made for all of time at once
         summed = leaf.op is CONTRACT or leaf.op is SUM
         return summed or is_small(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
 
     def certain(self, leaf: Node) -> bool:
-        """Whether a leaf should leave even if what it takes must be stored for that."""
+        """Whether a leaf should leave the loop even if the loop has to store more for that."""
         return _is_matrix_product(leaf) or is_small(leaf) or is_outer(leaf) or leaf not in self.carried
 
     def _is_given(self, node: Node) -> bool:

@@ -12,32 +12,8 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, dim_nodes
+from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
-from scanjit.ops.elementwise import (
-    ABS,
-    ADD,
-    AND,
-    CAST,
-    CEIL,
-    CLIP_GRADIENT,
-    DIV,
-    FLOOR,
-    INVERT,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    NEG,
-    OR,
-    POW,
-    RELU,
-    ROUND,
-    SIGN,
-    SQRT,
-    STOP_GRADIENT,
-    SUB,
-    TRUNC,
-    WHERE,
-)
 from scanjit.ops.expect import VIA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.rewrite.engine import Rules
@@ -87,7 +63,7 @@ def uniform_constant(node: Node) -> Node | None:
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-@rules.rule(ADD)
+@rules.rule(ops.ADD)
 def add(node: Node) -> Node | None:
     """x + 0 -> x;  0 + x -> x;  x + -y -> x - y;  -x + y -> y - x"""
     a, b = node.operands
@@ -95,27 +71,27 @@ def add(node: Node) -> Node | None:
         return stretch(a, node)
     if is_zero(a):
         return stretch(b, node)
-    if b.op is NEG:
-        return SUB(a, b.operands[0])
-    if a.op is NEG:
-        return SUB(b, a.operands[0])
+    if b.op is ops.NEG:
+        return ops.SUB(a, b.operands[0])
+    if a.op is ops.NEG:
+        return ops.SUB(b, a.operands[0])
     return None
 
 
-@rules.rule(SUB)
+@rules.rule(ops.SUB)
 def sub(node: Node) -> Node | None:
     """x - 0 -> x;  0 - x -> -x;  x - -y -> x + y"""
     a, b = node.operands
     if is_zero(b):
         return stretch(a, node)
     if is_zero(a) and is_float(node):
-        return stretch(NEG(b), node)
-    if b.op is NEG:
-        return ADD(a, b.operands[0])
+        return stretch(ops.NEG(b), node)
+    if b.op is ops.NEG:
+        return ops.ADD(a, b.operands[0])
     return None
 
 
-@rules.rule(MUL)
+@rules.rule(ops.MUL)
 def mul(node: Node) -> Node | None:
     """x * 1 -> x;  x * -1 -> -x;  -x * -y -> x * y;  -x * c -> x * -c;  -x * y -> -(x * y);  integers: x * 0 -> 0"""
     a, b = node.operands
@@ -123,49 +99,49 @@ def mul(node: Node) -> Node | None:
         if is_number(c, 1):
             return stretch(x, node)
         if is_number(c, -1):
-            return stretch(NEG(x), node)
+            return stretch(ops.NEG(x), node)
         if is_zero(c) and not is_float(node):
             return like(node, 0)
-    if a.op is NEG and b.op is NEG:
-        return MUL(a.operands[0], b.operands[0])
+    if a.op is ops.NEG and b.op is ops.NEG:
+        return ops.MUL(a.operands[0], b.operands[0])
     for x, y in ((a, b), (b, a)):
-        if x.op is NEG and is_float(node):
+        if x.op is ops.NEG and is_float(node):
             if y.op is CONSTANT:
-                return MUL(x.operands[0], constant(-y.params["data"].array))
-            return NEG(MUL(x.operands[0], y))
+                return ops.MUL(x.operands[0], constant(-y.params["data"].array))
+            return ops.NEG(ops.MUL(x.operands[0], y))
     return None
 
 
-@rules.rule(DIV)
+@rules.rule(ops.DIV)
 def div(node: Node) -> Node | None:
     """x / 1 -> x;  -x / -y -> x / y;  x / 2^k -> x * 2^-k (exact)"""
     a, b = node.operands
     if is_number(b, 1):
         return stretch(a, node)
-    if a.op is NEG and b.op is NEG:
-        return DIV(a.operands[0], b.operands[0])
+    if a.op is ops.NEG and b.op is ops.NEG:
+        return ops.DIV(a.operands[0], b.operands[0])
     divisor = scalar(b)
     if divisor is not None and is_float(node) and np.isfinite(divisor) and divisor != 0:
         mantissa, exponent = np.frexp(divisor)
         if abs(mantissa) == 0.5 and abs(exponent) < 100:
-            return stretch(MUL(a, constant(np.asarray(1 / divisor, node.dtype))), node)
+            return stretch(ops.MUL(a, constant(np.asarray(1 / divisor, node.dtype))), node)
     return None
 
 
-@rules.rule(NEG)
+@rules.rule(ops.NEG)
 def neg(node: Node) -> Node | None:
     """--x -> x;  -(x * c) -> x * -c"""
     (x,) = node.operands
-    if x.op is NEG:
+    if x.op is ops.NEG:
         return x.operands[0]
-    if x.op is MUL and is_float(x):
+    if x.op is ops.MUL and is_float(x):
         for y, c in (x.operands, x.operands[::-1]):
             if c.op is CONSTANT:
-                return MUL(y, constant(-c.params["data"].array))
+                return ops.MUL(y, constant(-c.params["data"].array))
     return None
 
 
-@rules.rule(POW)
+@rules.rule(ops.POW)
 def power(node: Node) -> Node | None:
     """x^0 -> 1;  x^1 -> x;  x^2 -> x * x;  x^-1 -> 1 / x;  x^(1/2) -> sqrt(x)"""
     x, exponent = node.operands
@@ -177,29 +153,29 @@ def power(node: Node) -> Node | None:
     if value == 1:
         return stretch(x, node)
     if value == 2:
-        return stretch(MUL(x, x), node)
+        return stretch(ops.MUL(x, x), node)
     if value == -1 and is_float(node):
-        return stretch(DIV(constant(np.ones((), x.dtype)), x), node)
+        return stretch(ops.DIV(constant(np.ones((), x.dtype)), x), node)
     if value == 0.5 and is_float(node):
-        return stretch(SQRT(x), node)
+        return stretch(ops.SQRT(x), node)
     return None
 
 
-@rules.rule(ABS, FLOOR, CEIL, ROUND, TRUNC, SIGN, RELU)
+@rules.rule(ops.ABS, ops.FLOOR, ops.CEIL, ops.ROUND, ops.TRUNC, ops.SIGN, ops.RELU)
 def idempotent(node: Node) -> Node | None:
     """f(f(x)) -> f(x)"""
     (x,) = node.operands
     return x if x.op is node.op and x.params == node.params else None
 
 
-@rules.rule(MAXIMUM, MINIMUM, AND, OR)
+@rules.rule(ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR)
 def both_the_same(node: Node) -> Node | None:
     """max(x, x) -> x"""
     a, b = node.operands
     return a if a is b else None
 
 
-@rules.rule(INVERT)
+@rules.rule(ops.INVERT)
 def invert(node: Node) -> Node | None:
     """~~x -> x"""
     (x,) = node.operands
@@ -209,23 +185,23 @@ def invert(node: Node) -> Node | None:
 # ---- casts, choices, markers -----------------------------------------------------------------------------------------
 
 
-@rules.rule(CAST)
+@rules.rule(ops.CAST)
 def cast(node: Node) -> Node | None:
     """cast(x, its own dtype) -> x;  cast(cast(x, a), b) -> cast(x, b), where a holds every value of x"""
     (x,) = node.operands
     dtype = node.params["dtype"]
     if x.dtype == dtype:
         return x
-    if x.op is not CAST:
+    if x.op is not ops.CAST:
         return None
     (base,) = x.operands
     rounds = base.dtype.kind in "iu" and x.dtype.kind == "f" and base.dtype.itemsize >= x.dtype.itemsize
     if np.can_cast(base.dtype, x.dtype, "safe") and not rounds:
-        return base if base.dtype == dtype else CAST(base, dtype=dtype)
+        return base if base.dtype == dtype else ops.CAST(base, dtype=dtype)
     return None
 
 
-@rules.rule(WHERE)
+@rules.rule(ops.WHERE)
 def where(node: Node) -> Node | None:
     """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x);
     where(c, where(c, x, _), where(c, _, y)) -> where(c, x, y)"""
@@ -235,21 +211,21 @@ def where(node: Node) -> Node | None:
         return stretch(x if known else y, node)
     if x is y:
         return stretch(x, node)
-    if condition.op is INVERT and condition.dtype == np.bool_:
-        return WHERE(condition.operands[0], y, x)
+    if condition.op is ops.INVERT and condition.dtype == np.bool_:
+        return ops.WHERE(condition.operands[0], y, x)
     if _asks(x, condition) or _asks(y, condition):
         x, y = (b.operands[i] if _asks(b, condition) else b for i, b in enumerate((x, y), start=1))
-        new = WHERE(condition, x, y)
+        new = ops.WHERE(condition, x, y)
         return new if new.type.shape == node.type.shape else None
     return None
 
 
 def _asks(node: Node, condition: Node) -> bool:
     """Whether a node is a choice by the same condition."""
-    return node.op is WHERE and node.operands[0] is condition
+    return node.op is ops.WHERE and node.operands[0] is condition
 
 
-@rules.rule(STOP_GRADIENT, CLIP_GRADIENT)
+@rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT)
 def gradient_marker(node: Node) -> Node | None:
     """stop_gradient(x) -> x: derivatives have been taken before graphs are rewritten"""
     return node.operands[0]

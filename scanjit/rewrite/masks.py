@@ -1,7 +1,7 @@
-"""What is known of a value where masks are false: that it is zero there, or that nobody wants it there.
+"""What is known of a value where a mask is false: that it is zero there, or that nobody needs it there.
 
-`where(m, x, 0)` is zero where m is false, and of x only what is elsewhere is wanted. Such facts travel through ops
-whose axes go along with each other: forwards what is zero, backwards what is not wanted.
+`where(m, x, 0)` is zero where `m` is false, and it needs `x` only where `m` is true. Such facts go from node to node
+through ops with aligned axes (`Op.aligned`): what is zero from operands to results, what is not wanted the other way.
 """
 
 from __future__ import annotations
@@ -43,8 +43,13 @@ class Mask:
 
 
 Facts = Mapping[Mask, bool] | None
-"""Masks, each of which states the same of a value; None: it holds everywhere. Of what is not wanted, True says that it
-is multiplied by zero: it must be finite all the same."""
+"""What is known of a value where masks are false. There are facts of two kinds:
+
+- of what is zero: where the mask is false, the value is zero;
+- of what is not wanted: where the mask is false, nobody needs the value. True says that it is read nevertheless and
+  multiplied by zero, so it has to be finite: zero times infinity would be NaN.
+
+None says the same of the whole value, as for a constant zero."""
 NOWHERE: Facts = {}
 
 

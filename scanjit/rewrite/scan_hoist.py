@@ -1,6 +1,6 @@
-"""What does not change from step to step leaves the loop, and is made once before it.
+"""What is the same in every step is computed once, before the loop.
 
-Views stay: they are not computed, and next to their use they say how an operand is read.
+Views stay in the loop: they compute nothing, and where they are used they say how an operand is read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Fission, second part: what a step computes from its carries, but for no later step, leaves the loop, and is done over
-all of time after it.
+"""Fission, second part: what a step computes from its carries, and no later step needs, leaves the loop. It is computed
+for all steps at once, after the loop.
 
 So do sums: a carry `acc' = acc + g` that nothing else reads is `init + sum over time of g`, and if g is a product, that
 is one product over time too: `sum_t h_t^T dz_t`, the gradient of a weight.

@@ -1,5 +1,6 @@
-"""What a loop does not need is dropped from it: dead results, carries that never change or that are twice the same,
-sequences that are the same in every step, constants that may as well be part of the body; loops of no step or one."""
+"""Loops lose what they do not need: results that nobody uses, carries that never change, one of two equal carries,
+sequences that are the same in every step, and small constants, which the body holds instead. Loops of no step or of one
+step vanish."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the reverse loop computes again from what the forward loop kept, and what the forward loop keeps instead.
+"""The forward loop stores expensive values, so that the loop of the gradient need not compute them again.
 
-A derivative is made as two loops: F, whose results include the carries before each step, and R, which reads these with
-F's sequences and constants, and computes from them again whatever it needs. Here F is made to keep the expensive ones
-of those values. Nothing marks an R: it is any loop that reads rows of what another one made.
+A derivative consists of two loops. F, the forward loop, returns the carries before each step. R, the reverse loop,
+reads them, and F's sequences and constants, and computes from them whatever it needs. This pass makes F return the
+expensive ones of these values too: `exp(x_t @ w)`, for instance. Any loop that reads rows of another loop is an R.
 """
 
 from __future__ import annotations

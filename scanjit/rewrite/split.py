@@ -1,4 +1,4 @@
-"""What of a loop's body can be done outside of it, over all of time at once: the questions that fission asks."""
+"""Which nodes of a loop's body may leave the loop, to be computed for all steps at once. Both parts of fission ask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TINY = 4
 
 
 def is_heavy(node: Node) -> bool:
-    """Whether an op is worth leaving the loop for: anything but views, copies and elementwise ops."""
+    """Whether an op is worth taking out of the loop: a product is; views, copies and elementwise ops are not."""
     return not isinstance(node.op, Elementwise) and not node.op.moves_data
 
 
@@ -46,8 +46,8 @@ def names(nodes: Iterable[Node]) -> str:
 
 
 def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
-    """The nodes that cannot be done over all of time at once, and so stay in the loop: branches on a condition that
-    varies from step to step (both sides would be computed), with their parts, and what has a size that varies."""
+    """The nodes that stay in the loop, because they cannot be computed for all steps at once: branches whose condition
+    varies from step to step (both sides would be computed), their parts, and nodes with a size that varies."""
     found: set[Node] = set()
     for node in order:
         branch = node.op is IFELSE and node.operands[0] in varying
@@ -97,9 +97,9 @@ def is_product(node: Node, varying: set[Node]) -> bool:
 
 
 class OverTime:
-    """Nodes of a loop's body, for all steps at once: time is the first axis.
+    """Computes nodes of a loop's body for all steps at once. Time is the first axis of the results.
 
-    Made from a loop before it is put together, when it still has all operands.
+    Make it before the loop is put together, while the loop still has all operands.
     """
 
     def __init__(self, loop: OpenScan) -> None:
