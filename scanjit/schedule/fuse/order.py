@@ -1,8 +1,8 @@
-"""Loops that do not depend on each other, and what would tie them together.
+"""Which loops over time are independent, and which nests would make one wait for the other.
 
-Two loops of which neither needs the other can run side by side. What one of them needs must then not be done together
-with what is made of the other's results. And what is made of both has to wait for both: done in one nest with a
-product over what one of them made, or block by block along with that one, it would make it wait for the other.
+Two loops are independent if neither needs the other, as the two directions of a layer. They can run side by side, as
+long as no nest stands between them. An example: `a` and `b` are independent, `p` is computed from the results of `a`,
+and `q` is needed by `b`. One nest of `p` and `q` would stand behind `a` and in front of `b`: `b` would wait for `a`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ Loops = frozenset[Compound]
 
 @dataclass(frozen=True)
 class Order:
-    """The loops over time that each item needs, and those that need it, directly or not, itself included. A scan that
-    is a nest with time does not count: threads do not meet at each of its steps. Nor does an ifelse."""
+    """Which loops over time each item needs, and which need it; directly or through others, and itself included.
+
+    A scan that is one nest does not count as a loop: threads do not meet at each of its steps. Nor does an ifelse.
+    """
 
     needs: dict[Item, Loops]
     feeds: dict[Item, Loops]
@@ -39,25 +41,29 @@ class Order:
         return cls(needs, feeds)
 
     def blocks(self, members: Sequence[Item], item: Item) -> bool:
-        """Whether an item that is done together with these members makes a loop wait for one that it does not need."""
+        """Whether a nest of these members and an item makes a loop wait for another one that it does not need."""
         needed, fed = self._all(self.needs, members), self._all(self.feeds, members)
         return self._apart(needed, self.feeds[item]) or self._apart(self.needs[item], fed)
 
     def ties(self, members: Sequence[Item], item: Item) -> bool:
-        """Whether an item needs a loop that does not depend on one which these members need, nor that on it."""
+        """Whether an item needs a loop that is independent of a loop which these members need."""
         before = self._all(self.needs, members)
         return self._apart(before, self.needs[item] - before)
 
     def parts(self, members: Sequence[Item], item: Item) -> bool:
-        """Whether an item and these members make rows for different loops, of which some keep checkpoints: rows that
-        one loop alone reads need no memory for all of time."""
+        """Whether an item and these members compute rows for different loops, and one of these has checkpoints.
+
+        Rows that only this loop reads need memory for one stretch of steps. In a nest with other rows they would need
+        it for all steps.
+        """
         fed, others = self.feeds[item], self._all(self.feeds, members)
         alone = (fed - others, others - fed)
-        return all(alone) and any(_keeps(loop) and _has_rows(loop, item) for loops in alone for loop in loops)
+        return all(alone) and any(_has_checkpoints(loop) and _has_rows(loop, item) for loops in alone for loop in loops)
 
     def sums_apart(self, members: Sequence[Item], item: Item, sizes: Collection[Dimension]) -> bool:
-        """Whether an item that sums over loops of these sizes needs other loops over as many steps than these members:
-        each of their sums can be made with the steps of the last loop that it needs, but not both with those of one."""
+        """Whether an item sums over time, and needs other loops than these members, with as many steps as its sum has
+        terms. `sizes` are the sizes of its sums. A sum is computed along with the steps of the last loop that it needs:
+        two sums that need different loops go different ways."""
         others = self._all(self.needs, members) ^ self.needs[item]
         return any(loop.plan.length in sizes for loop in others)
 
@@ -76,5 +82,5 @@ def _has_rows(loop: Compound, item: Item) -> bool:
     return isinstance(item, Task) and bool(item.space) and item.space[0].size == loop.plan.length
 
 
-def _keeps(loop: Compound) -> bool:
+def _has_checkpoints(loop: Compound) -> bool:
     return loop.plan.node.params["checkpoint"] not in (None, "all")
