@@ -87,4 +87,6 @@ def _with_room(body: Sequence[Statement], most: Mapping[types.Atom, Dimension]) 
     packs = [statement.target for statement in body if isinstance(statement, Pack)]
     shapes = {panels: tuple(types.substitute(dim, most) for dim in panels.shape) for panels in packs}
     room = {panels: changed(panels, shape=shape) for panels, shape in shapes.items() if shape != panels.shape}
+    if not room:
+        return list(body)
     return [statement.rebased(lambda buffer, offset: (room.get(buffer, buffer), offset)) for statement in body]

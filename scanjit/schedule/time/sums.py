@@ -71,8 +71,7 @@ def depth(found: SumLoops) -> Dimension | None:
 
 
 def _read(value: Reduce) -> list[Access]:
-    roots = [value.body] if value.guard is None else [value.body, value.guard]
-    return [access for value in walk_values(roots) for access in value.accesses]
+    return [access for inner in walk_values([*value.operands]) for access in inner.accesses]
 
 
 def _others(found: SumLoops, nest: Nest) -> Iterator[Buffer]:

@@ -16,9 +16,6 @@ from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.short import goes_by_rows
 from scanjit.schedule.time.flow import scan_of
 
-Done = Mapping[Group, int]
-"""The number of the phase that does each group."""
-
 
 def with_phases(candidate: Candidate) -> Candidate | Refusal:
     """Find the phase that does each group first; a rowwise nest for which there is none is dropped."""
@@ -71,7 +68,7 @@ def _joins(candidate: Candidate, phase: Phase, loop: Group) -> bool:
     return all(depend(flow, a, b) for a in more if scan_of(a) is not None for b in loops)
 
 
-def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Done) -> int | None:
+def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Mapping[Group, int]) -> int | None:
     """The first phase before whose end there is all that a rowwise nest needs."""
     at, needs = candidate.flow.at, candidate.flow.needs[group]
     least = max((first[need] for need in needs if need in candidate.members), default=0)
@@ -79,15 +76,14 @@ def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Do
     return next((p for p in range(least, len(phases)) if at[phases[p].at] > others), None)
 
 
-def _can_be_done(candidate: Candidate, phases: list[Phase], group: Group, p: int, done: Done) -> bool:
+def _can_be_done(candidate: Candidate, phases: list[Phase], group: Group, p: int, done: Mapping[Group, int]) -> bool:
     """Whether a rowwise nest can be done in a phase: no group that needs it comes earlier, and no loop of the phase
     has to wait for one that it does not need."""
     flow, phase = candidate.flow, phases[p]
     for user in flow.users[group]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
             return False
-    order = flow.order
-    return not any(order.blocks(loop.members, item) for loop in phase.loops for item in group.members)
+    return not any(flow.order.blocks(loop.members, item) for loop in phase.loops for item in group.members)
 
 
 def in_step(candidate: Candidate) -> Candidate | Refusal:

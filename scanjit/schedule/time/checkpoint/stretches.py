@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from scanjit import types
 from scanjit.schedule.fuse.groups import Group
@@ -24,13 +25,13 @@ def write_phase(region: Region, family: Family, phase: Phase, nests: Mapping[Gro
 class _PhaseWriter:
     def __init__(self, writer: Writer, family: Family, phase: Phase, nests: Mapping[Group, Nest]) -> None:
         self.writer, self.family, self.loops, self.phase, self.nests = writer, family, family.loops, phase, nests
+        self.rows_of = cache(lambda window: window.rows_of(writer.first, writer.rows))
 
     def statements(self) -> list[Statement]:
         """What is made once before, the loop over stretches, then what is left."""
         parts = [self._recomputed(group, there) for group, there in self.phase.recomputed.items()]
         # sums come last: they need a stretch of what they sum
-        own = sorted(self.phase.own, key=lambda group: group in self.loops.sums)
-        parts += [self._own(group) for group in own]
+        parts += map(self._own, sorted(self.phase.own, key=lambda group: group in self.loops.sums))
         return self.writer.loop(parts, self.loops.plan.length, self.loops.size, self.phase.backwards)
 
     def _recomputed(self, group: Group, there: bool) -> Parts:
@@ -68,9 +69,9 @@ class _PhaseWriter:
 
     def _stretch(self, group: Group, done: Dimension = 1) -> Stretch:
         """The part of a group; nothing of it where `done` is 0."""
-        loops, window, stretch = self.loops, self.loops.windows[group], (self.writer.first, self.writer.rows)
-        base, rows = window.rows_of(*stretch)
-        short = {old: Short(new, loops.short[old].rows_of(*stretch)[0]) for old, new in self.family.short.items()}
+        loops, window = self.loops, self.loops.windows[group]
+        base, rows = self.rows_of(window)
+        short = {old: Short(new, self.rows_of(loops.short[old])[0]) for old, new in self.family.short.items()}
         reverse = group in loops.home and the_scan(loops.home[group]).plan.reverse
         start = window.length - base - rows if reverse else base
         return Stretch(start, base, rows, short, rows * done)
