@@ -272,6 +272,10 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "not those of the other nests": (
         "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([loop.body[0], access(strides={
             k: 2 * v for k, v in loop.body[0].stores[0].access.strides.items()})(loop.body[0])])),
+    "reaches into that of another thread": (
+        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([access(strides={
+            k: v if k is loop.body[0].tile.own else 2 * v for k, v in loop.body[0].stores[0].access.strides.items()
+        })(loop.body[0])])),
     "which another one touches": (
         "two_ways", Beside, 0, fields(branches=lambda beside: [beside.branches[0]] * 2)),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scanjit import types
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
@@ -60,6 +61,7 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
 
 
 def _meeting(loop: TimeLoop) -> Iterator[Problem]:
+    assert loop.own_rows is not None
     inner = [statement for statement in loop.body if isinstance(statement, Nest)]
     written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
     steps: dict[Buffer, Dimension] = {}
@@ -74,6 +76,18 @@ def _meeting(loop: TimeLoop) -> Iterator[Problem]:
                     yield nest, f"all threads touch one place in {access.buffer.name!r}, though each keeps its rows"
                 elif steps.setdefault(access.buffer, step) != step:
                     yield nest, f"rows in {access.buffer.name!r} are not those of the other nests of the step"
+                elif _leaves_row(access, tile.own, step, loop.own_rows.size):
+                    yield nest, f"a row in {access.buffer.name!r} reaches into that of another thread"
+
+
+def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension) -> bool:
+    """Whether an access certainly touches more than one row, which is `step` elements. What moves by all rows at once
+    touches the same row of another step."""
+    extent = types.remainder(access.offset, step * rows) + step - access.strides.get(own, 0)
+    for loop, stride in access.strides.items():
+        if loop is not own and types.remainder(stride, step * rows) != 0:
+            extent = extent + (loop.size - 1) * stride
+    return types.not_negative(extent - step)
 
 
 def branches_apart(program: Program) -> Iterator[Problem]:
