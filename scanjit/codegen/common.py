@@ -26,14 +26,12 @@ class Place:
     ----------
     depth : how deep its lines are indented.
     rows : in a step whose threads may keep their rows, these rows.
-    stepping : whether it is in a step of a loop over time.
     team : whether it is in a branch of what stands side by side. There, `thread` and `threads` count those of its team,
         and functions have two parameters more: the number of the thread among all, and where the team meets.
     """
 
     depth: int = 0
     rows: OwnRows | None = None
-    stepping: bool = False
     team: bool = False
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from scanjit import types
@@ -15,7 +14,6 @@ from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import LapackCall, Leaf, Nest, Pack
-from scanjit.schedule.threads.split import in_pieces
 
 UNLOOKED = 16
 """After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
@@ -88,17 +86,11 @@ class Leaves:
         return self._call(pack_source(pack, lanes), at)
 
     def _nest(self, nest: Nest, at: Place) -> Source:
-        """Call a nest. One whose register tile has several rows has a form for one row beside it, in a step and where
-        it reads weights that are packed once for many calls: the rows are a batch, and a batch of one would compute the
-        same row several times."""
-        tile = nest.tile
-        lasting = at.stepping or any(a.panel is not None and a.buffer.fixed for a, _ in nest.accesses())
-        rows = tile.rows if tile is not None and tile.row_block > 1 and lasting else None
-        if tile is None or rows is None or isinstance(rows.size, int):
-            alone = at.depth == 0 and not at.team and not at.stepping
-            return self._call(nest_source(nest), at, nest if alone and in_pieces(nest) else None)
-        single = replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is rows else tile.unit))
-        self.body.add(at, f"if {self.common.number(rows.size)} == 1:")
+        program = self.common.program
+        single = program.single.get(nest)
+        if single is None or nest.tile is None or nest.tile.rows is None:
+            return self._call(nest_source(nest), at, nest if nest in program.pieces else None)
+        self.body.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
         self._call(nest_source(single), at.inside)
         self.body.add(at, "else:")
         return self._call(nest_source(nest), at.inside)

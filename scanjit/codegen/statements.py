@@ -134,7 +134,7 @@ class Statements:
         common, add = self.common, self.body.add
         row = common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        self.write(loop.body, replace(at, stepping=True, rows=loop.own_rows))
+        self.write(loop.body, replace(at, rows=loop.own_rows))
         if loop.count is not None and loop.stop is not None:
             stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
             add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")

@@ -21,6 +21,7 @@ from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Nest, Program, Statement
 from scanjit.schedule.nests import verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
+from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.tiles.apply import in_forms, tile_nest
 from scanjit.schedule.time import blocks, deep
@@ -125,6 +126,7 @@ PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("once", find_once),  # while every statement stands by itself: of loops side by side, each may run once
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
     ("rows", own_rows),
+    ("forms", find_forms),  # after rows: a form for one row is that of the tile that threads share
     ("lifetimes", find_lifetimes),  # last: they are positions among the statements, and depend on both of these
 )
 """The names and the passes that decide, for a program with all its statements, how threads and calls share it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lifetime import Lifetime
+from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.statement import Leaf, Statement
 from scanjit.target import Target
 
@@ -27,6 +28,8 @@ class Program:
     once : statements of the body that run once for each value of the shared variables, not in every call.
     lasting : the buffers that these write and others read: they keep what is in them between calls.
     lifetimes : when each temporary is in use; first come those of `lasting`, in the same order.
+    single : of nests that compute several rows at a time, the form that runs where there is one row.
+    pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.
     """
 
     inputs: list[Buffer]
@@ -38,3 +41,5 @@ class Program:
     once: Sequence[Leaf] = ()
     lasting: Sequence[Buffer] = ()
     lifetimes: Sequence[Lifetime] = ()
+    single: Mapping[Nest, Nest] = field(default_factory=dict)
+    pieces: Sequence[Nest] = ()

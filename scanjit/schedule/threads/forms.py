@@ -1,0 +1,30 @@
+"""Which nests have a second form, and which are computed a piece at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scanjit.schedule.nests import Nest, Program, TimeLoop
+from scanjit.schedule.threads.split import in_pieces
+
+
+def find_forms(program: Program) -> Program:
+    """The program with the forms of its nests for one row, and with the nests that are computed a piece at a time."""
+    every = [statement for top in program.body for statement in top.every()]
+    steps = {inner for loop in every if isinstance(loop, TimeLoop) for inner in loop.every()}
+    single = {
+        nest: one for nest in every if isinstance(nest, Nest) and (one := _for_one_row(nest, nest in steps)) is not None
+    }
+    pieces = [nest for nest in program.body if isinstance(nest, Nest) and nest not in single and in_pieces(nest)]
+    return replace(program, single=single, pieces=pieces)
+
+
+def _for_one_row(nest: Nest, in_step: bool) -> Nest | None:
+    """The form for one row of a nest whose register tile has several. It is worth its time to compile in a step, and
+    where the nest reads weights that are packed once for many calls: the rows are a batch, and a batch of one would
+    compute the same row several times."""
+    tile = nest.tile
+    lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
+    if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):
+        return None
+    return replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is tile.rows else tile.unit))
