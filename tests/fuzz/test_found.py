@@ -3,9 +3,13 @@ causes have tests of their own where they could be written down as small program
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.fuzz.cases import run_one
+from tests.fuzz.check import Config, built
+from tests.fuzz.checkpoints import with_checkpoints
+from tests.fuzz.curvature import second_order
 
 FOUND = {
     881283: "rounding decides whether the reference raises",
@@ -19,3 +23,12 @@ FOUND = {
 @pytest.mark.parametrize("seed", FOUND)
 def test_passes_now(seed: int) -> None:
     run_one(seed)
+
+
+def test_a_nest_in_a_stretch_of_checkpoints_runs_whole() -> None:
+    """The pieces that it was to run in have a size that depends on the stretch, and is not known before."""
+    p = second_order(920006597)
+    config = Config(width=32, small=True)
+    run = built(p, with_checkpoints(p.outputs, "sqrt"), config)
+    with config.active():
+        assert len(run(*p.draw(np.random.default_rng(0), p.sizes))) == len(p.outputs)
