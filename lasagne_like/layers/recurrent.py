@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lasagne_like import init, nonlinearities
@@ -46,12 +49,64 @@ _PEEPHOLES = """
         Whether the gates see the memory cells."""
 
 
-def _documented(cls: type) -> type:
-    """Fill in what the layers have in common."""
+_ZEROS = init.Constant(0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopOptions:
+    """The arguments that Lasagne's recurrent layers have in common, in their order. `more` has the keywords that only
+    `RNNLayer` knows, and `name`."""
+
+    hid_init: Any = _ZEROS
+    backwards: bool = False
+    learn_init: bool = False
+    gradient_steps: int = -1
+    grad_clipping: float = 0
+    unroll_scan: bool = False
+    precompute_input: bool = True
+    mask_input: Any = None
+    only_return_final: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def for_rnn(self) -> dict[str, Any]:
+        """The arguments that `RNNLayer` has under the same names, and `more`."""
+        others = ("hid_init", "grad_clipping", "more")
+        return {name: value for name, value in vars(self).items() if name not in others} | dict(self.more)
+
+
+def _with_options(cls: type) -> type:
+    """Let a layer take each of the `LoopOptions` as an argument of its own, and describe them.
+
+    `__init__` itself gets all of them in `options`; its `**kwargs` tell type checkers that they exist. Arguments
+    between these two come after `learn_init`, as `peepholes` does in Lasagne."""
     peepholes = _PEEPHOLES if cls.__name__ == "LSTMLayer" else ""
     state = "(1, ...)" if cls.__name__ == "CustomRecurrentLayer" else "(1, num_units)"
     common = inspect.cleandoc(_COMMON.format(peepholes=peepholes, state=state))
     cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("COMMON", common)
+
+    make = cls.__init__  # type: ignore[misc]
+    names = [one.name for one in fields(LoopOptions) if one.name != "more"]
+    *own, keywords = inspect.signature(make).parameters.values()
+    at = [one.name for one in own].index("options")
+    options = [
+        inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=one.default, annotation=one.type)
+        for one in fields(LoopOptions)
+        if one.name in names
+    ]
+    signature = inspect.Signature([*own[:at], *options[:3], *own[at + 1 :], *options[3:], keywords])
+
+    @functools.wraps(make)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(kwargs.get("options"), LoopOptions):
+            return make(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        more = given.pop(keywords.name)
+        make(**given, options=LoopOptions(**{name: given.pop(name) for name in names}, more=more))
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    cls.__init__ = __init__  # type: ignore[misc]
     return cls
 
 
@@ -82,7 +137,7 @@ class _FromLayers(Cell):
         return h, h
 
 
-@_documented
+@_with_options
 class CustomRecurrentLayer(RNNLayer):
     """A recurrent layer made of layers: `h = nonlinearity(input_to_hidden(x) + hidden_to_hidden(h_))`.
 
@@ -114,34 +169,19 @@ class CustomRecurrentLayer(RNNLayer):
         input_to_hidden: Any,
         hidden_to_hidden: Any,
         nonlinearity: Any = nonlinearities.rectify,
-        hid_init: Any = init.Constant(0.0),
-        backwards: bool = False,
-        learn_init: bool = False,
-        gradient_steps: int = -1,
-        grad_clipping: float = 0,
-        unroll_scan: bool = False,
-        precompute_input: bool = True,
-        mask_input: Any = None,
-        only_return_final: bool = False,
+        options: Any = LoopOptions(),
         **kwargs: Any,
     ) -> None:
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
-        self.grad_clipping = grad_clipping
+        self.grad_clipping = options.grad_clipping
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
         shape = shape_of(incoming)
-        _check_connections(shape, input_to_hidden, hidden_to_hidden, precompute_input)
+        _check_connections(shape, input_to_hidden, hidden_to_hidden, options.precompute_input)
         super().__init__(
             incoming,
-            _FromLayers(input_to_hidden, hidden_to_hidden, self.nonlinearity, grad_clipping=grad_clipping),
-            hid_init,
-            learn_init,
-            backwards,
-            gradient_steps,
-            unroll_scan,
-            precompute_input,
-            mask_input,
-            only_return_final,
-            **kwargs,
+            _FromLayers(input_to_hidden, hidden_to_hidden, self.nonlinearity, grad_clipping=options.grad_clipping),
+            options.hid_init,
+            **options.for_rnn(),
         )
         self.hid_init = self.initial[""]
 
@@ -216,7 +256,7 @@ def _only_start(name: str, layer: Layer) -> Any:
     return starts[0].shape
 
 
-@_documented
+@_with_options
 class RecurrentLayer(CustomRecurrentLayer):
     """A dense recurrent layer: `h = nonlinearity(x @ W_in_to_hid + h_ @ W_hid_to_hid + b)`.
 
@@ -248,15 +288,7 @@ class RecurrentLayer(CustomRecurrentLayer):
         W_hid_to_hid: Any = init.Uniform(),
         b: Any = init.Constant(0.0),
         nonlinearity: Any = nonlinearities.rectify,
-        hid_init: Any = init.Constant(0.0),
-        backwards: bool = False,
-        learn_init: bool = False,
-        gradient_steps: int = -1,
-        grad_clipping: float = 0,
-        unroll_scan: bool = False,
-        precompute_input: bool = True,
-        mask_input: Any = None,
-        only_return_final: bool = False,
+        options: Any = LoopOptions(),
         **kwargs: Any,
     ) -> None:
         shape = shape_of(incoming)
@@ -266,7 +298,7 @@ class RecurrentLayer(CustomRecurrentLayer):
                 "RecurrentLayer needs an input of shape (batch, time, features...), with features of fixed sizes, got "
                 f"{shape}"
             )
-        prefix = f"{kwargs['name']}." if kwargs.get("name") else ""
+        prefix = f"{options.more['name']}." if options.more.get("name") else ""
         l_in, l_hid = InputLayer((None, *shape[2:])), InputLayer((None, num_units))
         self.num_units = num_units
         super().__init__(
@@ -274,16 +306,7 @@ class RecurrentLayer(CustomRecurrentLayer):
             DenseLayer(l_in, num_units, W_in_to_hid, b, None, name=f"{prefix}input_to_hidden"),
             DenseLayer(l_hid, num_units, W_hid_to_hid, None, None, name=f"{prefix}hidden_to_hidden"),
             nonlinearity,
-            hid_init,
-            backwards,
-            learn_init,
-            gradient_steps,
-            grad_clipping,
-            unroll_scan,
-            precompute_input,
-            mask_input,
-            only_return_final,
-            **kwargs,
+            options=options,
         )
         self.W_in_to_hid, self.b = self.input_to_hidden.W, self.input_to_hidden.b
         self.W_hid_to_hid = self.hidden_to_hidden.W
@@ -298,7 +321,7 @@ def _expose(layer: RNNLayer) -> None:
             setattr(layer, name, value)
 
 
-@_documented
+@_with_options
 class LSTMLayer(RNNLayer):
     """A layer of long short-term memory: see `lasagne_like.cells.LSTM` for the equations.
 
@@ -332,39 +355,26 @@ class LSTMLayer(RNNLayer):
         outgate: Gate = Gate(),
         nonlinearity: Any = nonlinearities.tanh,
         cell_init: Any = init.Constant(0.0),
-        hid_init: Any = init.Constant(0.0),
-        backwards: bool = False,
-        learn_init: bool = False,
+        options: Any = LoopOptions(),
         peepholes: bool = True,
-        gradient_steps: int = -1,
-        grad_clipping: float = 0,
-        unroll_scan: bool = False,
-        precompute_input: bool = True,
-        mask_input: Any = None,
-        only_return_final: bool = False,
         **kwargs: Any,
     ) -> None:
-        inner = LSTM(num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=grad_clipping)
+        inner = LSTM(
+            num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=options.grad_clipping
+        )
         super().__init__(
             incoming,
             inner,
-            {"hid": hid_init, "cell": cell_init},  # the order of the input layers, as in Lasagne
-            learn_init,
-            backwards,
-            gradient_steps,
-            unroll_scan,
-            precompute_input,
-            mask_input,
-            only_return_final,
-            **kwargs,
+            {"hid": options.hid_init, "cell": cell_init},  # the order of the input layers, as in Lasagne
+            **options.for_rnn(),
         )
-        self.num_units, self.peepholes, self.grad_clipping = num_units, peepholes, grad_clipping
+        self.num_units, self.peepholes, self.grad_clipping = num_units, peepholes, options.grad_clipping
         self.nonlinearity = inner.nonlinearity
         self.cell_init, self.hid_init = self.initial["cell"], self.initial["hid"]
         _expose(self)
 
 
-@_documented
+@_with_options
 class GRULayer(RNNLayer):
     """A layer of gated recurrent units: see `lasagne_like.cells.GRU` for the equations.
 
@@ -391,31 +401,16 @@ class GRULayer(RNNLayer):
         resetgate: Gate = Gate(W_cell=None),
         updategate: Gate = Gate(W_cell=None),
         hidden_update: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
-        hid_init: Any = init.Constant(0.0),
-        backwards: bool = False,
-        learn_init: bool = False,
-        gradient_steps: int = -1,
-        grad_clipping: float = 0,
-        unroll_scan: bool = False,
-        precompute_input: bool = True,
-        mask_input: Any = None,
-        only_return_final: bool = False,
+        options: Any = LoopOptions(),
         **kwargs: Any,
     ) -> None:
         super().__init__(
             incoming,
-            GRU(num_units, resetgate, updategate, hidden_update, grad_clipping=grad_clipping),
-            hid_init,
-            learn_init,
-            backwards,
-            gradient_steps,
-            unroll_scan,
-            precompute_input,
-            mask_input,
-            only_return_final,
-            **kwargs,
+            GRU(num_units, resetgate, updategate, hidden_update, grad_clipping=options.grad_clipping),
+            options.hid_init,
+            **options.for_rnn(),
         )
-        self.num_units, self.grad_clipping = num_units, grad_clipping
+        self.num_units, self.grad_clipping = num_units, options.grad_clipping
         self.nonlinearity_hid = hidden_update.nonlinearity
         self.hid_init = self.initial[""]
         _expose(self)
