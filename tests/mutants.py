@@ -24,7 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 TESTS = {
     "scanjit/ops": ("tests/golden", "tests/rewrite", "tests/ops", "tests/linalg", "tests/autodiff"),
-    "scanjit/rewrite": ("tests/golden", "tests/rewrite", "tests/loops/test_ifelse.py"),
+    "scanjit/rewrite": ("tests/golden", "tests/rewrite", "tests/loops/test_ifelse.py", "tests/linalg"),
     "scanjit/schedule": ("tests/golden", "tests/rewrite/test_random.py", "tests/compiler"),
 }
 """For the files of a folder: the tests that are to kill their mutants, the quick ones first."""

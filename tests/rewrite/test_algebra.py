@@ -44,6 +44,8 @@ CASES: dict[str, Case] = {
     "-x * 3": (lambda x, y: (-x) * 3.0, lambda x, y: x * -3.0),
     "-(x * 3)": (lambda x, y: -(x * 3.0), lambda x, y: x * -3.0),
     "-x / -y": (lambda x, y: (-x) / (-y), lambda x, y: x / y),
+    "-x / exp(y)": (lambda x, y: (-x) / fn("exp", y), lambda x, y: (-x) / fn("exp", y)),
+    "exp(x) / -y": (lambda x, y: fn("exp", x) / (-y), lambda x, y: fn("exp", x) / (-y)),
     "x ** 1": (lambda x, y: x**1.0, lambda x, y: x),
     "x ** 2": (lambda x, y: x**2.0, lambda x, y: x * x),
     "x ** -1": (lambda x, y: x**-1.0, lambda x, y: 1.0 / x),
