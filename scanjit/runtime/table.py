@@ -20,7 +20,7 @@ STATUS_WORDS = 8
 """Behind the entries of a table comes the status, in a cache line of its own; then the words where threads meet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Which entry of a program's table is what. An entry that the code does not read is None.
 
