@@ -48,6 +48,7 @@ CASES: dict[str, Case] = {
     "exp(x) / -y": (lambda x, y: fn("exp", x) / (-y), lambda x, y: fn("exp", x) / (-y)),
     "x ** 1": (lambda x, y: x**1.0, lambda x, y: x),
     "x ** 2": (lambda x, y: x**2.0, lambda x, y: x * x),
+    "x ** 0.3": (lambda x, y: x**0.3, lambda x, y: x**0.3),
     "x ** -1": (lambda x, y: x**-1.0, lambda x, y: 1.0 / x),
     "x ** 0": (lambda x, y: x**0.0, lambda x, y: full(1.0, x.type.shape, x.dtype)),
     "abs(abs(x))": (lambda x, y: abs(abs(x)), lambda x, y: abs(x)),
