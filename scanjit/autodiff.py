@@ -1,4 +1,4 @@
-"""Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`), `jvp` (`Rop`); of any order and mix."""
+"""Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`) and `jvp` (Theano's `Rop`). They can be nested in any order."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ def grad(
     cost : a float scalar. May be None if `known_grads` says where to start.
     wrt : a float tensor or shared variable, or a tuple, list, dict (also nested) of them: inputs of the graph, or any
         nodes inside it.
-    known_grads : gradients of nodes that are known already: they replace what would be computed for these nodes.
+    known_grads : a mapping from nodes to gradients that are known already. They replace the gradients that would be
+        computed.
     consider_constant : nodes that no gradient flows through.
     disconnected : what to do where the cost does not depend on an entry of `wrt`: "raise" a `GradientError`, or give
-        "zero" ("ignore" means the same). A dependence by way of integers and bools is none.
+        "zero" ("ignore" means the same). A dependence through integers or bools does not count.
 
     Returns
     -------
     Node, or the structure of `wrt`
-        Each of the type of what it is the gradient for.
+        Each gradient has the type of its variable.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def vjp(
     ----------
     outputs : a float tensor, or a structure of them.
     wrt, consider_constant, disconnected : see `grad`.
-    cotangents : one of the type of each output, in the same structure.
+    cotangents : for each output a tensor of its type, in the same structure.
 
     Returns
     -------
@@ -90,14 +91,15 @@ def vjp(
 
 
 def jvp(outputs: Any, wrt: Any, tangents: Any, consider_constant: Iterable[Any] = ()) -> Any:
-    """The Jacobian times vectors: how outputs change where `wrt` changes by `tangents`. Theano's `Rop`.
+    """The Jacobian times vectors: the rate at which outputs change if `wrt` changes in the direction of `tangents`.
+    Theano's `Rop`.
 
     Parameters
     ----------
     outputs : a float tensor, or a structure of them.
     wrt : a float tensor or shared variable, or a structure of them.
-    tangents : one of the type of each entry of `wrt`, in the same structure.
-    consider_constant : nodes that do not change.
+    tangents : for each entry of `wrt` a tensor of its type, in the same structure.
+    consider_constant : nodes whose change counts as zero.
 
     Returns
     -------
@@ -157,7 +159,7 @@ def _backward(
 
 
 def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[list[Node]]:
-    """The outputs and nodes before them, where none of these nodes is computed inside of a branch of an `ifelse`."""
+    """The same outputs and nodes, in a graph that computes none of the nodes inside of a branch of an `ifelse`."""
     groups = [list(outputs), *map(list, chosen)]
     inside = {node for group in groups[1:] for node in group if node.operands}
     mapping = cut(outputs, inside) if inside else {}
@@ -168,7 +170,7 @@ def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[l
 
 
 def check_connected(outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node]) -> None:
-    """An error unless the outputs depend on all variables, by other ways than the constants."""
+    """Raise an error unless the outputs depend on all variables, on a way that does not lead through the constants."""
     reached = connected(outputs, constants)
     for variable in variables:
         if variable not in reached:
@@ -186,7 +188,7 @@ def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientEr
 
 
 def float_node(value: Any, what: str) -> Node:
-    """A node that can have a derivative."""
+    """The node of a value, which must be one that has derivatives (a float)."""
     node = as_node(value)
     if node.dtype.kind != "f":
         raise errors.GradientError(
@@ -209,7 +211,7 @@ def _scalar(cost: Any) -> Node:
 
 
 def _like(value: Any, node: Node, what: str) -> Node:
-    """A derivative that a user gives, in the dtype of what it belongs to; its rank must fit."""
+    """A derivative that a user gives for a node, cast to the node's dtype. It must have the node's number of axes."""
     given = as_node(value)
     if given.ndim != node.ndim:
         raise errors.GradientError(f"{what} must have the type of what it is for", got=given.type, expected=node.type)
@@ -219,7 +221,7 @@ def _like(value: Any, node: Node, what: str) -> Node:
 
 
 def _leaves(tree: Tree, value: Any, what: str, model: str) -> list[Any]:
-    """The leaves of a value that must have the structure of another argument (lists and tuples are the same here)."""
+    """The leaves of a value, which must have the structure of another argument. Lists and tuples count as equal."""
     if tree.kind in (tuple, list) and isinstance(value, tuple | list) and len(value) == len(tree.children):
         pairs = zip(tree.children, value, strict=True)
         return [leaf for child, item in pairs for leaf in _leaves(child, item, what, model)]

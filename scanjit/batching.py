@@ -21,16 +21,16 @@ Axes = int | None | Sequence[int | None]
 
 
 def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
-    """A function that does for every example of a batch what `fn` does for one.
+    """A function that applies `fn` to every example of a batch.
 
     Parameters
     ----------
-    fn : a function of symbols (each may be a structure of them) that returns a symbol or a structure of them. What it
-        closes over is the same for all examples.
-    in_axes : the axis of the batch: one for all arguments, or one an argument; None for an argument without. It counts
-        for all of an argument's structure.
-    out_axes : where the axis of the batch is in what is returned: one for all, or, where `fn` returns a tuple or list,
-        one an entry.
+    fn : a function of symbols (each may be a structure of them) that returns a symbol or a structure of them. The
+        symbols that it closes over are the same for all examples.
+    in_axes : the axis of the batch: one number for all arguments, or a tuple with one an argument. None for an argument
+        that is the same for all examples. For an argument that is a structure, the number applies to all of its leaves.
+    out_axes : the axis of the batch in the results: one number for all, or, if `fn` returns a tuple or list, one an
+        entry.
 
     Returns
     -------
@@ -39,8 +39,8 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
 
     Notes
     -----
-    Where sizes, or how many steps a loop runs, differ between the examples (as in a `while_loop`), these are computed
-    one after the other: a loop, as `map` makes it. What is returned must have one size.
+    If sizes inside `fn` differ between the examples (also the number of steps of a `while_loop`), a loop computes one
+    example after the other, as `map` does. The results must have the same size for all examples.
 
     Examples
     --------
@@ -90,7 +90,8 @@ def _one_each(axes: Axes, count: int, what: str, of: str) -> Sequence[int | None
 
 
 def _examples(args: Sequence[Any], axes: Sequence[int | None]) -> tuple[Dimension, dict[Node, Node], list[Any]]:
-    """The size of the batch, what symbols of single examples stand for, and the arguments for `fn`."""
+    """The size of the batch, a mapping from symbols of single examples to the batched nodes, and the arguments for
+    `fn`."""
     size: Dimension | None = None
     stand_ins: dict[Node, Node] = {}
     examples = []
@@ -120,7 +121,7 @@ def _moved_first(node: Node, axis: int, number: int) -> Node:
 
 
 def _placed(node: Node, batched: bool, axis: int | None, size: Dimension) -> Node:
-    """The result with the axis of the batch where it is wanted."""
+    """The result with the axis of the batch moved to where the user wants it."""
     if axis is None:
         if batched:
             raise errors.ArgumentError(

@@ -1,10 +1,10 @@
 """The intermediate representation: `Op`, `Node`, `Graph`.
 
 A node is an op applied to nodes, with static parameters. Nodes are immutable and interned: applying the same op to the
-same arguments gives the same object, so common subexpressions are free and `is` means equal. A node is also its own
-tracer: its operators build nodes.
+same arguments gives the same object. So common subexpressions are shared, and `is` compares nodes. User code is traced
+with the nodes themselves: `x + y` on two nodes builds a third one.
 
-Ops are defined in `scanjit.ops`, each whole and in one place, and found by name in `OPS`.
+Each op is defined in one place in `scanjit.ops`, and `OPS` finds it by its name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Traits(TypedDict, total=False):
 
 
 class Op:
-    """A primitive, whole: type rule, derivatives, batching, reference, lowering, and the domain of its tests.
+    """A primitive with all that belongs to it: type rule, derivatives, batching rule, reference in NumPy, lowering, and
+    samples for its tests.
 
     Parameters
     ----------
@@ -65,21 +66,21 @@ class Op:
 
     Attributes
     ----------
-    moves_data : no arithmetic makes its elements: they are elements of its operands (`reshape`), counted (`iota`) or
-        known (a constant).
+    moves_data : its elements need no arithmetic. They are copied from the operands (`reshape`), count up (`iota`) or
+        are stored in the node (a constant).
     never_fails : no values of its operands make it raise an error. False also where nobody has thought about it.
     is_linear : `f(a + b) = f(a) + f(b)`, where all operands are added at once.
-    has_constant_slope : its derivatives are the same whatever the values of its operands are, as those of `where` are.
-        What is linear has them too.
+    has_constant_slope : its derivatives do not depend on the values of its operands that have derivatives, as for
+        `where`. Linear ops have constant slopes too.
     reads_memory : which operands it reads as arrays in memory, rather than as values next to it: "none", "first" (as
         `gather`) or "all" (as `contract`).
     goes_anywhere : one loop nest can compute it into any place, for instance into its part of a concatenation.
-    zero_with : the positions of the operands of which a zero makes the result zero; `(0, 1)` for `mul`, `(0,)` for
+    zero_with : the positions of the operands that make the result zero if they are zero: `(0, 1)` for `mul`, `(0,)` for
         `div`.
-    aligned : `aligned(position, operand, result, **params)`, with the types of one operand and of the result, says
-        which axes of the operand go along with which of the result: `{0: 1}` says that entry `i` of axis 1 of the
-        result is made of nothing but entry `i` of axis 0 of the operand. None for ops that have no such rule.
-    of_dims : what the op computes of dimensions, for ops that sizes may be computed with; None for others.
+    aligned : `aligned(position, operand, result, **params)`, maps axes of one operand to axes of the result, given the
+        types of both. `{0: 1}` says that entry `i` of axis 1 of the result is computed from entry `i` of axis 0 of that
+        operand alone. None for ops without such a rule.
+    of_dims : the op as a function of dimensions, for ops that users may compute sizes with (`add`); None for others.
     """
 
     kind: ClassVar[str] = "op"
@@ -134,8 +135,8 @@ def _op_by_name(name: str) -> Op:
 
 
 class Node:
-    """An op applied to arguments. `args[:arity]` are the op's own; after them come the nodes whose values its
-    dimensions use (see `dim_nodes`), so that a walk over `args` meets everything a node depends on.
+    """An op applied to arguments. `args[:arity]` are the op's own arguments. After them come the nodes whose values the
+    dimensions in its parameters use (see `dim_nodes`). So a walk over `args` meets everything that a node depends on.
 
     Examples
     --------
@@ -162,13 +163,15 @@ class Node:
     types: tuple[Type, ...]
     """The types of all results."""
     several: bool
-    """Whether the op gives several results, as a scan does, be it only one: then `PART` nodes are the values."""
+    """Whether the op gives a tuple of results, as a scan does (even a tuple of one). `PART` nodes then pick its
+    values."""
     where: str
     serial: int
     is_closed: bool
-    """Whether it depends on no leaf: made of constants and named sizes, it means the same in every graph."""
+    """Whether the node depends on no leaf. It then depends on constants and named sizes alone, and means the same in
+    every graph."""
     dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
-    base: Node | None  # what was indexed, if an index gave this node: see `scanjit.tensor.indexing`
+    base: Node | None  # `x`, if this node is `x[...]`: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000
 
@@ -179,7 +182,7 @@ class Node:
 
     @property
     def dim_atom(self) -> Atom | None:
-        """What dimensions are made of that are the value of this node; None if there are none."""
+        """The atom that stands for this node's value in dimensions; None if no dimension uses the value."""
         return None if self.dim_ref is None else self.dim_ref()
 
     @property
@@ -289,7 +292,8 @@ def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
 
 
 def inferred_types(node: Node) -> tuple[Type, ...]:
-    """The types of a node's results, inferred again: for the conditions that this states."""
+    """Infer the types of a node's results again. Callers do this inside `types.collecting`, to collect the
+    conditions."""
     return _inferred(node.op, node.operands, node.params)[0]
 
 
@@ -300,7 +304,7 @@ def _inferred(op: Op, operands: Iterable[Node], params: dict[str, Any]) -> tuple
 
 
 def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, ...]:
-    """The nodes whose values the dimensions in `params` use, without those in `args`."""
+    """The nodes whose values the dimensions in `params` use, except for nodes that are in `args` already."""
     found: dict[Node, None] = {}
 
     def visit(value: Any) -> None:
@@ -322,7 +326,7 @@ def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, 
 
 
 def map_dims(value: Any, change: Callable[[Dimension], Dimension]) -> Any:
-    """A parameter with every dimension in it changed."""
+    """A copy of a parameter with every dimension in it changed by a function."""
     if isinstance(value, Dim):
         return change(value)
     if isinstance(value, Type):
@@ -438,11 +442,11 @@ def as_dim(value: Any) -> Dimension:
 
 
 _MOST_COMPUTED = 1 << 16
-"""What has more elements than this is not computed while a graph is being built."""
+"""A value with more elements than this is not computed while a graph is being built."""
 
 
 def _computed(node: Node) -> int | None:
-    """The value of an integer scalar that is made of constants alone; None for others."""
+    """The value of an integer scalar that depends on constants alone; None for other nodes."""
     values: dict[Node, Any] = {}
     stack = [node]
     while stack:
@@ -458,7 +462,7 @@ def _computed(node: Node) -> int | None:
             try:
                 with np.errstate(all="ignore"):
                     values[top] = top.op.reference(*(values[arg] for arg in top.operands), **top.params)
-            except errors.ScanjitError:  # as an index out of bounds: an error of the run, not of the size
+            except errors.ScanjitError:  # such as an index out of bounds: an error when the function runs, not now
                 return None
     return int(values[node])
 
@@ -477,8 +481,8 @@ def dim_node(dim: Dimension) -> Node:
 
 
 def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node]:
-    """Every node that `roots` depend on, arguments first; `stop` nodes are listed, what is behind them is not. Without
-    `sizes`, what only dimensions depend on is left out."""
+    """Every node that `roots` depend on, arguments first. The walk lists the nodes in `stop`, but not their arguments.
+    Without `sizes`, it leaves out nodes that only dimensions depend on."""
     if not sizes:
         return bottom_up(roots, lambda node: () if node in stop else node.operands)
     return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop else attrgetter("args"))
@@ -487,8 +491,9 @@ def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
-    """`roots` with nodes replaced. Types are inferred anew; where a replacement has other dimensions than what it
-    replaces, they are substituted everywhere (also in the graphs of scans). Other leaves stay what they are."""
+    """`roots` with nodes replaced. Types are inferred anew. Where a replacement has other dimensions than the node that
+    it replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Leaves that `mapping` does
+    not name stay as they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
         if not old.several:
@@ -522,8 +527,8 @@ class Graph:
     """A closed graph: its outputs depend on its inputs alone. Inputs are `bound` nodes, known by position, so that
     equal functions are the same object. Make one with `Graph.of`.
 
-    Dimensions inside may use named sizes, which mean the same everywhere, and values of nodes of this graph. So where
-    the type of an input depends on the value of a node, that node is an input too."""
+    Dimensions inside a graph may use named sizes, which mean the same everywhere, and values of nodes of this graph. So
+    if the type of an input depends on the value of a node, that node is an input too."""
 
     __slots__ = ("__weakref__", "inputs", "outputs")
 
@@ -563,7 +568,7 @@ class Graph:
         return list(inputs), replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), known)
 
     def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
-        """The graph with every dimension changed that comes from outside (those made of values inside stay)."""
+        """The graph with every dimension from outside changed. Dimensions that are values of nodes inside stay."""
         found = {a for n in self.nodes() for a in atoms_of(n) if a.kind == "size"}
         dims = {}
         for atom in sorted(found, key=lambda atom: atom.serial):
@@ -586,9 +591,10 @@ class Graph:
 def _renewed(
     inputs: Sequence[Node], make: Callable[..., Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> tuple[tuple[Node, ...], dict[Atom, Dimension]]:
-    """Other nodes of the same types, and what the dimensions in those types become.
+    """Replace nodes by new ones of the same types; also returns what the dimensions in these types become.
 
-    Where the type of one input depends on the value of another, the new one's depends on the new other's."""
+    If the type of node `a` depends on the value of node `b`, the type of the new `a` depends on the value of the new
+    `b`."""
     known: dict[Atom, Dimension] = dict(dims or {})
     new: dict[int, Node] = {}
     for i, node in enumerate(inputs):
@@ -602,7 +608,7 @@ def _renewed(
 
 
 def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
-    """The graphs that are parameters of nodes, and those inside them, each once and after those inside it."""
+    """The graphs that are parameters of nodes, and the graphs inside them. Each is given once, inner graphs first."""
     return bottom_up(_graphs_at(nodes), lambda graph: _graphs_at(graph.nodes()))
 
 
@@ -633,11 +639,12 @@ def _param_atoms(value: Any) -> Iterator[Atom]:
 
 
 def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tuple[int, Dimension], ...]:
-    """The operands whose values are sizes in the graph of an op, by their positions from `first` on, as dimensions."""
+    """The operands, from position `first` on, whose values are sizes in the graph of an op: position and dimension of
+    each."""
     known = [(i, inner.dim_atom) for i, inner in enumerate(body.inputs) if i >= first and inner.dim_atom is not None]
     if not known:
         return ()
-    # Graphs inside say in `sizes` what they use of these; inputs of their own may well be the same nodes as ours.
+    # Inner graphs list in `sizes` the values that they use; their own inputs may be the same nodes as ours.
     used = {atom for node in body.nodes() for atom in atoms_of(node, inside=False)}
     return tuple((i, as_dim(operands[i])) for i, atom in known if atom in used)
 
@@ -645,9 +652,9 @@ def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tup
 def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
     """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
 
-    What is made of constants and dimensions alone is not listed: it belongs to the graph. Nodes whose values are sizes
-    in the types of the inputs, or of what is listed, are, however they are made: types outside and inside say the same
-    only if the size is one value."""
+    Nodes that depend on constants and dimensions alone are not listed: they belong to the graph. Except: a node whose
+    value is a size in the type of an input, or of a listed node, is always listed. A size must be one value outside and
+    inside, or the types would not agree."""
     given = sorted(inputs, key=lambda n: n.serial)
     inputs, outputs = set(given), list(outputs)
     outputs += [size for node in given for size in dim_nodes({"types": node.types})]

@@ -4,8 +4,8 @@ A *dimension* is a Python int or a `Dim`: a polynomial with integer coefficients
 anonymous size ("T"), the value of a scalar integer node, or an integer function (`//`, `%`, `min`, `max`, `root`) of
 other dimensions.
 
-Two dimensions are compared with `==`, never with `is`. Ints are equal if their values are; an int above 256 is an
-object of its own each time it is made, so `is` says nothing of it. Polynomials are kept in a normal form and interned,
+Two dimensions are compared with `==`, never with `is`. Python makes a new object for each int above 256, so `is` may be
+false for two equal ints. Polynomials are kept in a normal form and interned,
 so `T + 1 - 1 == T`. Where `==` is false the two may still have the same value in a call (`equate`).
 """
 
@@ -30,14 +30,14 @@ _serial = itertools.count()
 
 
 class Atom:
-    """What a dimension is a polynomial of; compared by identity."""
+    """A variable of the polynomials that dimensions are: a size, a value or a function. Compared by identity."""
 
     __slots__ = ("__weakref__", "args", "bases", "kind", "name", "not_negative", "serial")
 
     bases: tuple[Atom, ...]
-    """The sizes and values that it is a function of; none, if it is one itself."""
+    """The sizes and values that a function atom depends on; empty for an atom that is a size or a value."""
     not_negative: bool
-    """Whether it certainly is not negative."""
+    """Whether the atom is certainly >= 0."""
 
     def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
         self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
@@ -152,7 +152,7 @@ def _from_lists(functions: list[tuple[str, Listed, Listed]], terms: Listed) -> D
 
 
 Dimension = int | Dim
-"""A size that is known, or one that is not."""
+"""A size: an int if it is known, else a symbolic `Dim`."""
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -166,7 +166,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
-    """The products of atoms that a dimension is the sum of, each with its factor."""
+    """The terms of a dimension, which is their sum: each a product of atoms and its factor."""
     return dim.terms if isinstance(dim, Dim) else (((), int(dim)),)
 
 
@@ -186,14 +186,14 @@ def _polynomial(terms: dict[Monomial, int]) -> Dimension:
 
 
 def as_int(dim: Dimension) -> int:
-    """The number that a dimension is, where the caller knows that it is one."""
+    """The dimension as an int. The caller knows that it is one."""
     if isinstance(dim, Dim):
         raise errors.InternalError("a size must be known here", got=dim)
     return dim
 
 
 def as_ints(shape: Iterable[Dimension]) -> tuple[int, ...]:
-    """The numbers of a shape, where the caller knows all of them."""
+    """The shape as ints. The caller knows that all of its dimensions are ints."""
     return tuple(map(as_int, shape))
 
 
@@ -220,7 +220,7 @@ def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 
 _LONGEST_TEXT = 500
-"""How much of a function of sizes is shown: one of a function of a function can be of any length."""
+"""At most so many characters of a function of sizes are shown: nested functions make texts of any length."""
 
 
 def _call_text(kind: str, left: Dimension, right: Dimension) -> str:
@@ -232,7 +232,7 @@ def _call_text(kind: str, left: Dimension, right: Dimension) -> str:
 
 
 def minimum(left: Dimension, right: Dimension) -> Dimension:
-    """The smaller of two dimensions; decided now where that is possible."""
+    """The smaller of two dimensions: one of them if it is certainly the smaller one, else a `min` of both."""
     return _extreme("min", left, right)
 
 
@@ -262,14 +262,14 @@ def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 
 def _rank(dim: Dimension) -> tuple[Any, ...]:
-    """An order of dimensions, for functions that do not depend on it; numbers come last."""
+    """A key that sorts the arguments of `min` and `max`, whose order does not matter. Ints come last."""
     if isinstance(dim, int):
         return (1, dim)
     return (0, len(dim.terms), [([atom.serial for atom in monomial], factor) for monomial, factor in dim.terms])
 
 
 def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimension]]:
-    """The function atoms of these kinds that are simply added to a dimension, each with what it is added to."""
+    """The function atoms of these kinds that are terms of a dimension, each with the rest of the sum."""
     for monomial, factor in dim.terms if isinstance(dim, Dim) else ():
         if factor == 1 and len(monomial) == 1 and monomial[0].kind in kinds:
             yield monomial[0], dim - _polynomial({monomial: 1})
@@ -281,12 +281,14 @@ lie in functions."""
 
 
 def not_negative(dim: Dimension) -> bool:
-    """Whether the dimension is certainly >= 0, from sizes being >= 0 and from what `min`, `max`, `//`, `%` are."""
+    """Whether the dimension is certainly >= 0. Uses that sizes are >= 0, and the meaning of `min`, `max`, `//` and
+    `%`."""
     return _not_negative(dim, {})
 
 
 def _not_negative(dim: Dimension, tried: dict[Dimension, bool]) -> bool:
-    """The same. `tried` maps the dimensions that were looked at to the answers."""
+    """As `not_negative`. `tried` maps each dimension that was asked about to its answer (False while it is not
+    known)."""
     if isinstance(dim, int):
         return dim >= 0
     if all(factor > 0 and all(atom.not_negative for atom in monomial) for monomial, factor in dim.terms):
@@ -298,11 +300,12 @@ def _not_negative(dim: Dimension, tried: dict[Dimension, bool]) -> bool:
 
 
 def _by_functions(dim: Dim, tried: dict[Dimension, bool]) -> bool:
-    """Whether a dimension is >= 0 by what is known of one of the functions in it.
+    """Whether a dimension is >= 0, decided by replacing one function in it, such as `max(a, b)`, by its arguments.
 
-    A function that both cases decide is taken out first: `a - max(b, c)` is >= 0 exactly if both `a - b` and `a - c`
-    are. `max(a, b) - c` is >= 0 if one of `a - c` and `b - c` is, and may be if neither is certain. Of several
-    functions, the newest is taken out: it may be a function of the others, but none of them is a function of it."""
+    A function whose two cases give the exact answer is replaced first: `a - max(b, c)` is >= 0 exactly if both `a - b`
+    and `a - c`
+    are. `max(a, b) - c` is >= 0 if one of `a - c` and `b - c` is, and may be if neither is certain. Among several such
+    functions the newest is replaced: the others may be its arguments, but it is no argument of theirs."""
     terms = [(m[0], c) for m, c in dim.terms if len(m) == 1 and m[0].kind not in ("size", "value")]
     if not terms:
         return False
@@ -349,7 +352,7 @@ def _named_atom(name: str) -> Atom:
 
 
 def is_named(atom: Atom) -> bool:
-    """Whether a size is the one of a name, rather than anonymous."""
+    """Whether an atom is a named size, rather than an anonymous one."""
     return _named.get(atom.name) is atom
 
 
@@ -360,7 +363,7 @@ def _anonymous_atom() -> Atom:
 
 
 def value_dim(node: Any, name: str) -> Dim:
-    """The dimension that a scalar integer node has for its value. It keeps the node."""
+    """The dimension that stands for the value of a scalar integer node. It holds a reference to the node."""
     atom = node.dim_atom
     if atom is None:
         atom = Atom("value", name, (node,))
@@ -380,7 +383,7 @@ def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
 
 
 def atoms(dim: Dimension) -> Iterator[Atom]:
-    """All size and value atoms of a dimension, those inside functions too."""
+    """All size and value atoms of a dimension, also those inside of its functions."""
     for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
         for atom in monomial:
             if atom.kind in ("size", "value"):
@@ -390,7 +393,7 @@ def atoms(dim: Dimension) -> Iterator[Atom]:
 
 
 def functions_in(dims: Iterable[Dimension]) -> list[Atom]:
-    """The functions in these dimensions, each once and after those that it is a function of."""
+    """The function atoms in these dimensions. Each is listed once, after the functions among its arguments."""
     return bottom_up(_functions_at(dims), lambda atom: _functions_at(atom.args))
 
 
@@ -401,7 +404,7 @@ def _functions_at(dims: Iterable[Dimension]) -> list[Atom]:
 
 
 def as_atom(dim: Dimension) -> Atom | None:
-    """The atom that a dimension consists of, if it is just one."""
+    """The atom, if the dimension is a single atom; else None."""
     if isinstance(dim, Dim) and len(dim.terms) == 1:
         ((monomial, factor),) = dim.terms
         if factor == 1 and len(monomial) == 1:
@@ -410,8 +413,8 @@ def as_atom(dim: Dimension) -> Atom | None:
 
 
 def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
-    """A dimension without those of its terms that are certainly multiples of a divisor; of a number, what is left when
-    it is divided."""
+    """A dimension without the terms that are certainly multiples of a divisor. For an int, the remainder of the
+    division."""
     parts = [monomial(atoms, factor) for atoms, factor in terms(dim)]
     rest: Dimension = 0
     for part in parts:
@@ -448,7 +451,7 @@ def _apply(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 
 def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
-    """The number that a dimension stands for, given the numbers of its atoms."""
+    """The value of a dimension, given the values of its atoms."""
     if isinstance(dim, int):
         return dim
     known: dict[Atom, int] = {}
@@ -470,10 +473,11 @@ def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
 
 
 class Condition(NamedTuple):
-    """What inference relies on without being able to decide it: `left == right` or `left <= right`.
+    """A condition that type inference cannot decide, so that a run must check it: `left == right` or `left <= right`.
 
-    For `==`, `what` names the two; for `<=`, it is the text of the error, with `{left}` and `{right}` for the values.
-    `shapes` are the two shapes that the dimensions belong to, where the error is to show them whole.
+    For `==`, `what` says what the two dimensions are. For `<=`, `what` is the text of the error, with `{left}` and
+    `{right}` for the values. `shapes` holds the two shapes that the dimensions belong to, if the error should show
+    them.
     """
 
     kind: str
@@ -485,11 +489,11 @@ class Condition(NamedTuple):
 
 
 Shapes = tuple[tuple[Dimension, ...], tuple[Dimension, ...]]
-"""The shape that something has, and the one that it should have."""
+"""The shape that a tensor has, and the shape that it should have."""
 
 
 def other_shape(what: str, shapes: Sequence[Sequence[object]], where: str | None = None) -> errors.ShapeError:
-    """The error for something that should have another shape."""
+    """The error for a tensor that should have another shape."""
     got, expected = (f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" for shape in shapes)
     return errors.ShapeError(f"{what} has another shape than it should", got=got, expected=expected, where=where)
 
@@ -511,7 +515,8 @@ def collecting() -> Iterator[list[Condition]]:
 def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None = None) -> Dimension:
     """Both dimensions must be equal: an error if they cannot be, a condition to check at run time if they may be.
 
-    Returns the more specific of the two. `what` names them; with `shapes`, the thing that has the first one.
+    Returns the more specific of the two. `what` says in the error what the dimensions are. With `shapes`, `what` names
+    the tensor that has the first shape.
     """
     if left == right:
         return left
@@ -532,7 +537,8 @@ def require(
 ) -> None:
     """`left <= right` must hold: an error if it cannot, a condition to check at run time if it may.
 
-    `what` is the text of the error, with `{left}` and `{right}` for the values; what users named is `escaped` in it."""
+    `what` is the text of the error, with `{left}` and `{right}` for the values. Names that users chose are `escaped` in
+    it."""
     if not_negative(right - left):
         return
     if not_negative(left - right - 1):
@@ -543,7 +549,7 @@ def require(
 
 
 def escaped(text: str) -> str:
-    """A text as part of one with placeholders."""
+    """A text with its braces doubled, to be put into a text with placeholders."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -578,12 +584,11 @@ class Type:
 
 
 LARGEST = 2**62
-"""Elements of a tensor, and bytes where it is stored: numbers of them fit into the int64 that generated code counts
-with."""
+"""A tensor has at most so many elements, and so many bytes: generated code counts both with an int64."""
 
 
 def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
-    """An error for a tensor that no memory can hold, by the sizes that are known and so many bytes an element."""
+    """Raise an error if a tensor needs more bytes than any memory has. Counts the sizes that are known."""
     known = [dim if isinstance(dim, int) else dim.terms[0][1] if len(dim.terms) == 1 else 1 for dim in type_.shape]
     if math.prod([factor for factor in known if factor]) * nbytes > LARGEST:
         raise errors.ShapeError("a tensor of this shape is larger than any memory", got=type_, where=where)

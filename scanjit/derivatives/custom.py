@@ -1,4 +1,4 @@
-"""`custom_vjp`: functions whose derivative is what the user says it is."""
+"""`custom_vjp`: functions whose derivative the user defines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Backward = Callable[..., Any]
 
 
 def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
-    """Decorator: a function of symbols with a derivative that is given, not derived.
+    """Decorator: give a function of symbols a derivative of your own, instead of the derived one.
 
     The derivative is defined by `defvjp`: a function `backward(cotangent, output, *arguments)` that returns a tuple
     with the cotangent of each argument, or None where that is zero. It gets the cotangent of the output (in its
@@ -46,14 +46,15 @@ def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
 
     Notes
     -----
-    There is no need to pass on intermediate results, as other systems do: what `backward` computes again from the
-    arguments as `fn` did is the same node of the graph.
+    There is no need to hand intermediate results to `backward`, as in other systems. If `backward` computes something
+    as `fn` did, it gets the same node of the graph, so it is computed once.
 
-    Derivatives of higher order are those of `backward`; for `output` in it, they are those of `backward` again. In
+    Derivatives of higher order are derivatives of `backward`. Where `backward` uses `output`, they apply `backward`
+    once more. In
     forward mode (`jvp`) the transpose of `backward` is used, so it has to be linear in the cotangent there.
 
-    The rule is no part of what `CompiledFunction.save` writes or a pickle holds: gradients that a function computes are
-    in its graph already.
+    `CompiledFunction.save` and pickles do not store the rule: the gradients that a function computes are in its graph
+    already.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class CustomVjp(Wrapper):
         return out_tree.unflatten(ir.parts(CUSTOM(*nodes, *operands, results=len(nodes), rule=rule)))
 
     def _check_closed(self, results: Sequence[Node], operands: Sequence[Node]) -> None:
-        """Nothing that could have a derivative may come into the function but as an argument."""
+        """Raise an error if the function uses a float symbol that is not one of its arguments."""
         given = set(operands)
         leaves = [n for n in ir.walk(results, given) if n.op in LEAVES and n not in given and is_float(n)]
         passed = differentiable(results, leaves, given)
@@ -188,7 +189,7 @@ class _Rule(DerivativeRule):
         return [self._fitted(backward, i, leaves[i], found[i]) for i in self.chosen]
 
     def _leaves(self, backward: Backward, returned: Any) -> list[Any]:
-        """What was returned for each leaf of the arguments."""
+        """The cotangent that `backward` returned for each leaf of the arguments."""
         children = self.tree.children
         if len(children) == 1 and not isinstance(returned, tuple):
             returned = (returned,)

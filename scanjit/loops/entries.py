@@ -22,9 +22,9 @@ class Leaf:
 
     value: Any
     label: str
-    """Its place among the arguments: "sequence 0", "output 1['c']"."""
+    """Which argument it is, in errors: "sequence 0", "output 1['c']"."""
     name: str
-    """What it is called in prints: the variable's own name, or one like it."""
+    """Its name in prints: the variable's own name, or one derived from it."""
 
     def __str__(self) -> str:
         named = isinstance(self.value, Node) and self.value.name
@@ -63,7 +63,7 @@ def _largest(numbers: Iterable[Dimension]) -> Dimension:
 
 
 def moment(tap: Dimension) -> str:
-    """What a tap reads, in prints: `[t-12]`."""
+    """The name of a tap in prints: `[t-12]`."""
     text = "" if tap == 0 else str(tap)
     return f"[t{text if not text or text.startswith('-') else '+' + text}]"
 
@@ -123,7 +123,7 @@ def outputs(given: Any) -> list[Entry]:
 
 
 def state(given: Any) -> Entry:
-    """A structure that is fed back whole."""
+    """An entry for a structure that is fed back whole, with tap -1."""
     tree, leaves = _leaves(given, "the state", "state")
     return Entry("the state", tree, leaves, (-1,))
 
@@ -163,7 +163,7 @@ def _leaves(value: Any, label: str, name: str) -> tuple[Tree, tuple[Leaf, ...]]:
 
 
 def symbol(value: Any, label: str) -> Node:
-    """A node of a value that must be a tensor or something to make one of."""
+    """The node of a value, which must be a tensor, an array or a number."""
     if not is_symbol(value):
         try:
             array = np.asarray(value)
@@ -216,7 +216,7 @@ def _past(taps: tuple[Dimension, ...], label: str) -> tuple[Dimension, ...]:
 
 
 def steps(given: Any, name: str = "n_steps") -> Dimension | None:
-    """An argument that counts steps, as a dimension; None where it is not given."""
+    """An argument that counts steps, as a dimension; None if it is not given."""
     if given is None or isinstance(given, Dim):
         return given
     wrong = ScanError(
@@ -262,7 +262,7 @@ def rows_available(entry: Entry, leaf: Leaf) -> Dimension:
 
 
 def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unroll: Any, checkpoint: Any) -> None:
-    """Errors for options that are not what they can be."""
+    """Raise an error for an option with a value that it cannot have."""
     if isinstance(truncate, bool) or not isinstance(truncate, int | np.integer) or truncate < -1:
         raise ScanError(
             "truncate_gradient is a number of steps", got=truncate, expected="-1 (all steps) or an int >= 0"

@@ -1,8 +1,8 @@
-"""Which step of a loop it is, or which example of a batch, for those that ask while a function is traced.
+"""The number of the step, or of the example in a batch, for code that asks for it while a function is traced.
 
-A step function is called once and its graph runs many times. What must differ from one time to the next without being
-told so by the user (random draws) asks for the numbers of the frames that are active; who traces the function then
-provides them. Where nobody asks, there is no such number.
+A step function is called once, and its graph runs many times. A random draw in it must give other numbers in each step.
+So the draw asks the active frames for their numbers, and whoever traces the function (`scan`, `vmap`) then provides
+them. If no draw asks, the loop has no such counter.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Frame:
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = new_input(Type(np.dtype("int64"))).serial
-        """What was made before has a lower serial number."""
+        """Nodes that were made before the frame have lower serial numbers."""
         self.asked: Node | None = None
-        """The symbol of the number, if someone asked for it."""
+        """The symbol of the number, if the traced function asked for it."""
 
     @property
     def number(self) -> Node:
-        """Which time it is, from 0: an int64 scalar. To be asked for only while the function is traced."""
+        """The number of the step or example, from 0: an int64 scalar. Ask for it only while the function is traced."""
         if self.asked is None:
             self.asked = new_input(Type(np.dtype("int64")), self.name)
         return self.asked
@@ -45,7 +45,7 @@ def active() -> tuple[Frame, ...]:
 
 @contextmanager
 def tracing(name: str) -> Iterator[Frame]:
-    """While inside, a function is traced; `name` is what the number is called in prints.
+    """Mark that a function is being traced. `name` is the name of its number in prints.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Warnings of what runs while a function is traced, and never again: NumPy's and Python's random numbers, and clocks.
+"""Warnings of calls that run while a function is traced, and never again: random numbers of NumPy and Python, and
+clocks.
 
-A step is called once, and so is a jitted function: whatever it draws is a constant from then on. The code of the
-function is read for such calls, with the functions of the same module that it calls.
+A step is called once, and so is a jitted function: a number that it draws is a constant from then on. We look for such
+calls in the code of the function, and in the functions of the same module that it calls.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _CLOCKS = ("time", "datetime")
 _HARMLESS = {"sleep", "strftime", "timedelta"}
 _HERE = (__name__.partition(".")[0], "lasagne_like", "numpy")
 _read: set[CodeType] = set()
-"""Code that was read: each is warned of once."""
+"""The code that was read already: users are warned once."""
 
 
 def warn_of_draws(fn: Callable[..., Any]) -> None:
-    """Warn of calls in a function that is about to be traced whose result would be the same in every run."""
+    """Warn of calls in a function that is about to be traced, if tracing would freeze their results for all runs."""
     function = _function_of(fn)
     if function is not None:
         _warn(function, _package(function))
@@ -53,7 +54,7 @@ def _package(function: FunctionType) -> str:
 
 
 def _function_of(fn: Any) -> FunctionType | None:
-    """The function in Python behind a callable."""
+    """The Python function behind a callable, such as a bound method or a `partial`."""
     fn = inspect.unwrap(fn) if callable(fn) else fn
     fn = getattr(fn, "func", fn)  # functools.partial
     fn = getattr(fn, "__func__", fn)  # a bound method
@@ -63,7 +64,7 @@ def _function_of(fn: Any) -> FunctionType | None:
 
 
 def _mentioned(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, str, int]]:
-    """What code refers to by names that are known before it runs, such as `np.random.normal`: value, text and line."""
+    """The objects that code refers to by global names, such as `np.random.normal`: value, text and line of each."""
     chain: tuple[Any, str, int] | None = None
     for instruction in dis.get_instructions(code):
         name, line = instruction.argval, instruction.positions.lineno if instruction.positions else None
@@ -82,7 +83,7 @@ def _mentioned(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, str
 
 
 def _is_looked_into(value: Any) -> bool:
-    """Whether to look up an attribute of a value: of modules, and of generators of random numbers."""
+    """Whether to look up attributes of a value: yes for modules and for generators of random numbers."""
     return isinstance(value, ModuleType) or _module_of(type(value)).startswith(_DRAWS) or _is_clock(value)
 
 
@@ -95,7 +96,7 @@ def _module_of(value: Any) -> str:
 
 
 def _advice(value: Any) -> str | None:
-    """What to write instead of a call; None if it is no call whose result changes."""
+    """What to write instead of a call; None for a call that gives the same result each time."""
     if isinstance(value, ModuleType | type) or not callable(value) or getattr(value, "__name__", "") in _HARMLESS:
         return None
     owner = getattr(value, "__self__", None)

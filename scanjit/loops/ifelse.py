@@ -17,7 +17,7 @@ from scanjit.types import Dimension
 
 
 def ifelse(cond: Any, a: Any, b: Any) -> Any:
-    """`a` where a condition holds, else `b`; what only the other one needs is not computed.
+    """`a` if a condition holds, else `b`. Only the branch that is taken is computed.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
 
     Notes
     -----
-    What `a` or `b` depends on is computed in the branch, unless it is needed outside of it too; so an index out of
-    bounds, or an `assert_` that fails, is no error in the branch that is not taken (sizes that disagree are). Within
-    the step of a loop, what was made before the loop is computed before it. The gradient is a branch again. `vmap` over
-    `cond` computes both for all examples at once; of the branch that an example does not take comes no error and no
-    gradient.
+    The values that `a` or `b` depends on are computed in the branch, unless they are needed outside of it too. So an
+    index out of bounds, or an `assert_` that fails, is no error in the branch that is not taken. (Sizes that disagree
+    are errors in both.) In the step of a loop, values from before the loop are computed before it. The gradient is an
+    `ifelse` too. `vmap` over `cond` computes both branches for all examples at once. The branch that an example does
+    not take raises no error and adds no gradient.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _differ(a: Dimension, b: Dimension) -> bool:
 
 
 def _filled(number: Any, like: Node) -> Node:
-    """A tensor of a number that a node's dtype can hold."""
+    """A tensor of a node's type filled with a number, which the dtype must be able to hold."""
     if not np.can_cast(np.result_type(type(number)), like.dtype, "same_kind"):
         raise DtypeError(
             "the branches of ifelse have different dtypes", got=f"{number!r} and {like!r}", fix="cast one of them"

@@ -1,12 +1,14 @@
 """`scan`: Theano's loop, brought into the normal form of the Scan op.
 
-What becomes of what users write:
+How the arguments of `scan` become operands of the op:
 
 - a tap of a sequence is a sequence of its own: a window of the input (read backwards with `go_backwards`);
-- an output that is read up to k steps later, k small, is a delay line of k carries, the earliest first: each becomes
-  the next, the last becomes what the step returned; each tap that reaches further back is a carry with a lag;
-- every output is stacked, fed back or not; `until` cuts the stacks to the rows that ran;
-- what the step closes over, `non_sequences` too, is an operand: the outermost nodes that no symbol of the step enters;
+- an output that is read up to k steps later (k small) is a delay line of k carries, the earliest first. In each step,
+  carry i takes the value of carry i + 1, and the last carry takes what the step returned. Each tap that reaches further
+  back is a carry with a lag;
+- every output is stacked, whether it is fed back or not; `until` cuts the stacks to the rows that ran;
+- values from outside that the step uses, `non_sequences` among them, are constants: the outermost nodes that depend on
+no symbol of the step;
 - a nested state is as many carries as it has tensors;
 - a shared variable that the step updates is a carry that begins with the variable's value.
 """
@@ -46,7 +48,7 @@ class BuiltScan:
 
     @property
     def count(self) -> Node | None:
-        """The number of steps that ran, where `until` decides it."""
+        """The number of steps that ran, if `until` decides it."""
         return ir.parts(self.node)[-1] if self.node.params["until"] else None
 
     def stacked(self) -> list[Any]:
@@ -114,7 +116,7 @@ def scan(
     n_steps : int or integer scalar, optional
         The number of steps; with `until`, the most steps. It may be 0. It may be symbolic.
     truncate_gradient : int
-        Back-propagate through the last so many steps only; -1: all.
+        Back-propagate through this many steps at the end only; -1: through all.
     go_backwards : bool
         Read the sequences from their end. Taps keep their meaning. Outputs are in the order of the steps.
     name : str, optional
@@ -124,8 +126,9 @@ def scan(
     return_list : bool
         Return a list also of one output.
     unroll : bool or int
-        So many steps an iteration of the loop, at most 1024 (fewer where a step has many operations). True: no loop
-        (the number of steps must be known), or of a long one a loop over long stretches.
+        The number of steps in one iteration of the generated loop, at most 1024 (fewer if a step has many operations).
+        True: all steps in a row, without a loop (the number of steps must be known); a long scan becomes a loop over
+        long stretches.
     checkpoint : None, "sqrt", "all" or int
         What is stored for the gradient: what the compiler finds best (None), every ceil(sqrt(n))-th state or every k-th
         state, from which the steps between are made again, or all that the gradient asks for ("all"). Results are the
@@ -141,7 +144,8 @@ def scan(
     Returns
     -------
     Node, or list of them
-        The outputs, stacked along a new first axis; bare if it is one. Initial rows are not part of them.
+        The outputs, stacked along a new first axis. A single output comes without a list. Initial rows are not
+        included.
 
     Notes
     -----
@@ -199,8 +203,8 @@ def build(
     return_updates: bool = False,
     stack: bool = True,
 ) -> BuiltScan:
-    """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, only the last values of
-    the outputs are results: there is nothing as long as the loop."""
+    """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, the results are the last
+    values of the outputs alone, and no stack is stored."""
     if not callable(fn):
         raise ScanError("the step is not a function", got=repr(fn))
     length = entries.count_of_steps(seqs, entries.steps(n_steps))
@@ -271,7 +275,7 @@ class Traced:
 
 
 def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[Any, str]]:
-    """What the step gets of the sequences, with names: for each entry and tap, a row in the entry's structure."""
+    """The rows that the step gets, with names: for each entry and tap, a row of each leaf, in the entry's structure."""
     remaining = iter(rows)
     result = []
     for entry in seqs:
@@ -316,7 +320,7 @@ def _trace(
 
 
 def _check_strict(results: Sequence[Node], symbols: Sequence[Node], others: Sequence[Any], where: str) -> None:
-    """An error for the first variable that the step uses and that was not passed to it."""
+    """Raise an error for the first variable that the step uses though it was not passed to it."""
     passed = [leaf for value in others for leaf in flatten(value)[0] if isinstance(leaf, Node)]
     for node in ir.free_variables(results, [*symbols, *passed]):
         if node.op is RANDOM_BITS:  # the key of a draw in the step: nothing that a user could pass
@@ -331,7 +335,7 @@ def _check_strict(results: Sequence[Node], symbols: Sequence[Node], others: Sequ
 
 
 def _check_sizes(traced: Traced, symbols: Sequence[Node], where: str) -> None:
-    """An error for an output whose size is computed anew in every step: such rows do not stack."""
+    """Raise an error for an output whose size is computed anew in every step: such rows cannot be stacked."""
     inside = set(symbols)
     for i, group in enumerate(traced.results):
         for node in group:

@@ -1,4 +1,4 @@
-"""The step function: what it is called with, and what it returns."""
+"""The step function: calling it, and reading what it returns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Returned:
 
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
-    """What the step returns for these arguments; an error where it does not take so many."""
+    """Call the step with these arguments. If it takes another number of arguments, the error says so."""
     try:
         inspect.signature(fn).bind(*args)
     except TypeError as error:
@@ -70,7 +70,7 @@ def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], wh
 
 
 def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Returned:
-    """What a step returned, brought into the order of `outputs_info`."""
+    """What a step returned, as `Returned`: outputs in the order of `outputs_info`."""
     returned, condition = _split_until(returned, where)
     returned, updates = _split_updates(returned)
     values = _listed(returned, infos)
@@ -121,7 +121,7 @@ def _split_until(returned: Any, where: str) -> tuple[Any, Until | None]:
 
 
 def _split_updates(returned: Any) -> tuple[Any, Mapping[Any, Any]]:
-    """The outputs, and the updates of shared variables: the last thing returned, or the only one."""
+    """Divide what a step returned into outputs and updates of shared variables. Updates come last, or alone."""
     if is_updates(returned):
         return [], returned
     if type(returned) not in (tuple, list) or not returned or not is_updates(returned[-1]):
@@ -133,7 +133,7 @@ def _split_updates(returned: Any) -> tuple[Any, Mapping[Any, Any]]:
 def _listed(returned: Any, infos: Sequence[Entry] | None) -> list[Any]:
     """The outputs of a step, one or several.
 
-    A tuple is several outputs, except where one output is declared whose state is such a tuple."""
+    A tuple is several outputs. The exception: `outputs_info` has one entry, and its structure is such a tuple."""
     if infos is not None and len(infos) == 1 and infos[0].taps and is_container(returned):
         tree = infos[0].tree
         listed = type(returned) in (tuple, list) and len(returned) == 1 and tree.fits(returned[0])

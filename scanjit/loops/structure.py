@@ -55,7 +55,7 @@ class Tree:
         return self.kind(**dict(zip(map(str, self.names), values, strict=True)))
 
     def paths(self) -> list[str]:
-        """How each leaf is reached, as Python writes it."""
+        """The path to each leaf, as Python writes it: `['c'][0]`."""
         if self.kind is None:
             return [""]
         return [
@@ -129,7 +129,7 @@ def is_symbol(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python scalar: those are weak, they take the dtype of what they meet."""
+    """Whether a value is a Python scalar. Python scalars are weak: `x * 2` has the dtype of `x`."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
@@ -150,7 +150,7 @@ def is_container(value: Any) -> bool:
 
 
 def _kind(value: Any) -> type:
-    """The class to compare and to build with; all dicts count as dicts."""
+    """The class of a container, by which structures are compared and built. Subclasses of dict count as dict."""
     return dict if isinstance(value, dict) else type(value)
 
 
@@ -176,7 +176,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
 
 
 def function_location(fn: Callable[..., Any]) -> str:
-    """`file:line` of a function's definition; of the call being made where it has none."""
+    """`file:line` of a function's definition. For a function without one (a builtin), the line of the user's call."""
     while True:
         inner = getattr(fn, "__wrapped__", None) or getattr(fn, "func", None)
         if not callable(inner):

@@ -16,8 +16,8 @@ from scanjit.ops.elementwise import cast
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """One shared variable in a loop: its value before the first step, what stands for it in a step, and its value after
-    the step."""
+    """One shared variable in a loop: its value before the first step, its symbol in a step, and its value after the
+    step."""
 
     initial: Node
     symbol: Node
@@ -35,7 +35,7 @@ def is_updates(value: Any) -> bool:
 
 
 def entered(given: Mapping[Any, Any], results: Sequence[Node], where: str) -> tuple[list[Update], list[Node]]:
-    """The updates of a step, and what the step returned. Where it read a variable, it reads the carry."""
+    """The updates of a step, and what the step returned, with each read of such a variable replaced by its carry."""
     initial = [_shared(variable, where) for variable in given]
     symbols = [new_input(node.type, node.name) for node in initial]
     values = [_fitting(node, value, where) for node, value in zip(initial, given.values(), strict=True)]

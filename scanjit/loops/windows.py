@@ -15,10 +15,10 @@ from scanjit.types import Dimension
 
 
 def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, asked: bool) -> list[tuple[Node, str]]:
-    """What the loop reads row by row, with a name for a row: for each entry and each of its taps, each of its tensors.
+    """The tensors that the loop reads row by row, each with a name for its row: one for each entry, tap and leaf.
 
-    With several taps a tensor is read through several windows. `asked`: the length is `n_steps`, not what the
-    sequences hold.
+    With several taps a tensor is read through several windows. `asked` says that the user gave `n_steps`, so that the
+    sequences may be too short.
     """
     result = []
     for entry in seqs:
@@ -36,7 +36,8 @@ def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, aske
 
 
 def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
-    """The tensor of a sequence, which must hold rows for so many steps: an error now, or a check when it runs."""
+    """The tensor of a sequence. It must hold enough rows for the steps: if not, an error now or, for a symbolic size,
+    when the function runs."""
     need = length + entry.lag + entry.ahead
     x = expect(leaf.value, (0, length, NEGATIVE))
     text = f"{types.escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}"
@@ -46,7 +47,7 @@ def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
 
 
 def with_rows(x: Node, need: Dimension, text: str, fix: str) -> Node:
-    """`x`, whose first axis must have at least `need` rows; `text` is the error, see `ops.expect`."""
+    """`x` with the condition that its first axis has at least `need` rows. `text` is the error, see `ops.expect`."""
     have = x.type.shape[0]
     if types.not_negative(need - have - 1):
         raise ScanError(text.format(right=have, left=need), got=repr(x), fix=fix)

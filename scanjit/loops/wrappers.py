@@ -1,12 +1,13 @@
-"""Objects that stand in the place of a function that a user wrote (`jit`, `custom_vjp`), and how they pickle.
+"""Objects that replace a function that a user wrote (`@jit`, `@custom_vjp`), and how they pickle.
 
-As functions do: by name where they are found by it, so that there is one object of a name. Else as what they are made
-of, which pickles where the function does: pickle takes functions that are found by name, cloudpickle takes any.
+If the object is found under its name in its module, it pickles by that name, as functions do. Else it pickles as the
+user's function and the options; then the function itself must pickle. (pickle needs to find it by name, cloudpickle
+does not.)
 
-What a script or a notebook defines is a special case. cloudpickle, which sends its functions to processes that do not
-have it, does not do so with objects; pickle takes its functions by name, but under their name there is our object. So
-these are pickled with a copy of the function that pickle finds by name, as an attribute of our object, and cloudpickle
-takes apart.
+Functions of a script or a notebook (`__main__`) are a special case. cloudpickle sends the code of such functions to
+other processes, but it does not send the code of objects. pickle looks a function up by its name, but finds our object
+there. So an object in `__main__` pickles with a copy of the function, `pickled_function`. pickle finds the copy by
+name, as an attribute of our object; cloudpickle sends its code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _COPY = "pickled_function"
 
 
 class Wrapper(ABC):
-    """The base of what stands in the place of a function, which is given to `functools.update_wrapper`."""
+    """The base class of objects that replace a function. They take its name and docstring by
+    `functools.update_wrapper`."""
 
     __qualname__: str
     __module__: str
@@ -34,7 +36,8 @@ class Wrapper(ABC):
 
     @functools.cached_property
     def pickled_function(self) -> FunctionType | None:
-        """A copy of the function that is found under the name of this attribute; None of what is no function."""
+        """A copy of the function whose qualified name leads to this attribute; None if we replace a callable that is no
+        function."""
         fn = self._made[1]
         if not isinstance(fn, FunctionType):
             return None
@@ -53,12 +56,12 @@ class Wrapper(ABC):
         return _again, (maker, fn, options), self._state()
 
     def _state(self) -> dict[str, Any] | None:
-        """What else belongs to the object."""
+        """The state of the object besides function and options, for pickling."""
         return None
 
 
 def _again(maker: Callable[..., Wrapper], fn: Any, options: tuple[Any, ...]) -> Any:
-    """The object that was pickled, or one made as it was."""
+    """Unpickle: the object that exists under the function's name, or a new one made with the same options."""
     name = getattr(fn, "__qualname__", "")
     if name.endswith(f".{_COPY}"):
         name = name.removesuffix(f".{_COPY}")
@@ -70,7 +73,7 @@ def _again(maker: Callable[..., Wrapper], fn: Any, options: tuple[Any, ...]) -> 
 
 
 def _found(module: str, name: str) -> Any:
-    """What is found under a name as pickle looks for it; None if there is nothing."""
+    """The object under a dotted name in a module, found as pickle finds it; None if there is none."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)

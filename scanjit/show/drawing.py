@@ -21,7 +21,8 @@ Box = tuple[float, float, float]
 
 
 def svg(x: Any) -> str:
-    """A drawing of a graph: each node a box below those of its arguments. Large graphs are cut off above."""
+    """A drawing of a graph: each node a box below those of its arguments. Of a large graph, only the nodes nearest to
+    the results are drawn."""
     _, roots, updates = subject(x)
     shown, hidden = _nearest([*roots, *(node for _, node in updates)])
     boxes, width, height = _layout(shown)
@@ -41,7 +42,7 @@ def svg(x: Any) -> str:
 
 
 def _nearest(roots: Sequence[Node]) -> tuple[list[Node], int]:
-    """The nodes nearest to the roots, arguments first, and how many there are besides."""
+    """The nodes nearest to the roots, arguments first, and the number of nodes left out."""
     kept = dict.fromkeys(roots)
     queue = list(kept)
     for node in queue:  # it grows meanwhile: breadth first
@@ -54,8 +55,8 @@ def _nearest(roots: Sequence[Node]) -> tuple[list[Node], int]:
 
 
 def _layout(nodes: Sequence[Node]) -> tuple[dict[Node, Box], float, float]:
-    """Where the boxes are: each in the layer below those of all its arguments, in the order of their places; and the
-    width and height of it all."""
+    """The place of each box, and the width and height of the drawing. A box is in the layer below all of its arguments.
+    Within a layer, boxes are sorted by the places of their arguments."""
     depth: dict[Node, int] = {}
     for node in nodes:
         depth[node] = 1 + max((depth[arg] for arg in node.args if arg in depth), default=-1)

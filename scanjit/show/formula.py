@@ -37,7 +37,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.show.subject import leaf_name, number, setting, subject
 from scanjit.types import Dim, Dimension
 
-# What binds tighter has the higher number, as in Python.
+# An operator that binds tighter has a higher number, as in Python.
 _COMPARE, _OR, _XOR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
 _INFIX: dict[Op, tuple[str, int]] = {
     LESS: ("<", _COMPARE),
@@ -59,7 +59,8 @@ _INFIX: dict[Op, tuple[str, int]] = {
 }
 _PREFIX: dict[Op, str] = {NEG: "-", INVERT: "~"}
 _LONGEST = 20_000
-"""How long a formula may become: shared parts are written out each time, which grows without bounds."""
+"""The most characters of a formula. Shared parts are written out at each use, so a formula could grow without
+bounds."""
 
 Text = tuple[str, int]
 """A formula and how tightly its outermost operator binds."""
@@ -113,7 +114,7 @@ class _Names:
         return self._given[node]
 
     def new(self, stem: str) -> str:
-        """A name that nothing else has: the stem, or the stem and a number."""
+        """A new name: the stem, or the stem and a number if the stem is taken."""
         number, name = 0, stem
         while name in self._used:
             number, name = number + 1, f"{stem}{number + 1}"
@@ -212,7 +213,7 @@ def _unclipped(length: Dimension) -> Dimension:
 
 
 def _one(dim: Dimension, index: Dimension) -> str:
-    """An index, counted from the end where that is known to be shorter."""
+    """An index as text. Counted from the end (`-1`) where that is known to be shorter."""
     back = index - dim
     return str(back) if isinstance(back, int) and isinstance(dim, Dim) else str(index)
 
@@ -225,7 +226,7 @@ def _brackets(indices: Sequence[str]) -> str:
 
 
 def _slice(formula: _Formula, node: Node, dropped: Sequence[int] = ()) -> Text:
-    """A slice; along the axes `dropped`, of which one entry is taken, an index."""
+    """A slice as text. Along the axes `dropped`, which have one entry, it is an index."""
     (x,), p = node.operands, node.params
     axes = enumerate(zip(x.type.shape, p["start"], p["length"], p["step"], strict=True))
     indices = [_one(axis[0], axis[1]) if k in dropped else _range(*axis) for k, axis in axes]
@@ -288,7 +289,7 @@ def _contract(formula: _Formula, node: Node) -> Text:
 
 
 def _both_ways(formula: _Formula, x: Node, labels: tuple[int, ...]) -> Iterator[tuple[Text, tuple[int, ...]]]:
-    """An operand, and if it is a matrix, its transpose."""
+    """An operand and, if it is a matrix, also its transpose."""
     yield formula.known[x], labels
     if len(labels) == 2:
         yield (formula.primary(x) + ".T", _ATOM), labels[::-1]
@@ -304,7 +305,7 @@ def _is_matmul(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ..
 
 
 def _inside_branch(formula: _Formula, node: Node) -> _Formula:
-    """What writes formulas of the branches of an ifelse: its operands are written out."""
+    """The writer for the branches of an ifelse: in place of their inputs it writes the operands."""
     inputs = zip(node.params["body"].inputs, node.operands[1:], strict=True)
     return _Formula(formula.names, {inner: formula.known[outer] for inner, outer in inputs}, formula.depth)
 
@@ -326,7 +327,7 @@ def _part(formula: _Formula, node: Node) -> Text:
 
 
 def _inside_scan(formula: _Formula, node: Node) -> tuple[_Formula, str]:
-    """What writes formulas of the step of a scan, and the name of its counter: rows are `xs[t]`, constants are written
+    """The writer for the step of a scan, and the name of its counter. Rows are written `xs[t]`; constants are written
     out."""
     p, names = node.params, formula.names
     index = names.new("tsruvw"[formula.depth] if formula.depth < 6 else "t")

@@ -1,4 +1,4 @@
-"""Any text as a name: in generated code, in exported packages, and in the files of others."""
+"""Make names from any text: for generated code, for exported packages, and for files of other formats."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import keyword
 import re
 
 _LONGEST = 60
-"""Characters: names of files are made of these."""
+"""The most characters of an identifier: files get such names."""
 _NOT_WRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML has no place for; of zero bytes and of halves of characters, most formats have none either."""
+"""Characters that XML cannot contain. Most other formats cannot contain zero bytes and surrogates either."""
 
 
 def identifier(text: str, other: str) -> str:
@@ -31,7 +31,7 @@ def identifier(text: str, other: str) -> str:
 
 
 def writable(text: str) -> str:
-    r"""The text as every file can hold it: control characters and halves of characters become what `repr` shows.
+    r"""The text as every file can hold it. Control characters and surrogates are written as `repr` writes them.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def listing(x: Any, locations: bool = False, loop: str | None = None) -> str:
 
 
 def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
-    """The loops of a name, also inside others; an error that lists those that there are."""
+    """The loops with a name, also inside of other loops. If there is none, the error lists the names that exist."""
     found: list[Node] = []
     names: dict[str, None] = {}
     waiting = ir.walk(roots)
@@ -51,7 +51,7 @@ def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
 
 
 class _Listing:
-    """Lines of a graph, with those of scans' bodies indented. Numbers are unique over the whole text."""
+    """The lines of a graph. Bodies of scans are indented. The numbers of nodes are unique over the whole text."""
 
     def __init__(self, locations: bool) -> None:
         self.locations = locations
@@ -72,7 +72,7 @@ class _Listing:
                 self._line(node)
 
     def loop(self, node: Node) -> None:
-        """A loop by itself, without what it is given."""
+        """One loop alone, without the nodes that compute its operands."""
         self.lines.append(f"{self.indent}scan{self._settings(node)}")
         self._body(node.params["body"], node)
 
@@ -126,7 +126,7 @@ _USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "ch
 
 
 def _matters(node: Node, key: str) -> bool:
-    """Whether a parameter is worth showing: graphs are shown apart, and of scans only what is unusual."""
+    """Whether to show a parameter. Graphs are shown on lines of their own; for scans only unusual values are shown."""
     value = node.params[key]
     if node.op is IFELSE and value == ():
         return False
@@ -136,7 +136,7 @@ def _matters(node: Node, key: str) -> bool:
 
 
 def _roles(owner: Node, graph: Graph) -> list[str]:
-    """What the inputs of an op's graph are."""
+    """The role of each input of an op's graph."""
     if owner.op is not SCAN:
         return [f"input {i}" for i in range(len(graph.inputs))]
     carries, rows = owner.params["carries"], owner.params["sequences"]

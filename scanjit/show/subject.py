@@ -1,4 +1,4 @@
-"""What can be shown: expressions, compiled functions, graphs; and how their parts are called."""
+"""The things that can be shown (expressions, compiled functions, graphs), and the names of their parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leaf_name(node: Node) -> str | None:
 
 
 def number(node: Node) -> str:
-    """The value of a constant, shortly."""
+    """The value of a constant as a short text."""
     data = node.params["data"]
     return repr(data.array.item()) if data.array.ndim == 0 else repr(data)
 
