@@ -1,4 +1,4 @@
-"""The op table. Each op is defined whole, in one place: see `scanjit.ir.Op` for what that takes."""
+"""The op table. All that belongs to an op is defined in one place: `scanjit.ir.Op` lists it."""
 
 from scanjit.ops import (
     branch,

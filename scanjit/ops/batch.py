@@ -1,6 +1,7 @@
 """A graph over single examples, turned into the graph over batches of them.
 
-It is what `vmap` does, and what turns the code of a step into code over all of time.
+`vmap` uses it for batches of examples. Loop fission uses it for steps: it turns code for one step into code for all
+steps.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dim
     Parameters
     ----------
     outputs : nodes over one example.
-    batched : what stands for some nodes: a node with one axis more, the batch, as the first.
+    batched : a mapping from some nodes to their batches: nodes with one more axis, the batch, in front.
     size : the size of the batch.
 
     Returns
     -------
     list of (Node, bool)
-        Each output, and whether it has a batch axis, as its first. What does not depend on what is batched is kept as
-        it is, without one.
+        Each output, and whether it has a batch axis (in front). Outputs that do not depend on a batched node stay as
+        they are, without one.
     """
     known: dict[Node, Batched] = {node: (new, True) for node, new in batched.items()}
     dims: dict[Atom, Dimension] = {}
@@ -43,7 +44,8 @@ def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dim
 
 
 def batch_or_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> list[tuple[Node, bool]]:
-    """What `batch_graph` gives; where sizes inside differ between the examples, from a loop over these."""
+    """As `batch_graph`, but if sizes inside differ between the examples, a loop computes one example after the
+    other."""
     try:
         return batch_graph(outputs, batched, size)
     except errors.NotSupportedError as error:
@@ -91,7 +93,7 @@ def _verify(node: Node, found: Batched, several: bool) -> None:
 def _node_by_loop(
     node: Node, operands: Sequence[Node], flags: Sequence[bool], dims: Mapping[Atom, Dimension], size: Dimension
 ) -> Batched:
-    """An op without a batching rule."""
+    """Batch an op without a batching rule, by a loop over the examples."""
     several = node.several
     pairs = list(zip(node.operands, operands, flags, strict=True))
     rows = {old: ir.new_input(old.type) for old, _, flag in pairs if flag}
@@ -107,7 +109,8 @@ _loops: list[Repeat] = []
 
 
 def loops_by(loop: Repeat) -> Repeat:
-    """Decorator: the function makes the loops over examples. There is one, in `scan.py`, which imports this file."""
+    """Decorator: register the function that makes loops over examples. There is one, in `scan.py`. It is registered
+    because `scan.py` imports this file."""
     _loops.append(loop)
     return loop
 

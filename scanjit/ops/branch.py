@@ -1,4 +1,4 @@
-"""`ifelse`: one of two graphs is run, the other one is not."""
+"""`ifelse`: runs one of two graphs, and does not run the other one."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ class Branch(Op):
     reads_memory = "all"
 
     def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
-        """What `vjp` gives, but only for the operands that are needed: a branch whose halves are the pullbacks of both
-        branches."""
+        """As `vjp`, but only for the operands that are needed: an ifelse between the pullbacks of both branches."""
         inputs, then, other = opened(node)
         seeds = {i: ir.new_input(out.type) for i, out in enumerate(then) if g[i] is not None}
         wanted = [i for i, need in enumerate(needed[1:]) if need and is_float(inputs[i])]
@@ -97,8 +96,9 @@ def _derived(
     like: Sequence[Node],
     halves: Sequence[Sequence[Node | None]],
 ) -> list[Node | None]:
-    """A branch on the same condition of derivatives (None where zero) that have the types of `like`. They may use the
-    inputs, and what is `given`: symbols, and what they stand for."""
+    """An ifelse with the condition of `node` that chooses between two lists of derivatives (None for zero), which have
+    the types of `like`. The derivatives may use the inputs, and the symbols in `given`: pairs of a symbol and its
+    value."""
     kept = [i for i in range(len(like)) if any(half[i] is not None for half in halves)]
     then, other = ([_or_zeros(half[i], like[i]) for i in kept] for half in halves)
     pairs = [*zip(inputs, node.operands[1:], strict=True), *given]
@@ -140,7 +140,7 @@ def _batch(
 
 
 def _of_chosen(outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node, size: Dimension) -> Sequence[Node]:
-    """What `batch_chosen` gives; it is not run where no example is chosen and it may fail."""
+    """As `batch_chosen`, but inside of an ifelse if it must not run when no example is chosen."""
     then, safe = batch_chosen(outputs, wide, chosen, size)
     return then if safe else captured(ANY(chosen, axes=(0,)), then, [zeros_like(node) for node in then])
 
@@ -154,9 +154,8 @@ IFELSE = Branch(
     batch=_batch,
     doc="where a condition holds, the first half of the outputs of a graph; else the second half, and only that is run",
 )
-"""The first operand is the condition, the others are what the graph `body` is a function of. `sizes`: pairs
-of a position among the inputs of the graph and the dimension that this operand's value is, for those that are sizes in
-the graph."""
+"""The first operand is the condition, the others are the arguments of the graph `body`. `sizes`: for each operand whose
+value is a size in the graph, a pair of its position among the graph's inputs and the dimension."""
 
 
 def opened(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
@@ -169,8 +168,8 @@ def opened(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
 def branch(
     condition: Node, then: Sequence[Node], other: Sequence[Node], pairs: Sequence[tuple[Node, Node]]
 ) -> tuple[Node, ...]:
-    """The results of an ifelse. `pairs`: symbols in the branches, and what they stand for; those that are not used are
-    left out, and what else the branches use becomes an operand."""
+    """The results of an ifelse. `pairs`: symbols in the branches, each with its value outside. Unused symbols are left
+    out. Other outside nodes that the branches use become operands."""
     outputs = [*then, *other]
     if not outputs:
         return ()
@@ -185,7 +184,8 @@ def branch(
 
 
 def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:
-    """The results of an ifelse whose branches hold all that they depend on, down to the leaves or the nodes `at`."""
+    """The results of an ifelse. Its branches contain all nodes that they depend on, down to the leaves or to the nodes
+    `at`."""
     outputs = [*then, *other]
     stops, roots = _met(outputs, at), list(outputs)
     while True:
@@ -199,7 +199,7 @@ def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: C
 
 
 def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
-    """The nodes of a graph that are among `at`, or parts of such."""
+    """The nodes of a graph that are in `at`, or are parts of a node in `at`."""
     return {
         node
         for node in walk(outputs)
@@ -208,8 +208,9 @@ def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
 
 
 def cut(outputs: Sequence[Node], at: Collection[Node]) -> dict[Node, Node]:
-    """What the results of branches become so that the nodes `at` are not computed inside of them, but are operands."""
-    first = sorted(at, key=lambda node: node.serial)  # what branches hide of them becomes visible to later ones
+    """Take the nodes `at` out of branches: they become operands. Maps the old results of the branches to the new
+    ones."""
+    first = sorted(at, key=lambda node: node.serial)  # nodes that one branch lets out may be needed by a later one
     return _cut(walk([*first, *outputs]), at, ())
 
 
@@ -229,7 +230,7 @@ def _cut(order: Sequence[Node], at: Collection[Node], skipped: Collection[Node])
 
 
 def _closed(mapping: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Replacements that were made in other replacements too: those of branches that later ones depend on."""
+    """A mapping of replacements, in which each replacement is applied to the later ones too."""
     done: dict[Node, Node] = {}
     for old, new in mapping.items():
         done[old] = replace([new], done)[0] if done else new

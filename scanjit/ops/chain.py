@@ -1,6 +1,7 @@
 """The chain rule over a graph: `pullback` from outputs to inputs (reverse mode), `pushforward` the other way.
 
-Both build nodes. A missing derivative (None) is one that is zero because of the structure alone; only floats have any.
+Both build nodes. None stands for a derivative that is zero because no path leads from the one node to the other. Only
+floats have derivatives.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from scanjit.types import Type
 
 
 def is_float(node: Node) -> bool:
-    """Whether a node (or one of its several results) has values that can have a derivative."""
+    """Whether the values of a node, or one of its several results, are floats: only floats have derivatives."""
     kinds: tuple[Type, ...] = node.types
     return any(kind.dtype.kind == "f" for kind in kinds)
 
 
 def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Collection[Node] = ()) -> set[Node]:
-    """The nodes that `outputs` depend on and that depend on `wrt` themselves, by ops that have a derivative.
-
-    Nothing depends on anything by way of the `constant` nodes.
+    """The nodes on the paths from `wrt` to `outputs` whose ops all have derivatives. Paths through the `constant` nodes
+    do not count.
     """
     wrt, constant = set(wrt), set(constant)
     found: set[Node] = set()
@@ -39,10 +39,11 @@ def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Colle
 def connected(
     outputs: Iterable[Node], constant: Collection[Node] = (), through: Callable[[Node], bool] = is_float
 ) -> set[Node]:
-    """The nodes that reach one of `outputs` through floats (or other nodes), be the derivative zero or not.
+    """The nodes from which a path leads to one of `outputs`, through float nodes or those for which `through` is true.
+    The derivative may be zero.
 
-    Nothing is reached by way of the `constant` nodes. Of an op with several results, only what those that are used
-    depend on is reached.
+    Paths through the `constant` nodes do not count. An op with several results passes a path only to the operands that
+    its used results depend on.
     """
     outputs, constant = list(outputs), set(constant)
     found = {node for node in outputs if node not in constant}
@@ -73,11 +74,11 @@ def pullback(
 
     Parameters
     ----------
-    outputs : nodes; one may be given twice, or depend on another.
-    cotangents : of each output, of its type.
+    outputs : nodes. The same node may be given twice, and one may depend on another.
+    cotangents : one for each output, of the output's type.
     wrt : nodes that the outputs may depend on; one may depend on another.
-    constant : nodes that nothing flows through.
-    fixed : cotangents of nodes that are known: they replace what flows to these nodes.
+    constant : nodes that no cotangent flows through.
+    fixed : a mapping from nodes to cotangents that are known. They replace the cotangents that would be computed.
     """
     fixed, constant = fixed or {}, set(constant)
     paths = differentiable(outputs, wrt, constant)
@@ -104,7 +105,7 @@ def pullback(
 
 
 class _Arrived:
-    """Cotangents that wait for their node's turn, in the order in which they came."""
+    """The cotangents of a node that came so far, in that order. They are added when it is the node's turn."""
 
     def __init__(self) -> None:
         self._waiting: dict[Node, list[Node]] = {}
@@ -137,7 +138,7 @@ class _Arrived:
 
 
 def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Node | None]:
-    """The cotangents of a node's operands; None at least for those that are not needed."""
+    """The cotangents of a node's operands; None for those that are not needed, and for those that are zero."""
     nothing = [None] * node.arity
     needed = [operand in paths for operand in node.operands]
     if node.op is PART or not any(needed):
@@ -176,7 +177,8 @@ def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
 
 
 def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node | None]) -> list[Node | None]:
-    """The tangents of `outputs`, where some nodes have the tangents that are given (of their types; None for none)."""
+    """The tangents of `outputs`, from the tangents of some nodes (each of its node's type). None stands for a zero
+    tangent."""
     known: dict[Node, Any] = dict(tangents)
     for node in walk(outputs, tangents):
         if node not in known:
@@ -207,7 +209,8 @@ def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
 
 
 def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
-    """The tangent by a vjp alone: that is linear in the cotangent of the result, and its transpose is the jvp."""
+    """The tangent of a node whose op has a vjp but no jvp. The vjp is linear in the cotangent, and its transpose is the
+    jvp."""
     several = node.several
     kinds: tuple[Type, ...] = node.types
     seeds = [new_input(kind) if kind.dtype.kind == "f" else None for kind in kinds]

@@ -1,11 +1,13 @@
-"""Some examples of a batch: what is computed for those that take a branch, or whose loop has not ended.
+"""Compute a graph for the chosen examples of a batch: those that take a branch, or whose loop has not ended.
 
-All rows are computed at once, so those of the other examples hold something too. Nothing may come of it: no error and
-no gradient, not even a zero times an infinity, which is NaN. There are two ways to that:
+All rows are computed at once, also the rows of the other examples. These must raise no error and add no gradient, not
+even a zero times an infinity, which is NaN. There are two ways:
 
-- A graph of elementwise ops cannot fail. Each float operand is `where(chosen, x, stop_gradient(x))`, which is `x`, and
-  costs nothing forwards; backwards it lets pass what comes from the chosen rows, and puts zeros in place of the rest.
-- In any other graph the rows of the others are replaced by a row that is chosen, and if there is none, nothing is run.
+- A graph of elementwise ops cannot fail. Each float operand becomes `where(chosen, x, stop_gradient(x))`. Its value is
+  `x`, and it costs nothing forwards. Backwards it passes on the gradient of the chosen rows, and zeros for the other
+  rows.
+- In any other graph, copies of a chosen row replace the rows of the other examples. If no example is chosen, the graph
+must not run.
 """
 
 from __future__ import annotations
@@ -32,17 +34,17 @@ def batch_chosen(
 
     Parameters
     ----------
-    outputs : nodes over one example, that depend on no leaves but inputs.
-    wide : what stands for some inputs: inputs with one axis more, the batch, as the first.
+    outputs : nodes over one example. Their only leaves are inputs.
+    wide : a mapping from some of these inputs to their batches: inputs with one more axis, the batch, in front.
     chosen : for each example, whether it is chosen.
     size : the size of the batch.
 
     Returns
     -------
     list of Node
-        All with the axis of the batch. What the rows of the other examples hold is of no matter.
+        All with the axis of the batch. The rows of the other examples hold values that nobody may use.
     bool
-        Whether they may be computed when no example is chosen.
+        Whether the outputs may also be computed if no example is chosen.
     """
     if _cannot_fail(outputs, wide):
         leaves = [node for node in walk(outputs) if node.op in LEAVES and is_float(node)]
@@ -90,14 +92,14 @@ def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> 
 
 
 def _has_constant_slope(node: Node, closed: Collection[Node]) -> bool:
-    """Whether the derivatives of a node are numbers, whatever its operands are. `closed` are nodes that are known."""
+    """Whether the derivatives of a node do not depend on its operands. `closed` are nodes with known values."""
     op, operands = node.op, node.operands
     scaled = (op is MUL and operands[0] in closed) or (op in (MUL, DIV) and operands[1] in closed)
     return scaled or op.is_linear or op.has_constant_slope or not operands
 
 
 def _guarded(chosen: Node, x: Node) -> Node:
-    """`x`, to which no gradient comes back from the rows of other examples."""
+    """`x`, with no gradient from the rows of the other examples."""
     return select(chosen, x, ir.apply(STOP_GRADIENT, x))
 
 
@@ -105,7 +107,7 @@ def _guarded(chosen: Node, x: Node) -> Node:
 
 
 def _chosen_one(chosen: Node, size: Dimension) -> Node:
-    """A mask of one example that is chosen, if one is."""
+    """A mask that is true for one chosen example, if there is one."""
     numbers = IOTA(length=size)
     number = MAX(CONCATENATE(full(0, (1,), "int64"), ir.apply(WHERE, chosen, numbers, 0), axis=0), axes=(0,))
     return ir.apply(EQUAL, numbers, number)

@@ -1,4 +1,4 @@
-"""`custom`: values with a rule of their own for derivatives. See `scanjit.derivatives.custom`."""
+"""`custom`: values whose derivative is given by a rule. See `scanjit.derivatives.custom`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from scanjit.types import Dimension
 
 
 class DerivativeRule(ABC):
-    """Cotangents of arguments from those of results."""
+    """A function that computes cotangents of arguments from cotangents of results."""
 
     @abstractmethod
     def __call__(
         self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
     ) -> list[Node | None]:
-        """One an argument, of its type. The cotangents of results that are no floats are None."""
+        """One cotangent for each argument, of its type. Results that are not floats have None as their cotangent."""
 
 
 @dataclass(frozen=True, eq=False)
 class _OverBatch(DerivativeRule):
-    """The rule for batches, from that for one example. Every node has the axis of the batch as its first."""
+    """The rule for a batch, made of the rule for one example. Every node has the axis of the batch in front."""
 
     rule: DerivativeRule
 

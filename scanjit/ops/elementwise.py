@@ -27,15 +27,17 @@ class Elementwise(Op):
     lower : the expression in generated code, over SIMD values `{0}`, `{1}`... and `{T}`, the suffix of the result's
         type; or a function of the operands' dtypes (and the params) that returns it.
     result : the dtype of the result: "same", a dtype's name, or a function of the operands' dtypes (and the params).
-    takes : the kinds of dtype that it computes in, of b(ool), i(nt), f(loat). Without "i", integers and bools become
+    takes : the kinds of dtype that the op accepts: letters out of b(ool), i(nt), f(loat). Without "i", integers and
+        bools become
         float64; without "b", bools become int8, as in NumPy (where NumPy has no such function, an error).
     bools : whether bools may become int8.
-    formula : sympy text of the function of x (and y, z), by which the suite proves the gradient rule.
-    cost : roughly how many instructions an element costs; what costs more than a load is worth saving for the gradient.
-    domain : where tests sample each operand: pairs (low, high), one an operand.
+    formula : the function of x (and y, z) as sympy text. The tests prove the gradient rule with it.
+    cost : roughly the number of instructions for an element. A result that costs more than a load is worth storing for
+        the gradient.
+    domain : the range from which tests sample each operand: a pair (low, high) for each.
     mixed : whether the first operand is a condition.
-    stays_finite : the positions of the operands that may be any finite numbers without making the result infinite or
-        NaN, if the other operands stay what they are. None: found by computing a few values.
+    stays_finite : the positions of the operands that cannot make the result infinite or NaN by any finite value, as
+        long as the other operands stay the same. None: found out by computing a few values.
     """
 
     kind: ClassVar[str] = "elementwise"
@@ -78,7 +80,7 @@ class Elementwise(Op):
         return self._promoted(values)
 
     def _promoted(self, values: Sequence[Any]) -> list[Node]:
-        """The values as nodes of one dtype that the op computes in. Python's numbers are weak."""
+        """The values as nodes of one dtype, one that the op accepts. Python numbers are weak."""
         given = [v if _is_weak(v) else as_node(v) for v in values]
         scalars = [v for v in given if not isinstance(v, Node)]
         dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
@@ -144,7 +146,8 @@ def _fits(value: Any, dtype: np.dtype) -> bool:
 
 
 def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **params: Any) -> Node | None:
-    """An elementwise vjp multiplies by a derivative, so with a tangent for the cotangent it gives the jvp's terms."""
+    """The jvp of an elementwise op. Its vjp multiplies the cotangent by a derivative; given a tangent instead, it
+    yields the terms of the jvp."""
     total = None
     for i, tangent in enumerate(tangents):
         if tangent is not None:
@@ -186,7 +189,7 @@ def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
 
 
 def _bool_or(boolean: str, number: str) -> Callable[..., str]:
-    """A lowering that is another for bools, which are masks in generated code."""
+    """A lowering with a different expression for bools, which are masks in generated code."""
     return lambda dtype, *_: boolean if dtype.kind == "b" else number
 
 
@@ -345,7 +348,7 @@ POW = Elementwise(
 
 
 def power(x: Any, exponent: Any) -> Node:
-    """`x ** exponent`; small known powers are products, and therefore fast and exact.
+    """`x ** exponent`; small constant exponents become products, which are fast and exact.
 
     Examples
     --------
@@ -398,7 +401,7 @@ SIGN: Elementwise = Elementwise(
 
 
 def _max_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    """The larger (or, through `y`, the smaller) gets the gradient; equal ones share it."""
+    """The operand that equals the result `y` (of `max` or `min`) gets the gradient. Equal operands share it."""
     tie = where(a == b, g * 0.5, 0)
     first = (a > b) if y.op is MAXIMUM else (a < b)
     second = (a < b) if y.op is MAXIMUM else (a > b)

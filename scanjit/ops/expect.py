@@ -1,5 +1,5 @@
-"""What is known of values: `expect` states bounds on sizes, `specify_shape` what they are, `via` that two computations
-have one value."""
+"""Facts about values: `expect` states bounds on sizes, `specify_shape` states sizes, and `via` states that two
+computations give the same value."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXPECT = View(
 
 
 def expect(x: Node, *bounds: Bound) -> Node:
-    """`x`, or if there is something to check, `x` with the bounds that are not certain to hold."""
+    """`x` with the bounds that are not certain to hold; `x` itself if all are certain."""
     kept = tuple(bound for bound in bounds if not types.not_negative(bound[1] - bound[0]))
     return EXPECT(x, bounds=kept) if kept else x
 

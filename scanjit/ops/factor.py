@@ -1,7 +1,8 @@
-"""Systems of equations and what solves them: `solve`, `cholesky`, `triangular_solve`, `lu`, determinants.
+"""Systems of linear equations and the factors that solve them: `solve`, `cholesky`, `triangular_solve`, `lu`,
+determinants.
 
-Matrices are the last two axes, those before them are a batch; all operands have the same ones. The derivatives are made
-of the same ops, so there are some of any order. What is not defined for a matrix is NaN in its result, and only there:
+The last two axes are matrices, the axes before them a batch; all operands have the same batch. The derivatives use the
+same ops, so there are derivatives of any order. A matrix without a solution (or factor) gives NaN in its own result;
 nothing is raised.
 """
 
@@ -23,7 +24,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
 EXTRA = 3
-"""Rows of what `lu` gives besides the factors: the order, its inverse, the signs."""
+"""The rows of the result of `lu` below the factors: the order, its inverse, the signs."""
 
 Sample = tuple[tuple[np.ndarray, ...], dict[str, Any]]
 
@@ -82,14 +83,14 @@ def _triangle(x: Node, lower: bool, strict: bool) -> Node:
 
 
 def _lower_halved(x: Node) -> Node:
-    """The lower triangle, with half of the diagonal: what the symmetric part of a matrix is twice the sum of."""
+    """The lower triangle with half of the diagonal. For a symmetric matrix, this plus its transpose is the matrix."""
     rows, columns = places(x.type.shape[-1])
     return where(rows > columns, x, where(rows == columns, x * 0.5, 0))
 
 
 def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
-    """A system of which only the right sides have the first `count` axes of `b`: they become columns of one right side,
-    so that there is nothing to do twice for the matrices."""
+    """Solve a system in which only the right sides have the first `count` axes of `b`. These axes become columns of one
+    right side, so that each matrix is factored once."""
     ndim, columns = b.ndim, b.type.shape[:count]
     moved = DIMSHUFFLE(b, order=(*range(count, ndim - 1), *range(count), ndim - 1))
     rows, width = moved.type.shape[: ndim - 1 - count], b.type.shape[-1]
@@ -105,7 +106,7 @@ def _batch_of_systems(op: Op, args: Sequence[Node], batched: Sequence[bool], siz
 
 
 def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """NumPy's function, of all matrices; where it raises for one, that one's result is NaN."""
+    """Apply a function of NumPy to all matrices. If it raises for a matrix, the result of that matrix is NaN."""
     try:
         return np.asarray(function(*arrays))
     except np.linalg.LinAlgError:
@@ -115,7 +116,7 @@ def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarra
 
 
 def _matrices(rng: np.random.Generator, dtype: Any, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """Random matrices with a dominant diagonal, and so none of their factors is nearly singular."""
+    """Random matrices with a dominant diagonal, so that none of their factors is nearly singular."""
     for shape in shapes:
         noise = rng.uniform(-1, 1, shape)
         yield np.asarray(noise + shape[-1] * np.eye(shape[-1]), dtype)
@@ -326,7 +327,7 @@ def _number_of(name: str) -> Callable[[Type], Type]:
 
 
 def _stretched(x: Node) -> Node:
-    """A number for each matrix, as a matrix of one row and one column."""
+    """Turn one number for each matrix into matrices of one row and one column."""
     return DIMSHUFFLE(x, order=(*range(x.ndim), None, None))
 
 

@@ -18,7 +18,7 @@ from scanjit.types import Dimension, Type
 
 
 def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, ...]:
-    """The shape of what is gathered: the indices' shape in place of the axes that they index."""
+    """The shape of the result: the shape of the indices replaces the axes that they index."""
     shape = indices[0].shape
     for other in indices:
         if other.dtype != np.int64:
@@ -34,7 +34,7 @@ def _checked(x: np.ndarray, indices: Sequence[np.ndarray], axis: int) -> None:
         size = x.shape[axis + k]
         if index.size and (index.min() < 0 or index.max() >= size):
             bad = index[(index < 0) | (index >= size)].flat[0]
-            given = bad if bad >= 0 else bad - size  # what a user counts from the end has been counted from the front
+            given = bad if bad >= 0 else bad - size  # the front end has added the size to negative indices
             raise errors.OutOfBoundsError(f"index {given} is out of bounds for axis {axis + k} with size {size}")
 
 
@@ -67,7 +67,8 @@ def _batch_axis(index: Node, batched: bool, ndim: int) -> Node:
 
 
 def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[list[Node], int]:
-    """The indices after one more, the position in the batch, and how many axes they have without the batch."""
+    """The indices with one more index in front, the position in the batch; and their number of axes without the
+    batch."""
     ndim = max(i.ndim - b for i, b in zip(indices, batched, strict=True))
     position = DIMSHUFFLE(IOTA(length=size), order=(0, *[None] * ndim))
     return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))], ndim

@@ -1,6 +1,6 @@
 """`contract`: the one product of tensors. `dot`, `matmul`, `outer`, `tensordot` and `einsum` are spellings of it.
 
-`contract_where` is what the rewrites make of one of which parts may be left out."""
+`contract_where` is a product with a mask: the rewrites make it where parts of a product may be left out."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: S
     return CONTRACT(a, b, **canonical)
 
 
-# ---- products of which parts may be left out -------------------------------------------------------------------------
+# ---- products with a mask, which leave parts out ---------------------------------------------------------------------
 
 
 def _guarded_infer(a: Type, b: Type, mask: Type, *, left: Labels, right: Labels, out: Labels, where: Labels) -> Type:
@@ -132,7 +132,7 @@ def _guarded_infer(a: Type, b: Type, mask: Type, *, left: Labels, right: Labels,
 def _guarded_reference(
     a: np.ndarray, b: np.ndarray, mask: np.ndarray, *, left: Labels, right: Labels, out: Labels, where: Labels
 ) -> np.ndarray:
-    """All terms at which the mask is false are left out."""
+    """Leaves out all terms at which the mask is false."""
     union = (*left, *(label for label in right if label not in left))
     terms = np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(union)}", a, b)
     kept = np.einsum(f"{_letters(where)}->{_letters(tuple(label for label in union if label in where))}", mask)
@@ -168,4 +168,5 @@ CONTRACT_WHERE = Contraction(
     dtypes=NUMBERS,
     doc="`contract`; terms at which the mask is false may be left out: they are zero, or nobody wants them",
 )
-"""`where` are the labels of the mask's axes. Made last (see `scanjit.rewrite.guards`): no rule has to know it."""
+"""`where` are the labels of the mask's axes. The last pass makes it (see `scanjit.rewrite.guards`), so no rule has to
+know it."""

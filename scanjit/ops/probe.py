@@ -1,4 +1,5 @@
-"""Probes: operands that are looked at on the way. `print_` shows its operand, `assert_` checks a condition."""
+"""Probes: ops that pass their operand on unchanged, and look at it. `print_` shows its operand, `assert_` checks a
+condition."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def has_probes(outputs: Sequence[Node]) -> bool:
 
 
 def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> list[Node]:
-    """The outputs with these probes left out, in bodies too: for what is computed a second time."""
+    """The outputs without these probes, in bodies too. For code that is computed a second time, so that it does not
+    print twice."""
     if not has_probes(outputs):
         return list(outputs)
     done: dict[Node, Node] = {}

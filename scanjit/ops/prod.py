@@ -1,4 +1,5 @@
-"""The product over axes. Its derivative runs a scan, so that it is right where there are zeros."""
+"""The product over axes. Its derivative runs a scan instead of dividing, so that it is right where elements are
+zero."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from scanjit.ops.view import DIMSHUFFLE
 
 
 def _others(x: Node, axes: tuple[int, ...]) -> Node:
-    """For each element the product of all others along `axes`: of those before it, times those after it.
+    """For each element, the product of all other elements along `axes`: the elements before it times the elements after
+    it.
 
-    Without a division, so it is right (and so are its derivatives) where there are zeros.
+    There is no division, so the product and its derivatives are right where elements are zero.
     """
     rest = [a for a in range(x.ndim) if a not in axes]
     shape = x.type.shape
@@ -32,7 +34,7 @@ def _products_before(x: Node, reverse: bool) -> Node:
     one = full(1, x.type.shape[1:], x.dtype)
     product, row = new_input(one.type), new_input(one.type)
     results = [product * row, product]
-    sizes = free_variables(results, [product, row])  # what computed sizes are computed from
+    sizes = free_variables(results, [product, row])  # the values that computed sizes depend on
     body = Graph.of([product, row, *sizes], results)
     return parts(scan_node(body, [one], [x], sizes, x.type.shape[0], reverse=reverse))[1]
 

@@ -1,8 +1,9 @@
-"""Random numbers as functions of counters: Philox 4x32-10, and what is made of its words.
+"""Random numbers as functions of counters: Philox 4x32-10, and the distributions made of its words.
 
-Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A draw has no state: an element
-is a function of a key (64 bits), a block and the element's index (64 bits each), all int64 operands. So these are
-elementwise ops like others: whatever is fused, split, batched, unrolled or computed again, an element has its value.
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A draw has no state: each element
+is a function of a key (64 bits), a block and the element's index (64 bits each), all int64 operands. So draws are
+elementwise ops like others. An element keeps its value when the op is fused, split, batched, unrolled or computed
+again.
 
 Integers and uniform numbers are exact. Normal numbers are made by additions, multiplications, divisions and square
 roots alone, each rounded once and in this order, so that they too are the same bits on every machine and in every mode.
@@ -24,7 +25,7 @@ ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 SHUFFLES = 48
-"""Rounds of `random_shuffle`: after so many, where an element goes is uniform to one part in 2**48."""
+"""The rounds of `random_shuffle`. After these, the place of an element is uniform to one part in 2**48."""
 
 # fmt: off
 SQRT_HALF = {"float32": 0x3F3504F3, "float64": 0x3FE6A09E667F3BCD}  # the bits of sqrt(1/2)
@@ -141,7 +142,7 @@ def _sine(x: np.ndarray) -> np.ndarray:
 
 def _shuffle(key: np.ndarray, block: np.ndarray, index: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012: in each round every
-    element has a partner, and the two change places or not."""
+    element has a partner, and the two exchange places or stay."""
     word, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     n = size.astype(np.uint64)
     for first in range(0, SHUFFLES, 4):

@@ -1,4 +1,5 @@
-"""Reductions that pick: the largest, the smallest, whether any or all hold; where the largest and the smallest are.
+"""Reductions that choose: the largest or smallest element, `any`, `all`, and the positions of the largest and the
+smallest.
 
 Compositions of reductions (`mean`, `var`, `logsumexp`...) are in `scanjit.tensor`."""
 
@@ -21,7 +22,7 @@ from scanjit.types import Dimension, Type
 
 
 def _shares(y: Node, x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
-    """Which elements are the extreme one, and (with the axes kept) how many there are."""
+    """Which elements equal the extreme one, and (with the axes kept) the number of such elements."""
     met = x == expand(y, axes)
     return met, expand(SUM(cast(met, x.dtype), axes=axes), axes)
 
@@ -100,7 +101,7 @@ ALL = Reduction(
 
 
 class ArgReduction(Op):
-    """The position (int64) along one `axis` of the element that no other beats; the first of equal ones.
+    """The position (int64) along one `axis` of the element that no other one beats. Of equal elements, the first.
 
     Parameters
     ----------

@@ -20,15 +20,15 @@ class Reduction(Op):
 
     Parameters
     ----------
-    join : the two partial results that are given, joined.
-    combine : the same as an expression in generated code, of `{0}` and `{1}`.
+    join : a function that joins two partial results, as nodes.
+    combine : the same as an expression in generated code, with `{0}` and `{1}` for the two.
     horizontal : the SIMD function that reduces the lanes of one vector; or a function of the dtype.
-    initial : what changes nothing when it is joined, as a function of the dtype.
-    empty : whether that is the value of a reduction over nothing; else nothing is an error.
+    initial : the neutral value (0 for a sum), as a function of the dtype.
+    empty : whether a reduction over no elements gives `initial`; if not, it is an error.
 
     Attributes
     ----------
-    keeps_zero : whether the result is zero where all that is reduced is zero.
+    keeps_zero : whether the result is zero if all reduced elements are zero.
     """
 
     kind: ClassVar[str] = "reduction"
@@ -81,7 +81,7 @@ class Reduction(Op):
 
 
 def need_some(x: Type, axis: int) -> None:
-    """Something to reduce: known now, or checked at run time."""
+    """There must be an element to reduce. If that is not certain, it is checked at run time."""
     if x.shape[axis] == 0:
         raise errors.ShapeError(_EMPTY.format(left=1, right=0, axis=axis))
     types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)), errors.ShapeError)

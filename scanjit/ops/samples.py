@@ -1,4 +1,4 @@
-"""Arrays and parameters from which the tests of ops are made: `Op.samples` gives them."""
+"""Random arrays for `Op.samples`, from which the tests of ops are generated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sample(
 
 
 def numbered(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array whose elements (but for bools) are different (for tests)."""
+    """An array whose elements are all different, except for bools (for tests)."""
     return (np.arange(np.prod(shape, dtype=int)).reshape(shape) + 1).astype(dtype)
 
 

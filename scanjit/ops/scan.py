@@ -1,8 +1,8 @@
 """Scan: the loop, as an ordinary op in its normal form `(carry, x_t, consts) -> (carry', y_t[, stop])`.
 
-Taps, outputs that are not fed back, `go_backwards`, nested states: the front end (`scanjit.loops`) removes them all. Of
-taps it leaves one number: a carry may have a lag. A step then reads what was returned so many steps ago, and memory is
-a ring of so many rows, whatever the lag is.
+The front end (`scanjit.loops`) translates taps, outputs that are not fed back, `go_backwards` and nested states into
+this form. One number remains of the taps: the lag of a carry. With lag k, a step reads the value that was returned k
+steps ago, and memory holds a ring of k rows.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Layout:
 
     Operands: `carries` initial values, `sequences` tensors with time first, then constants.
     Body: inputs (carries, one row of each sequence, constants); outputs (new carries, ys, and if `until` a bool).
-    Results: final carries, the ys stacked over time, and if `until` the number of steps that ran (int64). With
-    `until`, rows of the stacked ys after those that ran are undefined: the front end cuts them off.
+    Results: final carries, the ys stacked over time, and if `until` the number of steps that ran (int64). With `until`,
+    the rows of stacked ys for steps that did not run are undefined; the front end cuts them off.
 
-    `lags` has the carries that a step reads more than one step after they were made. Operand and result hold the last
-    values of such a carry, as many as its lag, along a first axis; what comes first in time comes first. The body reads
-    one of these values, and returns one that takes its place.
+    `lags` lists the carries that a step reads more than one step after they were made. For a carry with lag k, operand
+    and result hold the last k values along a first axis, in the order of time. The body reads one of these values, and
+    returns one that takes its place.
     """
 
     carries: int
@@ -75,7 +75,7 @@ class Layout:
 
 
 MOST_UNROLLED = 1024
-"""An iteration of a loop holds at most so many steps. A longer one takes minutes to compile."""
+"""The most steps in one iteration of a loop. More would take minutes to compile."""
 
 
 def _infer(
@@ -140,11 +140,11 @@ class Scan(Op):
     reads_memory = "all"
 
     def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
-        """What `vjp` gives, but only for the operands that are needed: no carries for the cotangents of others."""
+        """As `vjp`, but only for the operands that are needed. The reverse scan has no carries for other cotangents."""
         return _Reverse(node, g, needed).cotangents()
 
     def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
-        """The operands that some of the results depend on, after however many steps."""
+        """The operands that the given results depend on, after any number of steps."""
         scan = _Open(node)
         carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.types))])
         stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
@@ -236,7 +236,7 @@ Pair = tuple[Node, Node]
 
 
 class _Open:
-    """A scan with its body's inputs and outputs as nodes to build from."""
+    """A scan whose body is opened: its inputs and outputs are nodes that new bodies are built from."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.layout = node, Layout.of(node)
@@ -254,8 +254,8 @@ class _Open:
 def _closed(
     carries: Sequence[Pair], rows: Sequence[Pair], consts: Sequence[Pair], outputs: Sequence[Node], **params: Any
 ) -> tuple[Node, ...]:
-    """The results of a new scan. Rows and constants that its body does not use are left out, and whatever else the
-    body uses from outside becomes a constant."""
+    """The results of a new scan. Rows and constants that its body does not use are left out. Other outside nodes that
+    the body uses become constants."""
     used = set(ir.walk([*outputs, *(inner for inner, _ in carries)]))
     rows = [pair for pair in rows if pair[0] in used]
     used |= set(ir.walk(inner for inner, _ in rows))  # the sizes of rows
@@ -276,7 +276,7 @@ def _derived(name: str | None, suffix: str) -> str | None:
 
 
 def _grown(start: Iterable[int], more: Any) -> list[int]:
-    """The smallest set of numbers that holds `start` and what `more(set)` gives."""
+    """The smallest set of numbers that contains `start` and all of `more(the set)`."""
     found = sorted(set(start))
     while True:
         grown = sorted({*found, *more(found)})
@@ -289,21 +289,22 @@ def _grown(start: Iterable[int], more: Any) -> list[int]:
 
 
 def oldest(rows: Node, reverse: bool) -> Node:
-    """Of the values of a carry with a lag, the one that is read in the next step."""
+    """The value of a carry with a lag that the next step reads."""
     row = window(rows, 0, rows.type.shape[0] - 1 if reverse else 0, 1)
     return DIMSHUFFLE(row, order=tuple(range(1, rows.ndim)))
 
 
 def renewed(rows: Node, value: Node, reverse: bool) -> Node:
-    """The values of a carry with a lag after a step: without the one that it read, and with what it returned."""
+    """The values of a carry with a lag after a step: without the value that the step read, and with the value that it
+    returned."""
     rest = window(rows, 0, 0 if reverse else 1, rows.type.shape[0] - 1)
     new = DIMSHUFFLE(value, order=(None, *range(value.ndim)))
     return CONCATENATE(*((new, rest) if reverse else (rest, new)), axis=0)
 
 
 def without_lags(params: Mapping[str, Any], operands: Sequence[Node]) -> tuple[dict[str, Any], list[Node]]:
-    """The parameters of the same scan whose carries hold all values of their lag, and move them in every step: for
-    where a ring cannot be had. Also its operands: some more constants, where a lag is a value."""
+    """The parameters and operands of the same scan without rings: each carry holds all values of its lag, and every
+    step moves them. If a lag is a computed value, it becomes one more constant."""
     layout, reverse = Layout.of_params(dict(params)), params["reverse"]
     inputs, outputs = params["body"].opened()
     known = {}
@@ -323,12 +324,12 @@ def without_lags(params: Mapping[str, Any], operands: Sequence[Node]) -> tuple[d
 
 
 class _Reverse:
-    """The vjp of a scan: the same scan again, which also returns the carries before each step as far as they are
-    needed, and a scan in the other direction over them.
+    """The vjp of a scan is two scans. The first is the same scan, which also returns the carries before each step that
+    are needed. The second, the reverse scan, reads these carries in the other direction.
 
-    The body of the reverse scan computes from these carries, the rows and the constants again whatever it needs (which
-    of those values are stored instead is for a later pass to choose). Its own carries are the cotangents of the
-    carries, then a sum for the cotangent of each constant; its results are the cotangents of the rows.
+    The body of the reverse scan computes again all that it needs from these carries, the rows and the constants. (A
+    later pass decides which of these values to store instead.) Its carries are the cotangents of the carries, then one
+    sum for the cotangent of each constant. Its ys are the cotangents of the rows.
     """
 
     def __init__(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> None:
@@ -345,18 +346,19 @@ class _Reverse:
         self.active = _grown(arriving, lambda active: [i for i in self.varying if scan.before[i] in self._step(active)])
 
     def _inner(self, carries: Iterable[int]) -> list[Node]:
-        """The inputs of the body that cotangents are for."""
+        """The inputs of the body whose cotangents are needed."""
         scan = self.scan
         chosen = [scan.before[i] for i in carries] + [scan.rows[i] for i in self.wanted_rows]
         return chosen + [scan.fixed[i] for i in self.wanted_consts]
 
     def _carries_that_vary(self, carries: Sequence[int]) -> list[int]:
-        """The carries that a step makes of what is differentiated for, given some that are."""
+        """The carries after a step that depend on the variables of the derivative, given the carries before it that
+        do."""
         paths = differentiable(self.scan.after, self._inner(carries))
         return [i for i, new in enumerate(self.scan.after) if new in paths]
 
     def _step(self, active: Sequence[int]) -> dict[Node, Node]:
-        """The cotangents of the body's inputs, where the carries `active` have some after the step."""
+        """The cotangents of the body's inputs, if the carries `active` have cotangents after the step."""
         scan = self.scan
         outputs = [scan.after[i] for i in active] + [scan.ys[i] for i in self.y_seeds]
         seeds = [self.seeds[i] for i in active] + list(self.y_seeds.values())
@@ -365,7 +367,7 @@ class _Reverse:
         return {node: g for node, g in zip(inputs, found, strict=True) if g is not None}
 
     def cotangents(self) -> list[Node | None]:
-        """One an operand of the scan."""
+        """One cotangent for each operand of the scan."""
         scan = self.scan
         step = self._step(self.active)
         rows = [i for i in self.wanted_rows if scan.rows[i] in step]
@@ -392,7 +394,7 @@ class _Reverse:
         ]
 
     def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair]]:
-        """The results of the scan that also returns carries, and those carries: as inputs of the body, and stacked."""
+        """The results of the scan that also returns carries; and those carries, as inputs of the body and as stacks."""
         scan, layout = self.scan, self.scan.layout
         used = set(ir.walk(outputs))
         kept: list[Node] = list(scan.ys)
@@ -432,7 +434,8 @@ class _Reverse:
 
 
 class _Span:
-    """The rows that the reverse scan goes over: those that ran, of these the last ones if the gradient is truncated."""
+    """The rows that the reverse scan reads: the rows of the steps that ran, or the last of them if the gradient is
+    truncated."""
 
     def __init__(self, scan: _Open, results: Sequence[Node]) -> None:
         params = scan.node.params
@@ -458,7 +461,7 @@ class _Span:
         return SET_SLICE(zeros_like(x), g, start=(self.start, *[0] * (g.ndim - 1)), step=ones)
 
     def of_init(self, g: Node) -> Node:
-        """The cotangent of an initial value: zero if the truncation cuts the way to it."""
+        """The cotangent of an initial value: zero if the truncated gradient does not reach the first step."""
         if self.limit is None or self.length == self.ran:
             return g
         if isinstance(self.ran, int):
@@ -470,7 +473,8 @@ class _Span:
 
 
 def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, ...]:
-    """The jvp of a scan: a scan whose carries are those of `node` and their tangents; it returns the tangents of ys."""
+    """The jvp of a scan: a scan whose carries are the carries of `node` and their tangents. It returns the tangents of
+    the ys."""
     scan = _Open(node)
     d_inits, d_xs, d_consts = scan.layout.split(tangents)
     seeds = [ir.new_input(inner.type) for inner in scan.inputs]
@@ -589,8 +593,8 @@ class _Batch:
         return zip(self.inputs, self.wide, self.batched, strict=True)
 
     def _masked(self, inner: Sequence[Node]) -> tuple[list[Pair], list[Node], list[Node], list[Node]]:
-        """A step that leaves alone the examples that have ended: two more carries (which have ended, and how many steps
-        each has run), all carries after the step, the ys, and the condition to stop."""
+        """A step that does not change examples that have ended. Returns two more carries (whether each example has
+        ended, and how many steps it has run), all carries after the step, the ys, and the condition to stop."""
         no, zero = (full(0, (self.size,), dtype) for dtype in ("bool", "int64"))
         ended, count = ir.new_input(no.type), ir.new_input(zero.type)
         wide = {x: new for x, new in zip(self.inputs, inner, strict=True) if new is not x}

@@ -28,7 +28,7 @@ def _slice_infer(x: Type, *, start: tuple, length: tuple, step: tuple) -> Type:
 
 
 def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimension, step: Dimension) -> None:
-    """A window must lie inside its axis (unless it is empty): certain, or checked at run time."""
+    """A window that is not empty must lie inside its axis. If that is not certain, it is checked at run time."""
     types.require(0, length, f"the length of a slice of axis {axis} is negative: {{right}}")
     if length == 0:
         return
@@ -184,7 +184,7 @@ def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
 
 
 def _reshape_aligned(position: int, operand: Type, result: Type, *, shape: tuple[Dimension, ...]) -> dict[int, int]:
-    """The first axes, as far as their sizes stay."""
+    """Maps the leading axes to themselves, up to the first one whose size changes."""
     pairs = zip(operand.shape, shape, strict=False)
     return {axis: axis for axis, _ in enumerate(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))}
 

@@ -71,7 +71,7 @@ def broadcast_to(x: Node, shape: Sequence[Dimension]) -> Node:
 
 
 def sum_to(x: Node, shape: Sequence[Dimension]) -> Node:
-    """The transpose of broadcasting: sum `x` over the axes along which something of `shape` was stretched."""
+    """The transpose of broadcasting a tensor of `shape` to that of `x`: sum `x` over the axes that were stretched."""
     lead = x.ndim - len(shape)
     stretched = [a for a, dim in enumerate(shape, start=lead) if dim == 1 and x.type.shape[a] != 1]
     axes = (*range(lead), *stretched)

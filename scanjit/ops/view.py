@@ -1,4 +1,4 @@
-"""Views: no value is computed or moved. `dimshuffle` is the one that all other files build with."""
+"""Views: ops that compute and move no value. All other files build with the view `dimshuffle`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from scanjit.ops.samples import ANY_DTYPE, sampled
 from scanjit.types import Dimension, Type
 
 Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
-"""Where an axis of a view's operand is read: an offset, and for some axes of the view, the stride."""
+"""The index at which an axis of a view's operand is read: an offset, and the strides of the view's axes that enter
+it."""
 
 
 class View(Op):
@@ -40,7 +41,7 @@ class View(Op):
         self.access, self.shows_all, self.repeats = access, shows_all, repeats
 
     def _aligned(self, position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
-        """The axes that are read whole, in their order, by just one axis of the view."""
+        """Maps each axis of the operand that one axis of the view reads whole and in order to that axis."""
         found = {}
         for axis, (start, terms) in enumerate(self.access(operand.shape, **params)):
             whole = len(terms) == 1 and terms[0][1] == 1 and isinstance(start, int) and start == 0

@@ -1,8 +1,8 @@
 """`windows`: all the windows of a tensor along some axes, as a view. A convolution is a `contract` with it.
 
 Nothing is copied: an element of a window is read at `step * place + dilation * offset`, which is affine. The transpose
-adds overlapping windows up. Of a product of something that varies with the place and something that varies with the
-offset, as the gradient of a convolution is, that sum is a convolution again.
+adds the overlapping windows. In the gradient of a convolution the windows are a product of two factors: one varies with
+the place, the other one with the offset. The sum of such windows is computed as a convolution too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ints = tuple[int, ...]
 
 
 def extent(size: Dimension, dilation: int) -> Dimension:
-    """How many entries a window of `size`, `dilation` apart, reaches over."""
+    """The length of axis that a window covers: `size` entries that are `dilation` apart."""
     return (size - 1) * dilation + 1
 
 
@@ -99,7 +99,7 @@ WINDOWS = View(
 
 
 def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -> Node:
-    """The tensor of `shape` to which all of its windows `g` are added where they lie."""
+    """The tensor of `shape` that is the sum of the windows `g`, each added at its place."""
     terms = _terms(g)
     if not all(_apart(term, len(shape), axes) for term in terms):
         return _scattered(g, shape, axes, step, dilation)
@@ -110,15 +110,15 @@ def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -
 
 
 def _terms(g: Node) -> list[Node]:
-    """What a sum of tensors of one shape adds."""
+    """The summands of a sum of tensors of one shape."""
     if g.op is ADD and all(x.type == g.type for x in g.operands):
         return [term for x in g.operands for term in _terms(x)]
     return [g]
 
 
 def _apart(g: Node, ndim: int, axes: Ints) -> bool:
-    """Whether `g` is a product of which one factor alone varies with the places of windows, and the other one alone
-    with the offsets inside them."""
+    """Whether `g` is a product of two factors: one varies only with the places of windows, the other one only with the
+    offsets inside of them."""
     if g.op is not CONTRACT or g.dtype.kind == "b":
         return False
     out = g.params["out"]
@@ -130,7 +130,8 @@ def _apart(g: Node, ndim: int, axes: Ints) -> bool:
 
 
 def _convolved(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -> Node:
-    """The sum of windows that are such a product: with the first factor spread by the step, zeros between and around,
+    """The sum of windows that are such a product. `padded` is the first factor spread by the step, with zeros between
+    and around:
     `sum_k padded[place + dilation * (size - 1 - k)] * second[k]`."""
     (a, b), out = g.operands, g.params["out"]
     mine, other = g.params["left"], g.params["right"]
