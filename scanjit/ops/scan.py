@@ -547,7 +547,7 @@ class _Batch:
             lambda active: [i for i, (_, flag) in enumerate(self._step(active)[:count]) if flag],
         )
         self.masked = self.layout.until and self._step(self.active)[-1][1]
-        if self.masked:  # examples end at different steps: what has ended is kept
+        if self.masked:  # examples end at different steps; an ended one keeps its values
             self.active = list(range(count))
 
     def _step(self, active: Sequence[int]) -> list[tuple[Node, bool]]:

@@ -26,9 +26,9 @@ class Term:
     ----------
     carry : the carry that it is added to.
     node, negative : the summand, and whether it is subtracted.
-    leaves : what is summed over time; the summand is linear in these.
-    linear : how.
-    certain : whether it should leave the loop in any case, not just if what it takes is stored anyway.
+    leaves : the nodes that are summed over time. The summand is a linear function of them.
+    linear : makes the sum of the summand from the sums of the leaves.
+    certain : whether it should leave the loop even if its leaves are not stored anyway.
     """
 
     carry: Carry
@@ -39,7 +39,7 @@ class Term:
     certain: bool
 
     def total(self, summed: Callable[[Node], Node]) -> Node:
-        """The sum over time, from the sums of the leaves; over nodes outside."""
+        """The sum over time as a node outside, from the sums of the leaves."""
         total = self.linear.total(self.node, summed)
         return NEG(total) if self.negative else total
 
@@ -52,7 +52,8 @@ class Term:
 
 
 def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
-    """The summands of a carry that can leave the loop; `new` is what remains of its update."""
+    """The summands of a carry that can leave the loop. `new` is the update of the carry, without summands that left
+    already."""
     outputs = [*(new if c is carry else c.new for c in loop.carries), *loop.ys]
     users = uses(outputs)
     spine = list(_spine(new, carry.inner))
@@ -71,8 +72,8 @@ def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
 
 
 def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
-    """The sums and differences on the way from the update of a carry to the carry, each with the operand that leads
-    on; up to where there is none."""
+    """The sums and differences on the path from the update of a carry to the carry. Each comes with the operand that
+    the path goes on with. Ends at the first node that is neither."""
     after = {inner}
     for node in walk([new]):
         if any(arg in after for arg in node.args):
@@ -93,7 +94,8 @@ def _is_matrix_product(node: Node) -> bool:
 
 
 class _Linear:
-    """In which parts a summand is linear: these are summed over time, and the summand is made of the sums.
+    """Finds the parts in which a summand is linear. The parts are summed over time, and the sums make the sum of the
+    summand.
 
     `sum_t reshape(2 * x_t)` is `reshape(2 * sum_t x_t)`: the part is `x_t`, a *leaf*.
     """
@@ -118,7 +120,8 @@ class _Linear:
         return None
 
     def _uniform(self, node: Node) -> bool:
-        """Whether all summands vary; one that does not would have to be counted."""
+        """Whether all summands vary. The sum of one that does not vary would be its product with the number of
+        steps."""
         return all(x in self.varying or is_zero(x) for x in node.operands)
 
     def leaves(self, node: Node) -> list[Node]:
@@ -139,9 +142,9 @@ class _Linear:
         return list(found)
 
     def allowed(self, leaf: Node) -> bool:
-        """Whether a leaf may leave the loop. What elementwise ops make of tensors is better summed in the loop."""
+        """Whether a leaf may leave the loop. Results of elementwise ops on tensors are better summed in the loop."""
         if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
-            return all(self._is_given(x) for x in leaf.operands)  # else they would be made for all of time at once
+            return all(self._is_given(x) for x in leaf.operands)  # else all steps' operands would be stored
         summed = leaf.op is CONTRACT or leaf.op is SUM
         return summed or is_small(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
 
@@ -156,7 +159,7 @@ class _Linear:
         return node in self.inputs or node not in self.varying
 
     def total(self, node: Node, summed: Callable[[Node], Node]) -> Node:
-        """The sum over time of a node, from those of its leaves; over nodes outside."""
+        """The sum over time of a node, as a node outside, from the sums of its leaves."""
 
         def made(at: Node, totals: list[Node]) -> Node:
             inner = self._inner(at)

@@ -36,7 +36,7 @@ def fold(node: Node) -> Node | None:
         with np.errstate(all="ignore"):
             value = node.op.reference(*(arg.params["data"].array for arg in node.args), **node.params)
     except (errors.ScanjitError, ArithmeticError, ValueError):
-        return None  # what fails, fails when the function runs
+        return None  # an op that raises an error shall raise it when the function runs
     value = np.asarray(value)
     return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None
 

@@ -1,5 +1,5 @@
-"""Branches: what is computed anyway is not computed again inside of them, nor are sizes; and a condition that is known
-is none."""
+"""Branches of `ifelse`: values that are computed outside anyway are not computed inside again, and sizes are computed
+outside. An ifelse with a constant condition becomes its branch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def known_branch(node: Node) -> Node | None:
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Make an operand of an ifelse what its branch would compute though the graph around computes it too."""
     order = walk(outputs)
-    if any(node.op is IFELSE for node in order):  # what is made of constants and sizes belongs to every graph
+    if any(node.op is IFELSE for node in order):  # nodes of constants and named sizes alone belong to every graph
         outputs = replace(outputs, cut(outputs, {node for node in order if not node.is_closed}))
     return in_bodies(outputs, lambda inner: share(inner, notes))
 
@@ -40,7 +40,7 @@ def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs. A
     size whose computation may fail is computed only if the branch is taken; else it is 0."""
     guarded = _guarded(outputs, sizes) if (sizes := _sizes(outputs)) else {}
-    while sizes:  # what depends on an inner branch is another node once that has given up a size
+    while sizes:  # once an inner branch gives up a size, its users are new nodes
         before, outputs = outputs, share(replace(replace(outputs, cut(outputs, sizes)), guarded), notes)
         guarded, sizes = {}, _sizes(outputs)
         if all(map(operator.is_, before, outputs)):
@@ -49,7 +49,8 @@ def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _guarded(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
-    """Sizes that cannot be computed always, and what they are where only the branches that use them compute them."""
+    """Sizes whose computation may fail, each mapped to an ifelse that computes it only if a branch that uses it is
+    taken."""
     computed = set(walk(outputs))
     taken: dict[Node, Node] = {}
 
@@ -72,7 +73,7 @@ def _guarded(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:
-    """The nodes inside of branches whose values are sizes there, and that are no operands."""
+    """The nodes inside of branches whose values are sizes there. Operands of the ifelse are not included."""
     branches: dict[Node, list[Node]] = {}
 
     def below(node: Node) -> Sequence[Node]:

@@ -18,7 +18,7 @@ class Note:
     Parameters
     ----------
     pass_name : the name in `PIPELINE`.
-    where : `file:line` of the user's code that it is about; "" if it is about none.
+    where : `file:line` of the user's code that the note is about; "" if there is none.
     text : one sentence.
     """
 
@@ -50,7 +50,7 @@ class Rule:
 
 
 class Rules:
-    """A table of rules, found by the op at the root of what they match."""
+    """A table of rules, looked up by the op of the node that they replace."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
@@ -66,7 +66,7 @@ class Rules:
         return add
 
     def counting(self, *ops: Op | type[Op]) -> Callable[[Counting], Counting]:
-        """Decorator: the same for a rule that asks how often an operand is used."""
+        """Decorator: as `rule`, for a rule that asks how often an operand is used."""
 
         def add(function: Counting) -> Counting:
             self._add(function.__name__, ops, function)
@@ -79,7 +79,7 @@ class Rules:
         self._of_op.clear()
 
     def __or__(self, other: Rules) -> Rules:
-        """Both tables, this one's rules first."""
+        """The union of both tables. Rules of this table come first."""
         return Rules([*self.rules, *other.rules])
 
     def _for(self, op: Op) -> list[Rule]:
@@ -89,7 +89,7 @@ class Rules:
         return self._of_op[op]
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
-        """The first rule that changes the node, and what it makes of it."""
+        """The first rule that changes the node, and the new node."""
         with errors.located(node.where):
             for rule in self._for(node.op):
                 new = rule.function(node, used)
@@ -99,9 +99,9 @@ class Rules:
 
 
 class Rewriter:
-    """Rewrites graphs by a table of rules. Remembers every node that it has seen, and every body.
+    """Rewrites graphs by a table of rules. Remembers the final form of every node and body that it has seen.
 
-    A rule may use nodes that are not in their final form: what it returns is rewritten again.
+    The node that a rule returns is rewritten again, so a rule may build nodes that are not in their final form.
     """
 
     def __init__(self, rules: Rules, limit: int = 200_000) -> None:
@@ -218,8 +218,8 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
 
 
 def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
-    """Apply a pass to every body, of a scan or of branches, each distinct one once. `change` sees to bodies inside
-    bodies."""
+    """Apply a pass to the body of every scan and ifelse, once for equal bodies. `change` must enter the bodies inside
+    of these itself."""
     known: dict[Graph, Graph] = {}
     done: dict[Node, Node] = {}
     order = walk(outputs)

@@ -5,8 +5,9 @@ around them and run over a batch in the lanes of vectors. Everything else is mad
 `triangular_solve`, which LAPACK computes.
 
 The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
-it is as accurate as LAPACK: the solution that it finds is that of a system within a few units in the last place of the
-given one, times the growth of the entries, which pivoting keeps small. Closed forms (Cramer's rule) would be shorter,
+it is as accurate as LAPACK: its solution is exact for a system that differs from the given one by a few units in the
+last place, times the growth of the entries. Pivoting keeps that growth small. Closed forms (Cramer's rule) would be
+shorter,
 but for ill-conditioned matrices they lose twice as many digits.
 """
 
@@ -40,7 +41,7 @@ large = Rules()
 
 
 def _small_size(a: Node) -> int | None:
-    """The size of small matrices, if it is known (of rows or of columns: they are as many); None for others."""
+    """The number of rows (and columns) of matrices, if it is known and small; else None."""
     return next((n for n in a.type.shape[-2:] if isinstance(n, int) and n <= SMALL), None)
 
 
@@ -57,7 +58,7 @@ def _entries(x: Node, rows: int, columns: int | None) -> list[Row]:
 
 
 def _right_sides(b: Node, rows: int) -> list[Row]:
-    """The rows of right sides: entry by entry where these are few."""
+    """The rows of right sides; as single entries if there are few in all."""
     width = b.type.shape[-1]
     return _entries(b, rows, width if isinstance(width, int) and rows * width <= FEW else None)
 
@@ -75,7 +76,7 @@ def _number(x: Node) -> Node:
 
 
 def _reduced(entry: Node, found: Sequence[tuple[Node, Node]]) -> Node:
-    """An entry less the products of pairs."""
+    """An entry minus the products of the pairs."""
     return functools.reduce(lambda total, pair: total - pair[0] * pair[1], found, entry)
 
 
@@ -83,7 +84,8 @@ def _reduced(entry: Node, found: Sequence[tuple[Node, Node]]) -> Node:
 
 
 def _eliminated(a: list[Row], b: list[Row]) -> tuple[list[Node], Node | None]:
-    """Make a upper triangular, in place, and apply the same to b. Returns the pivots, and the sign of the exchanges
+    """Make `a` upper triangular, in place, and apply the same steps to `b`. Returns the pivots, and the sign of the
+    exchanges
     (None if there were none)."""
     n = len(a)
     pivots, sign = [], None
@@ -97,7 +99,7 @@ def _eliminated(a: list[Row], b: list[Row]) -> tuple[list[Node], Node | None]:
             flipped = where(larger, *(full(s, a[i][k].type.shape, a[i][k].dtype) for s in (-1, 1)))
             sign = flipped if sign is None else sign * flipped
         pivots.append(a[k][k])
-        divisor = where(a[k][k] == 0, 1, a[k][k])  # where the pivot is 0, so is all below it
+        divisor = where(a[k][k] == 0, 1, a[k][k])  # if the pivot is 0, all entries below it are 0
         for i in range(k + 1, n):
             factor = a[i][k] / divisor
             for j in range(k + 1, n):
@@ -120,7 +122,7 @@ def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool) -> list[Ro
 
 
 def _unless(bad: Node, rows: list[Row]) -> list[Row]:
-    """NaN instead of everything, where something is bad."""
+    """NaN for the matrices that are bad, the given value for the others."""
     return [[where(bad, np.nan, entry) for entry in row] for row in rows]
 
 
@@ -223,7 +225,7 @@ def _det_sign_small(node: Node) -> Node | None:
 
 
 def _factors(a: Node) -> tuple[Node, list[Node]]:
-    """The factors of `lu` in one matrix, and its further rows."""
+    """The factors of `lu` in one matrix, and the further rows of its result."""
     n, whole = a.type.shape[-1], LU(a)
     rows = [window(whole, a.ndim - 2, n + k, 1) for k in range(EXTRA)]
     order = (*range(a.ndim - 2), a.ndim - 1)

@@ -1,4 +1,5 @@
-"""Products that masks make needless: sequences of different lengths cost about what their steps cost together.
+"""Leave out parts of products that a mask makes needless. A batch of sequences of different lengths then costs about as
+much as all of their steps together, without the padding.
 
 A recurrent step with a mask is `where(mask, new, old)`: where the mask is false, nobody wants the products in `new`,
 and in the gradient their operands are zero. The pass finds for each product a mask that says which of its rows nobody
@@ -7,8 +8,8 @@ wants, or which of its terms are zero, and makes it a `contract_where`: the gene
 Finite results stay the same to the last bit. A zero times NaN or an infinity, which padding may hold, counts as zero:
 the gradient of the graph as it was written is NaN then, that of the generated code need not be.
 
-Facts go forwards (what is zero) and backwards (what is not wanted), into loops and out of them: a mask of which a step
-reads the row is in the step a mask of that row.
+Facts about zeros go forwards through the graph, facts about unwanted values backwards. Both enter and leave loops: if a
+step reads a row of a mask, that row is a mask in the step.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class _Level:
     def __init__(self, outputs: Sequence[Node], zero: dict[Node, Facts], notes: list[Note]) -> None:
         self.order, self.zero, self.notes = walk(outputs), zero, notes
         self.idle: dict[Node, Facts] = {}
-        """Where nodes are not wanted, as far as their uses are known; what has none yet is not in it."""
+        """Where nodes are not wanted, by the users that were met so far. A node without such a user has no entry."""
         self.wants: dict[Node, Node] = {}
-        """For nodes that are wanted everywhere: a node that wants them so."""
+        """For each node that is wanted everywhere: a user that wants all of it."""
         self.loops: dict[Node, _Body] = {}
         for node in self.order:
             if node.op is SCAN:
@@ -74,7 +75,7 @@ class _Level:
         return self.zero[node]
 
     def ask(self, wanted: dict[Node, Facts]) -> None:
-        """Find out where each node is not wanted, given that of the outputs."""
+        """Find out where each node is not wanted, given where the outputs are not wanted."""
         for node, facts in wanted.items():
             self.use(node, facts, node)
         for node in reversed(self.order):
@@ -88,13 +89,13 @@ class _Level:
                 self.use(x, NOWHERE, node)
 
     def use(self, node: Node, facts: Facts, user: Node) -> None:
-        """Note where one more user does not want a node."""
+        """Note one more user of a node, and where that user does not want it."""
         self.idle[node] = either(self.idle.get(node), facts)
         if facts is not None and not facts:
             self.wants.setdefault(node, user)
 
     def guard(self, node: Node) -> tuple[Mask, tuple[int, ...]] | None:
-        """A mask for a product, and the labels that it goes along with: best one that leaves out rows of the result."""
+        """A mask for a product, and the labels of the mask's axes. Prefers masks that leave out rows of the result."""
         (a, b), (left, right, out) = node.operands, (node.params[name] for name in ("left", "right", "out"))
         sizes = [dim for dim, label in zip(a.type.shape, left, strict=True) if label not in out]
         summed = types.product(sizes)
@@ -123,7 +124,7 @@ class _Level:
         return found
 
     def rewritten(self, within: _Body | None = None) -> dict[Node, Node]:
-        """What each node becomes."""
+        """Maps each node to its replacement."""
         guarded = self.guarded(within)
         done: dict[Node, Node] = {}
         parts: dict[Node, dict[int, Node]] = {}
@@ -162,7 +163,8 @@ class _Body:
         self.scan, self.over_time = scan, OverTime(loop)
         self.carried = loop.depends(c.inner for c in loop.carries)
         self.masks: dict[Node, tuple[Node, tuple[int, ...]]] = {}
-        """For masks outside: a mask inside, and for each axis outside, that of the steps' values (-1: time)."""
+        """For each mask outside: the mask inside, and for each axis of the mask outside the axis of the value in a step
+        (-1: time)."""
         for node in walk([*loop.outputs, *loop.xs.values()]):
             if not node.several and node.dtype.kind == "b":
                 self._meet(mask_of(node))
@@ -177,7 +179,7 @@ class _Body:
             self.masks.setdefault(outside.node, (mask.node, tuple(a - 1 for a in outside.axes)))
 
     def _lifted(self, mask: Mask) -> Mask | None:
-        """A mask of a step's value as a mask of all steps' values, with time as their first axis."""
+        """A mask of a value in a step as a mask of the values of all steps, with time as the first axis."""
         if mask.node in self.carried:
             return None
         (whole,) = self.over_time([mask.node], {})
@@ -187,14 +189,15 @@ class _Body:
         return changed(found, axes=tuple(0 if a == 0 else mask.axes[a - 1] + 1 for a in found.axes), holds=mask.holds)
 
     def _leaving(self, facts: Facts) -> Facts:
-        """Facts on a step's value as facts on all steps' values."""
+        """Facts about a value in a step as facts about the values of all steps."""
         if facts is None:
             return None
         lifted = {mask: self._lifted(mask) for mask in facts}
         return {new: facts[mask] for mask, new in lifted.items() if new is not None}
 
     def _entering(self, facts: Facts) -> Facts:
-        """Facts on all steps' values as facts on a step's, of masks that the step knows."""
+        """Facts about the values of all steps as facts about the value in a step. Keeps masks that the step computes or
+        reads."""
         if facts is None:
             return None
         found = {}
@@ -206,14 +209,15 @@ class _Body:
         return found
 
     def zero_part(self, index: int) -> Facts:
-        """Where a result of the loop is zero. Of a loop that may stop, rows of steps that did not run are anything."""
+        """Where a result of the loop is zero. If the loop may stop early, the rows of steps that did not run are
+        undefined."""
         result = self.loop.results[index] if index < self.loop.own else None
         if self.loop.stop is not None or not isinstance(result, Y):
             return NOWHERE
         return self._leaving(self.level.zero[result.node])
 
     def ask(self) -> None:
-        """Where nodes of the step are not wanted, and rows of the sequences then."""
+        """Find out where nodes of the step are not wanted, and from these where the sequences are not."""
         loop = self.loop
         wanted: dict[Node, Facts] = dict.fromkeys(loop.outputs, NOWHERE)
         fed = {*(c.new for c in loop.carries), *([] if loop.stop is None else [loop.stop])}
@@ -233,7 +237,7 @@ class _Body:
             self.outer.use(x, facts, self.scan)
 
     def inside(self, mask: Node) -> Node:
-        """A mask of the step that is computed from rows alone as the row of a mask that is computed before the loop."""
+        """A mask that a step computes from rows alone, as a row of a mask that is computed before the loop."""
         loop = self.loop
         if mask in self.carried or mask in {*loop.xs.values(), *loop.consts.values()}:
             return mask

@@ -19,8 +19,8 @@ _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
 
 @dataclass(eq=False)
 class Carry:
-    """A value from step to step: `inner` holds it in the body, `new` is what it becomes: `lag` steps later, where there
-    is one (`init` then has so many rows)."""
+    """A carry of an `OpenScan`. `init` is its initial value, `inner` its symbol in the body, `new` its value after the
+    step. With a `lag`, the value is read that many steps later, and `init` has that many rows."""
 
     init: Node
     inner: Node
@@ -29,7 +29,7 @@ class Carry:
 
     @property
     def value_type(self) -> Type:
-        """The type of one value, in terms of sizes outside."""
+        """The type of one value of the carry, with sizes of nodes outside."""
         return self.init.type if self.lag is None else self.init.type.with_shape(self.init.type.shape[1:])
 
 
@@ -37,9 +37,9 @@ class Carry:
 class OpenScan:
     """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
 
-    `results` says, for each part of the original scan (but the count of steps), what it is now: a `Carry` or a y of
-    this loop, a node outside, a function that makes such a node once the loop is put together, or None if it is
-    dropped. More may be appended to it; the first `own` are those of the original scan.
+    `results` has an entry for each part of the original scan, except for the count of steps. The entry says what the
+    part is now: a `Carry` or a `Y` of this loop, a node outside, a function that makes such a node from the finished
+    loop, or None if the part is dropped. Passes may append entries; the first `own` are those of the original scan.
     """
 
     scan: Node
@@ -55,7 +55,7 @@ class OpenScan:
 
     @classmethod
     def of(cls, scan: Node) -> OpenScan:
-        """A scan node taken apart. Operands that it is given twice are given once."""
+        """Take a scan node apart. An operand that the scan has twice becomes one input."""
         layout, body = Layout.of(scan), scan.params["body"]
         inits, xs, consts = layout.split(scan.operands)
         c_in, x_in, k_in = layout.split(body.inputs)
@@ -85,19 +85,20 @@ class OpenScan:
         return self.scan.where
 
     def x(self, operand: Node) -> Node:
-        """The row of a sequence outside, inside; added as an input if it is none yet."""
+        """The body's input for a row of a sequence (a node outside). Adds the input if there is none yet."""
         if operand not in self.xs:
             self.xs[operand] = new_input(self._inside(operand.type.with_shape(operand.type.shape[1:])))
         return self.xs[operand]
 
     def const(self, operand: Node) -> Node:
-        """A value outside, inside; added as an input if it is none yet."""
+        """The body's input for a constant (a node outside). Adds the input if there is none yet."""
         if operand not in self.consts:
             self.consts[operand] = new_input(self._inside(operand.type))
         return self.consts[operand]
 
     def _inside(self, type_: Type) -> Type:
-        """A type with the sizes that are values outside replaced by the same values inside."""
+        """The type inside of a type outside: sizes that are values of nodes outside become values of the body's
+        inputs."""
         known = {
             node.dim_atom: as_dim(self.const(node))
             for node in ir.dim_nodes({"type": type_})
@@ -153,7 +154,7 @@ class OpenScan:
         return y
 
     def add_carry(self, init: Node, after: Callable[[Node], Node]) -> Carry:
-        """One more value from step to step, and result: `after` makes of it what it is after the step."""
+        """Add a carry, and a result for it. `after` makes its new value from its symbol."""
         inner = new_input(self._inside(init.type))
         carry = Carry(init, inner, after(inner))
         self.carries.append(carry)
@@ -161,7 +162,8 @@ class OpenScan:
         return carry
 
     def absorb(self, other: OpenScan) -> tuple[list[Result], Y | None]:
-        """Do the steps of another loop here too: what its results are now, and its condition to stop, as a y."""
+        """Run the steps of another loop in this one too. Returns what its results are now, and its condition to stop as
+        a y."""
         fresh = {c.inner: new_input(self._inside(c.value_type)) for c in other.carries}
         mapping = dict(fresh)
         mapping |= {inner: self.x(operand) for operand, inner in other.xs.items()}
@@ -180,7 +182,7 @@ class OpenScan:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the loop is as it was: to put it together again would give the same scan."""
+        """Whether nothing was changed, so that `finish` would give the same scan."""
         body = self.scan.params["body"]
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
         outputs = self.outputs
@@ -191,7 +193,7 @@ class OpenScan:
         return all(a is b for a, b in pairs) and all(node in used for node in inputs)
 
     def finish(self, **changed: bool | int) -> Finished:
-        """The scan as it is now; `changed`: parameters that are no longer those of the original."""
+        """Put the scan together. `changed`: parameters that differ from those of the original scan."""
         self._drop_unused()
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
         params = {**{name: self.scan.params[name] for name in _KEPT}, **changed}

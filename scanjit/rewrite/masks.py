@@ -1,7 +1,8 @@
-"""What is known of a value where a mask is false: that it is zero there, or that nobody needs it there.
+"""Facts about a value where a mask is false: the value is zero there, or nobody needs it there.
 
-`where(m, x, 0)` is zero where `m` is false, and it needs `x` only where `m` is true. Such facts go from node to node
-through ops with aligned axes (`Op.aligned`): what is zero from operands to results, what is not wanted the other way.
+`where(m, x, 0)` is zero where `m` is false, and it needs `x` only where `m` is true. Such facts pass through ops with
+aligned axes (`Op.aligned`). Facts about zeros go from operands to results; facts about unwanted values go from results
+to operands.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from scanjit.rewrite.match import is_zero, scalar
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """A bool node, the axis of a value that each of its axes goes along with, and which of true and false it is that
-    leaves the value alone. Two masks are equal if they are of the same node."""
+    """A mask of a value. `node` is a bool node, `axes` names the axis of the value for each axis of the node. `holds`
+    is the bool at which the mask counts as true. Masks with the same node (the same object), axes and `holds` are
+    equal."""
 
     node: Node
     axes: tuple[int, ...]
@@ -43,32 +45,33 @@ class Mask:
 
 
 Facts = Mapping[Mask, bool] | None
-"""What is known of a value where masks are false. There are facts of two kinds:
+"""What is known of a value where masks are false: a mapping from masks. There are facts of two kinds:
 
-- of what is zero: where the mask is false, the value is zero;
-- of what is not wanted: where the mask is false, nobody needs the value. True says that it is read nevertheless and
-  multiplied by zero, so it has to be finite: zero times infinity would be NaN.
+- zeros: where the mask is false, the value is zero;
+- unwanted values: where the mask is false, nobody needs the value. True says that it is still read and multiplied by
+  zero, so it must be finite: zero times infinity would be NaN.
 
-None says the same of the whole value, as for a constant zero."""
+None says that the whole value is zero (or unwanted)."""
 NOWHERE: Facts = {}
 
 
 def both(a: Facts, b: Facts) -> Facts:
-    """What is known if `a` is and `b` is."""
+    """The facts that follow if `a` and `b` both hold: the facts of both."""
     if a is None or b is None:
         return None
     return {m: a.get(m, True) and b.get(m, True) for m in (*a, *b)}
 
 
 def either(a: Facts, b: Facts) -> Facts:
-    """What is known if `a` is or `b` is."""
+    """The facts that follow if at least one of `a` and `b` holds: those that are in both."""
     if a is None or b is None:
         return b if a is None else a
     return {m: a[m] or b[m] for m in a if m in b}
 
 
 def moved(facts: Facts, axes: Mapping[int, int]) -> Facts:
-    """Facts on a value as facts on another one, whose axes are those that `axes` gives."""
+    """Translate facts about one value into facts about another. `axes` maps the axes of the one to axes of the
+    other."""
     if facts is None:
         return None
     kept = {m: tuple(axes[a] for a in m.axes) for m in facts if all(a in axes for a in m.axes)}
@@ -76,12 +79,13 @@ def moved(facts: Facts, axes: Mapping[int, int]) -> Facts:
 
 
 def flipped(axes: Mapping[int, int]) -> dict[int, int]:
-    """The way back."""
+    """The inverse of a map of axes."""
     return {b: a for a, b in axes.items()}
 
 
 def mask_of(node: Node) -> Mask | None:
-    """A bool node as a mask of itself: without the axes along which it is stretched; None where it is but a number."""
+    """A bool node as a mask of its own values, without the axes along which it is stretched. None if no axis is left,
+    or if an axis cannot be followed through views."""
     axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if dim != 1}  # the base's: node's
     while node.op in (DIMSHUFFLE, BROADCAST_TO):
         axes = moved_back(node, 0, axes)
@@ -94,12 +98,12 @@ def mask_of(node: Node) -> Mask | None:
 
 
 def moved_back(node: Node, i: int, axes: Mapping[int, int]) -> dict[int, int]:
-    """A map from a node's axes, from those of operand `i` that go along with them instead."""
+    """Translate a map from axes of a node into a map from the aligned axes of operand `i`."""
     return {a: axes[b] for a, b in along(node, i).items() if b in axes}
 
 
 def along(node: Node, i: int) -> dict[int, int]:
-    """Which axes of operand `i` go along with which of the node: an index on one is the same index on the other."""
+    """Maps axes of operand `i` to the aligned axes of the node: an index on the one is the same index on the other."""
     aligned, operand = node.op.aligned, node.operands[i]
     return {} if aligned is None else aligned(i, operand.type, node.type, **node.params)
 
@@ -136,14 +140,14 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
 
 
 def _of_zeros(node: Node, numbers: list[object]) -> bool:
-    """Whether an elementwise op gives zero where all of its operands that are no numbers are zero."""
+    """Whether an elementwise op gives zero if all of its operands are zero, except for those that are numbers."""
     args = [np.zeros((), x.dtype) if n is None else n for x, n in zip(node.operands, numbers, strict=True)]
     with np.errstate(all="ignore"):
         return bool(node.op.reference(*args, **node.params) == 0)
 
 
 def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]:
-    """Of a `where`: where it certainly does not take its second operand, and where not its third."""
+    """Where a `where` certainly does not take its second operand, and where it does not take its third one."""
     own, axes = mask_of(node.operands[0]), along(node, 0)
     other = {} if own is None else {replace(own, holds=not own.holds): False}
     return moved(known(node.operands[0]), axes), moved(other, axes)
@@ -153,7 +157,8 @@ def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]
 
 
 def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -> Facts:
-    """Where operand `i` of a node is not wanted, given where the node is not, and where operands are zero."""
+    """Where operand `i` of a node is not wanted, given where the node is not wanted, and where its operands are
+    zero."""
     op = node.op
     if op.aligned is None:
         return NOWHERE
@@ -172,7 +177,7 @@ def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -
 
 
 def _killed(facts: Facts) -> Facts:
-    """What is multiplied by zeros."""
+    """Turn facts about zeros into facts about the factor that they are multiplied by: unwanted, but must be finite."""
     return None if facts is None else dict.fromkeys(facts, True)
 
 
@@ -180,8 +185,8 @@ _PROBES = (-1000.0, -1.0, 0.0, 1.0, 1000.0)
 
 
 def _stays_finite(node: Node, i: int) -> bool:
-    """Whether an op gives something finite whatever finite number operand `i` is: tried at a few, where functions have
-    their poles and overflow. (Products and sums count as finite, though those of huge numbers are not.)"""
+    """Whether an op gives finite results for any finite operand `i`. Tried at a few numbers, where functions have poles
+    and overflow. (Products and sums count as finite, though those of huge numbers are not.)"""
     if not isinstance(node.op, Elementwise):
         return node.op is not PROD
     if node.op.stays_finite is not None:

@@ -1,4 +1,4 @@
-"""What rules ask about nodes: constants, windows, how dimensions compare."""
+"""Questions that rules ask about nodes: about constants, windows, and how dimensions compare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Window = tuple[tuple[Dimension, Dimension, int], ...]
 
 
 def scalar(node: Node) -> float | None:
-    """The one value that all elements of a constant have, as a NumPy scalar; None where there is none."""
+    """The value that all elements of a constant share, as a NumPy scalar; None if they differ or the node is no
+    constant."""
     array = constant_value(node)
     if array is None or array.size == 0:
         return None
@@ -111,14 +112,14 @@ def _span(window: tuple[Dimension, Dimension, int]) -> tuple[Dimension, Dimensio
 
 
 def is_finite(node: Node) -> bool:
-    """Whether the node is a constant without NaN and infinities: with such a factor, and only with such a one, the
-    product of a sum is the sum of products (`inf * (1 - 2)` is `-inf`, `inf - 2 * inf` is NaN)."""
+    """Whether the node is a constant without NaN and infinities. Only such a factor may be moved into a sum (`inf * (1
+    - 2)` is `-inf`, `inf - 2 * inf` is NaN)."""
     array = constant_value(node)
     return array is not None and bool(np.isfinite(array).all())
 
 
 def is_small_constant(node: Node, limit: int = 4096) -> bool:
-    """Whether the node is a constant that a loop may well carry in its body."""
+    """Whether the node is a constant that is small enough to stand in the body of a loop."""
     return node.op is CONSTANT and node.params["data"].array.nbytes <= limit
 
 

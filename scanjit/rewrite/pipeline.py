@@ -58,28 +58,28 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:
-    """What has to be done before a graph can be scheduled: systems in the form in which they are computed, loops in
-    steps that count, and what is a size in a branch outside of it."""
+    """Bring a graph into the form that can be scheduled. Systems of equations are written as they are computed, loops
+    inside of steps count their steps, and sizes that branches use are computed before the branches."""
     return sizes_outside(all_own_lengths(Rewriter(factor.small | factor.large)(outputs)), [])
 
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
-    ("share", share),  # what branches need that is computed anyway; while equal nodes are still written in one way
+    ("share", share),  # first, while equal computations inside and outside of branches are still equal nodes
     ("factors", factors),  # before anything is decided about what a gradient reads
     ("simplify", simplify),
-    ("own_lengths", own_lengths),  # before sizes leave the branches: what decides them is a loop there
+    ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
     ("sizes_outside", sizes_outside),
     ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
     ("last_rows", last_rows),
     ("prune", prune),
-    ("hoist", hoist),  # what never changes leaves the loops
-    ("save", save),  # what the reverse loop reads instead of computing it again; needs both loops as they were written
+    ("hoist", hoist),  # values that never change leave the loops
+    ("save", save),  # needs the forward and the reverse loop as they were written
     ("prune", prune),
     ("simplify", simplify),
-    ("merge", merge),  # inner loops, of which `save` moved copies into the outer forward loop
-    ("hoist_post", hoist_post),  # what feeds no carry, and sums over time
+    ("merge", merge),  # `save` put copies of inner loops into the outer forward loop
+    ("hoist_post", hoist_post),  # values that feed no carry, and sums over time
     ("save", save),  # what the forward loop has come to store
-    ("hoist_pre", hoist_pre),  # what needs no carry
+    ("hoist_pre", hoist_pre),  # values that need no carry
     ("simplify", simplify),
     ("reuse", reuse),
     ("push_slices", push_slices),  # after the fission, which moves whole products
@@ -87,14 +87,14 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
-    ("straight_lines", straight_lines),  # after all that sees a system as one op
+    ("straight_lines", straight_lines),  # after all passes that treat a system as one op
     ("guards", guards),  # products that masks make needless
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
 
 
 def run(outputs: Sequence[Node]) -> Rewritten:
-    """Rewrite a graph: equal outputs, made to be computed fast.
+    """Rewrite a graph into one with equal outputs that is computed faster.
 
     Parameters
     ----------
@@ -103,7 +103,8 @@ def run(outputs: Sequence[Node]) -> Rewritten:
     Returns
     -------
     Rewritten
-        Outputs of the same types, and a note for each thing that was done to a loop, or was asked for but not done.
+        Outputs of the same types, and a note for each change of a loop, and for each change that was asked for but not
+        made.
 
     Raises
     ------

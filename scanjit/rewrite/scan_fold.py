@@ -1,6 +1,7 @@
-"""Reductions over what a loop stacks, made by the loop: `sum(ys) -> a carry that adds up`.
+"""A loop reduces its own stacks: `sum(ys) -> a carry that adds the rows up`.
 
-For loops whose number of steps is computed in a step around them: there is no memory for an unknown number of rows.
+For loops whose number of steps is computed in a step of an outer loop: no memory can be planned for an unknown number
+of rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Number = Callable[[Dimension], Node]
 
 
 def folded(outputs: list[Node], concerned: Callable[[Node], bool], number: Number) -> list[Node]:
-    """The outputs with reductions over the steps of some scans made in these scans. `number` makes a node of a size."""
+    """The outputs, with reductions over the steps of some scans moved into these scans. `number` makes a node of a
+    size."""
     done: dict[Node, Node] = {}
     for node in walk(outputs):
         new = rebuild(node, tuple(done[arg] for arg in node.args))
@@ -38,7 +40,7 @@ def folded(outputs: list[Node], concerned: Callable[[Node], bool], number: Numbe
 
 
 def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], number: Number) -> Node | None:
-    """The reduction as the last value of a carry; None where it is not one over the steps of a scan."""
+    """The reduction as the last value of a carry; None if it does not reduce over the steps of a scan."""
     cone = _Cone(reduction.operands[0])
     if cone.scan is None or not concerned(cone.scan) or not cone.fits:
         return None
@@ -57,7 +59,7 @@ def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], n
 
 
 class _Cone:
-    """The elementwise ops that make a tensor of what one scan stacks."""
+    """The elementwise ops that compute a tensor from the stacks of one scan."""
 
     def __init__(self, root: Node) -> None:
         self.root, self.scan = root, self._scan_of(root)
@@ -87,7 +89,7 @@ class _Cone:
         return self.root.type.shape[0]
 
     def _divided(self) -> bool:
-        """Divide the nodes into elementwise ops, stacks, other sequences and what is the same for all steps."""
+        """Divide the nodes into elementwise ops, stacks, other sequences, and nodes that are the same for all steps."""
         stack, seen = [self.root], {self.root}
         while stack:
             node = stack.pop()

@@ -1,4 +1,4 @@
-"""What is the same in every step is computed once, before the loop.
+"""Compute values that are the same in every step once, before the loop.
 
 Views stay in the loop: they compute nothing, and where they are used they say how an operand is read.
 """

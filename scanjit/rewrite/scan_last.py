@@ -1,5 +1,7 @@
-"""The last row of a stacked carry is the final value of the carry: `ys[-1] -> carry`; and the derivative of that: a
-sequence that is zero but for the row that is read first, and is added to a carry, belongs into its initial value."""
+"""The last row of a stacked carry is the final value of the carry: `ys[-1] -> carry`.
+
+Also the derivative of this: a sequence is added to a carry, and is zero except for the row that is read first. That row
+is added to the carry's initial value instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Loops that compute the same are one loop: a scan, and the same scan that its gradient makes, with more results."""
+"""Loops that compute the same become one loop. For example a scan, and the copy of it with more results that its
+gradient makes."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 class _Pairs:
-    """Loops that may have a carry in common. Quickly told by fingerprints: each carry's initial value, and its update
-    as a function of the operands, where carries that begin the same are taken for equal."""
+    """Loops that may have a carry in common, found by fingerprints. The fingerprint of a carry is its initial value,
+    and its update as a function of the operands. It takes carries with the same initial value for equal."""
 
     def __init__(self) -> None:
         self.refused: set[tuple[Node, Node]] = set()
@@ -72,7 +73,7 @@ class _Pairs:
 
 
 def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
-    """The results of both scans as results of one, if they have a carry in common."""
+    """The results of both scans, computed by one scan, if they have a carry in common."""
     if a in set(walk(b.args)) or b in set(walk(a.args)):
         return None
     with errors.located(a.where):

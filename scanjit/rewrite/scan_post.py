@@ -1,8 +1,8 @@
-"""Fission, second part: what a step computes from its carries, and no later step needs, leaves the loop. It is computed
-for all steps at once, after the loop.
+"""Fission, second part. If a step computes a value from its carries that no later step needs, the value leaves the
+loop. It is computed for all steps at once, after the loop.
 
-So do sums: a carry `acc' = acc + g` that nothing else reads is `init + sum over time of g`, and if g is a product, that
-is one product over time too: `sum_t h_t^T dz_t`, the gradient of a weight.
+Sums leave too. A carry `acc' = acc + g` that nothing else reads ends as `init + sum over time of g`. If g is a product,
+the sum is one product that sums over time too: `sum_t h_t^T dz_t`, the gradient of a weight.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 class _Fission:
-    """One loop."""
+    """The fission of one loop."""
 
     def __init__(self, scan: Node, notes: list[Note]) -> None:
         self.scan, self.notes = scan, notes
         self.loop = loop = OpenScan.of(scan)
         self.ys = [r.node for r in loop.results if isinstance(r, Y)]
-        self.terms: dict[int, list[Term]] = {}  # by carry: what leaves it
+        self.terms: dict[int, list[Term]] = {}  # for each carry: the summands that leave the loop
         self.kept = {id(c): c.new for c in loop.carries}
 
     def parts(self) -> dict[int, Node] | None:
@@ -72,8 +72,8 @@ class _Fission:
     # ---- sums over time ----------------------------------------------------------------------------------------------
 
     def _sums(self, certain: bool) -> None:
-        """Take sums out of the loop: `certain`, those for which that is always good; else those whose operands are
-        stored anyway."""
+        """Take sums out of the loop. With `certain`, the sums that should always leave; without, those whose operands
+        are stored anyway."""
         for carry in self.loop.carries:
             if carry.lag is not None:
                 continue
@@ -146,7 +146,8 @@ def _taken(after: Callable[[Finished, Node], Node], node: Node, finished: Finish
 
 
 class _Post:
-    """Which nodes leave, for some ys, values that are summed over time, and what the next step needs."""
+    """Decides which nodes leave. Given are the ys, the values that are summed over time, and the nodes that the next
+    step needs (`core`)."""
 
     def __init__(self, loop: OpenScan, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
         self.loop, self.ys = loop, [*ys, *sums]
@@ -161,25 +162,27 @@ class _Post:
             for arg in node.args:
                 self.users.setdefault(arg, []).append(node)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
-        self.known = {y for y in summed if y not in self.carried}  # what sequences and constants give
+        self.known = {y for y in summed if y not in self.carried}  # values that depend on sequences and constants alone
         self.inputs = inputs
         summed = {
             n for n in summed if not is_small(n)
-        }  # what is small is stored and summed; it need not be made outside
+        }  # small values are stored and summed; they need not be computed outside
         first = (n for n in self.post if is_tiny(n) or is_product(n, varying) or n in summed)
         self.leaving = up_closure(first, self.users)
         self._grow()
 
     def _grow(self) -> None:
-        """Let more leave: heavy ops with all that uses them, if no more is stored then; light ones, if less is."""
+        """Let more nodes leave: heavy ops and all nodes that use them, if the loop then stores no more; light ops, if
+        it stores less."""
         at = self.stored_size()
         for node in reversed(self.post):
-            if is_heavy(node) and node not in self.leaving and node.op is not PART:  # a part leaves with its whole
+            if is_heavy(node) and node not in self.leaving and node.op is not PART:  # a part leaves with its node
                 at = self._try(self.leaving | up_closure([node], self.users), at, equal=True)
         self._try(self.leaving, at, equal=False)
 
     def _try(self, leaving: set[Node], at: Dimension, equal: bool) -> Dimension:
-        """Let `leaving` leave, with all light ops before them that make it no worse; undone if that stores more."""
+        """Let `leaving` leave, and the light ops before them that do not make the loop store more. Undo it all if the
+        loop then stores more than before."""
         before, self.leaving = self.leaving, leaving
         size = self.stored_size()
         for node in reversed(self.post):
@@ -202,7 +205,7 @@ class _Post:
         return light and bool(users) and all(user in self.leaving for user in users)
 
     def stored(self) -> dict[Node, None]:
-        """What the loop must store for each step: ys that stay, and operands of what leaves."""
+        """The values that the loop must store in each step: ys that stay, and operands of nodes that leave."""
         found: dict[Node, None] = {}
         for y in self.ys:
             if y not in self.leaving and y not in self.known:

@@ -1,7 +1,8 @@
-"""Fission, first part: what a step computes without its carries leaves the loop, and is done over all of time before.
+"""Fission, first part. Values that a step computes without its carries leave the loop: they are computed for all steps
+at once, before it.
 
-`x_t @ W` becomes one product of matrices. Elementwise work on tensors stays, unless it is on the way: next to its use
-it costs no memory. What is statically tiny (scalars) leaves as well: over time it fills vectors.
+`x_t @ W` becomes one product of matrices. Elementwise ops on tensors stay, unless an op that leaves needs them: next to
+their use they cost no memory. Ops on statically tiny values (scalars) leave too: over time they fill vectors.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
 
 
 class _Pre:
-    """Which nodes leave."""
+    """Decides which nodes leave."""
 
     def __init__(self, loop: OpenScan) -> None:
         rows = set(loop.xs.values())
@@ -55,7 +56,7 @@ class _Pre:
         with_rows = loop.depends(rows)
         self.pre = {n for n in order if n in with_rows and n not in carried and n not in rows}
         varying = loop.depends([*(c.inner for c in loop.carries), *rows])
-        staying = tied(order, varying)  # and what needs an op that stays, which would be done twice
+        staying = tied(order, varying)  # also ops that need an op that stays: it would be done twice
         self.pre -= loop.depends(staying)
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)
@@ -76,15 +77,15 @@ class _Pre:
                 staying.add(node)
 
     def _first(self, node: Node, varying: set[Node]) -> bool:
-        """Whether a node leaves for its own sake. A product of what varies does only if its operands are there
-        anyway: to make them for all of time at once would take memory for them."""
+        """Whether a node leaves for its own sake. A product of two varying operands leaves only if its operands exist
+        outside anyway: otherwise they would have to be stored for all steps."""
         if node.op is not CONTRACT or is_product(node, varying):
             return is_heavy(node) or is_tiny(node)
         bases = {self._base(arg) for arg in node.operands}
         return all(base in self.leaving or base in self.views or base not in self.pre for base in bases)
 
     def _follows(self, node: Node) -> bool:
-        """Whether an elementwise op leaves with its operands: they are used by nothing else, and it is no larger."""
+        """Whether an elementwise op leaves with its operands: if it is their only user, and no larger than they are."""
         if not isinstance(node.op, Elementwise):
             return False
         given = {self._base(arg) for arg in node.operands}
@@ -99,7 +100,7 @@ class _Pre:
         return node
 
     def _only(self, node: Node, user: Node) -> bool:
-        """Whether all uses of a node, through views, are one other node or leave as well."""
+        """Whether each user of a node (seen through views) is `user` or leaves too."""
         stack = [node]
         while stack:
             for use in self.users.get(stack.pop(), ()):
@@ -112,7 +113,7 @@ class _Pre:
 
 
 def _certain(order: list[Node], pre: set[Node]) -> set[Node]:
-    """Of some nodes, those that cannot fail, whose operands cannot either."""
+    """The nodes of `pre` that cannot fail, and do not depend on nodes of `pre` that can."""
     failing: set[Node] = set()
     for node in order:
         if node in pre and (not node.op.never_fails or any(arg in failing for arg in node.args)):

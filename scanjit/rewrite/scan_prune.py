@@ -1,5 +1,5 @@
-"""Loops lose what they do not need: results that nobody uses, carries that never change, one of two equal carries,
-sequences that are the same in every step, and small constants, which the body holds instead. Loops of no step or of one
+"""Remove from loops what they do not need: results that nobody uses, carries that never change, one of two equal
+carries, and sequences that are the same in every step. Small constants move into the body. Loops of no step or of one
 step vanish."""
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def _constant_carries(loop: OpenScan) -> list[str]:
 def equal_carries(loop: OpenScan) -> list[str]:
     """Carries with the same initial value and the same update -> one carry.
 
-    Found from above: all with the same initial value are taken for equal, then those whose updates differ under that
-    assumption are parted, until none are."""
+    First, all carries with the same initial value are taken for equal. Then those whose updates differ under this
+    assumption are separated, until nothing changes."""
     groups: dict[tuple[Node, bool], list[Carry]] = {}
     for carry in loop.carries:
         groups.setdefault((carry.init, carry.lag is None), []).append(carry)

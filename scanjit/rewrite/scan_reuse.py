@@ -1,4 +1,5 @@
-"""What a loop stores is not computed again outside of it: `carry'_t` from the carries before each step, say."""
+"""Values that a loop stacks are not computed again outside of it. Example: `carry'_t`, from the carries before each
+step."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:
-    """The ys of a loop that elementwise ops make of others: as such nodes over time, and as parts of the scan."""
+    """The ys of a loop that elementwise ops make of stacked carries. Pairs: the nodes that compute the y outside, for
+    all steps at once, and the part of the scan."""
     loop = OpenScan.of(scan)
     parts = {r.node: i for i, r in enumerate(loop.results) if isinstance(r, Y)}
     before = {c.inner: c for c in loop.carries}

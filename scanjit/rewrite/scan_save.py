@@ -1,8 +1,9 @@
 """The forward loop stores expensive values, so that the loop of the gradient need not compute them again.
 
 A derivative consists of two loops. F, the forward loop, returns the carries before each step. R, the reverse loop,
-reads them, and F's sequences and constants, and computes from them whatever it needs. This pass makes F return the
-expensive ones of these values too: `exp(x_t @ w)`, for instance. Any loop that reads rows of another loop is an R.
+reads these carries, and F's sequences and constants. From these it computes F's values again. This pass makes F stack
+the expensive ones of these values too, such as `exp(x_t @ w)`, and R read them. Any loop that reads rows of another
+loop is an R.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ COSTLY = 8
 _FEW = 8 * COSTLY
 
 Rows = tuple[Dimension, int]
-"""Which rows of F the rows of R are: the first one, and the step."""
+"""The rows of a stack that a sequence consists of: the first row, and the step."""
 
 
 @dataclass(eq=False)
 class _Plan:
-    """What one loop R takes from a loop F: nodes of R's body, and the same values in F's body."""
+    """The values that a loop R reads from a loop F: nodes of R's body, each with the same value in F's body."""
 
     source: Node
     rows: Rows
@@ -64,7 +65,7 @@ def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
-    """What a scan should take from those that it reads from."""
+    """The plans of one scan: the values that it should take from each scan whose stacks it reads."""
     sources: dict[tuple[Node, Rows], None] = {}
     for operand in Layout.of(scan).split(scan.operands)[1]:
         base, rows = _stacked(operand)
@@ -83,7 +84,7 @@ def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
 
 
 def _stacked(operand: Node) -> tuple[Node, Rows]:
-    """A sequence as a range of rows of another one."""
+    """A sequence as some rows of another one: the other sequence, and which rows."""
     if operand.op is SLICE and is_whole(window_of(operand)[1:], operand.operands[0].type.shape[1:]):
         start, _, step = window_of(operand)[0]
         return operand.operands[0], (start, step)
@@ -91,14 +92,14 @@ def _stacked(operand: Node) -> tuple[Node, Rows]:
 
 
 def _cut(x: Node, rows: Rows, length: Dimension) -> Node:
-    """These rows of a sequence."""
+    """Some rows of a sequence, as `Rows` says."""
     start, step = rows
     base, (first, by) = _stacked(x)  # the normal form: a slice of a slice is one slice
     return window(base, 0, first + by * start, length, by * step)
 
 
 def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
-    """Inputs of R's body, as nodes of F's."""
+    """Maps inputs of R's body to nodes of F's body."""
     mine, theirs = Layout.of(scan), Layout.of(source)
     _, xs, consts = mine.split(scan.operands)
     _, rows_in, fixed_in = mine.split(scan.params["body"].inputs)
@@ -141,8 +142,8 @@ class _Choice:
         self.fixed = set(Layout.of(source).split(source.params["body"].inputs)[2])
         self.order = walk(body.outputs)
         self.outputs = set(body.outputs)
-        self.again: set[Node] = set()  # what can be computed from F's inputs
-        self.known: set[Node] = set()  # of this, what is the same in all loops
+        self.again: set[Node] = set()  # nodes that can be computed from F's inputs
+        self.known: set[Node] = set()  # those of them that use no input of R
         for node in self.order:
             if node in given or (node.op not in LEAVES and all(arg in self.again for arg in node.args)):
                 self.again.add(node)
@@ -152,17 +153,18 @@ class _Choice:
         self.image = dict(zip(images, replace(images, given), strict=True))
 
     def values(self) -> dict[Node, Node]:
-        """The chosen nodes, and what each is in F's body."""
+        """Maps the chosen nodes of R's body to nodes of F's body."""
         return {node: self.image[node] for node in self._moved(self._without_light(self._asked()))}
 
     def _demand(self) -> list[Node]:
-        """What the rest of R's body uses of the values that are computed again."""
+        """The values that R could compute from F's and that the rest of R's body uses."""
         rest = [node for node in self.order if node not in self.again]
         used = [arg for node in rest for arg in node.args] + [node for node in self.order if node in self.outputs]
         return list(dict.fromkeys(node for node in used if node in self.again))
 
     def _asked(self) -> dict[Node, None]:
-        """Expensive values on the way to what is used, met from there."""
+        """The expensive values that R needs: the first ones met on the way back from the values that the rest of R
+        uses."""
         chosen: dict[Node, None] = {}
         self.cheap: set[Node] = set()
         stack = self._demand()
@@ -178,8 +180,8 @@ class _Choice:
         return chosen
 
     def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:
-        """Leave out a function of what is kept in any case, such as the tanh of a cell's state: made again it costs
-        about what storing and reading it would, and no memory."""
+        """Leave out a function of values that are stored anyway, such as the tanh of a cell's state. To compute it
+        again costs about as much time as to store and read it, and no memory."""
         for node in [] if self.all else list(chosen):
             others = {**dict.fromkeys(chosen), **self.given}
             others.pop(node)
@@ -195,7 +197,7 @@ class _Choice:
     def _wanted(self, node: Node) -> bool:
         if node.several or not self._stacks(node):
             return False
-        if node.op is SLICE:  # a part of something costly, of which the rest may not be needed
+        if node.op is SLICE:  # part of an expensive value whose rest may not be needed
             base = node.operands[0]
             return base not in self.given and is_costly(base) and self.image[base] not in self.ys
         if isinstance(node.op, View):
@@ -210,8 +212,8 @@ class _Choice:
         return all(atom.kind != "value" or atom.args[0] in self.fixed for atom in atoms)
 
     def _grows(self, node: Node) -> bool:
-        """Whether a value is larger than the rows that a few elementwise ops make it of: then making it again takes
-        less time than storing and reading it."""
+        """Whether a few elementwise ops make the value from rows that are smaller than it. Then it takes less time to
+        compute it again than to store and read it."""
         cost, rows = 0, set()
         for at in walk([node], self.given):
             if at in self.given:
@@ -223,8 +225,9 @@ class _Choice:
         return cost <= _FEW and not not_larger(size([node]), size(rows))
 
     def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
-        """Keep `x + y` instead of `x` and `y`, where nothing else needs them and it is no larger; for products and
-        the like. What the output of a function is, its derivative is made of: that is kept itself."""
+        """Store `x + y` instead of `x` and `y` (two products, say), if nothing else needs these and the sum is no
+        larger. The
+        result of an expensive function such as `exp` is stored itself: its derivative is computed from it."""
         while True:
             users: dict[Node, list[Node]] = {}
             for node in self.order:
@@ -249,7 +252,7 @@ class _Choice:
             self._forget(better, chosen, users)
 
     def _forget(self, better: Node, chosen: dict[Node, None], users: dict[Node, list[Node]]) -> None:
-        """Drop what only a node needs that is kept itself now."""
+        """Drop values that only `better` needs, since `better` itself is stored now."""
         stack = list(better.args)
         gone = {better}
         while stack:

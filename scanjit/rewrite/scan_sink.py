@@ -1,5 +1,5 @@
-"""The reverse of fission, where that is better: a sequence that is made by light elementwise ops for one loop alone, of
-what lies in memory anyway, is made in the loop, row by row. The cotangents `2 * h` of a sum of squares, say."""
+"""The reverse of fission. If light elementwise ops compute a sequence from values in memory, and one loop alone reads
+it, the loop computes it row by row. Example: the cotangents `2 * h` of a sum of squares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.split import is_small
 
 _LIGHT = 8
-"""What all ops together may cost."""
+"""The ops together must cost less than this."""
 _ROUNDS = 4
 
 
@@ -81,11 +81,11 @@ class _Cone:
         return len(shape) == len(whole) and shape[0] == whole[0] and shape[0] != 1
 
     def _is_fixed(self, leaf: Node) -> bool:
-        """Whether a leaf is certainly the same in every step, and no more than small work to have."""
+        """Whether a leaf is certainly the same in every step, and costs little to read."""
         return leaf.ndim < self.operand.ndim or leaf.type.shape[0] == 1
 
     def inside(self, loop: OpenScan) -> Node:
-        """The row, made in the body."""
+        """The row of the sequence, computed in the body."""
         inner = {leaf: loop.x(leaf) for leaf in self.rows}
         for leaf in self.fixed:
             if leaf.op is CONSTANT and leaf.ndim == 0:
@@ -98,7 +98,7 @@ class _Cone:
 
 
 def rows_of(root: Node, nodes: list[Node], inner: dict[Node, Node]) -> Node:
-    """Elementwise nodes on rows instead of sequences."""
+    """Apply elementwise nodes to rows instead of sequences."""
     cone = set(nodes)
     done = dict(inner)
     stack = [root]

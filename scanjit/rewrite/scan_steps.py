@@ -45,7 +45,7 @@ def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def all_own_lengths(outputs: list[Node]) -> list[Node]:
-    """The same where nothing leaves a loop any more."""
+    """As `own_lengths`, for the end of the pipeline, when no computation leaves a loop any more."""
     return _Level((), False, True, []).rewritten(outputs)
 
 
@@ -59,7 +59,7 @@ class _Level:
     def __init__(self, moving: Sequence[Node], branch: bool, last: bool, notes: list[Note]) -> None:
         self.moving, self.branch, self.last, self.notes = set(moving), branch, last, notes
         self.limits: dict[Node, Dimension] = {}
-        """Of numbers of steps that loops have counted: how many they can be."""
+        """An upper bound for each number of steps that a loop has counted."""
 
     def rewritten(self, outputs: list[Node]) -> list[Node]:
         """The outputs, with loops that count."""
@@ -92,7 +92,7 @@ class _Level:
         return any(node.op is SCAN and self.moves(node.params["length"]) for node in walk(outputs))
 
     def _with_last_rows(self, outputs: list[Node]) -> list[Node]:
-        """The outputs with the last rows of what such loops stack taken from their carries."""
+        """The outputs, in which the last rows of such loops' stacks are read from their final carries."""
         found = {
             node: last for node in walk(outputs) if node.op is SLICE and (last := self._last_row(node)) is not None
         }
@@ -122,7 +122,7 @@ class _Level:
         return GATHER(row, apply(MINIMUM, _number(ran), 1) - 1 + IOTA(length=1), axis=0)
 
     def _with_body(self, node: Node) -> Node:
-        """A node with its graph rewritten, if it has one."""
+        """The node with its graph rewritten, if it has a graph."""
         body = node.params.get("body")
         if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir.atoms_of(node)):
             return node
@@ -148,7 +148,7 @@ class _Level:
     # ---- what is known before ----------------------------------------------------------------------------------------
 
     def moves(self, dim: Dimension) -> bool:
-        """Whether a size is computed here."""
+        """Whether a size depends on values that are computed here."""
         return any(atom.kind == "value" and self._is_moving(atom.args[0]) for atom in types.atoms(dim))
 
     def _is_moving(self, node: Node) -> bool:
@@ -161,7 +161,7 @@ class _Level:
         return any(other in self.moving or (self.branch and other.op in (SCAN, IFELSE)) for other in walk([node]))
 
     def most(self, dim: Dimension) -> Dimension | None:
-        """A size known before that a size computed here does not exceed; None if there is none."""
+        """An upper bound, known before the loop, of a size that is computed here; None if there is none."""
         if not self.moves(dim):
             return dim if not isinstance(dim, int) or dim < _MOST_ROWS else None
         atom = types.as_atom(dim)
@@ -183,7 +183,7 @@ class _Level:
         return types.maximum(*found) if len(found) == 2 else None
 
     def _most_of(self, node: Node) -> Dimension | None:
-        """The same of the value of an integer scalar."""
+        """Such an upper bound for the value of an integer scalar."""
         known = constant_value(node)
         if known is not None:
             return self.most(int(known))
@@ -262,7 +262,7 @@ class _Level:
         return found
 
     def _source(self, x: Node) -> tuple[Node, Dimension, int] | None:
-        """A tensor of a size known before, and where in it the rows of `x` are: the first one, and how far apart."""
+        """A tensor whose size is known before, and the place of the rows of `x` in it: the first row and the step."""
         start: Dimension = 0
         step = 1
         while any(self.moves(dim) for dim in x.type.shape) or (x.op is SLICE and self.moves(x.params["start"][0])):
@@ -278,7 +278,7 @@ class _Level:
         return x, start, step
 
     def _taken(self, node: Node) -> Node | None:
-        """As many rows as are known before, from a place that is computed here."""
+        """A slice with a known number of rows that begins at a place computed here, as a gather."""
         if node.ndim == 0 or any(map(self.moves, node.type.shape)) or not self.moves(node.params["start"][0]):
             return None
         source = self._source(node)
@@ -289,7 +289,7 @@ class _Level:
 
 
 def _number(dim: Dimension) -> Node:
-    """A dimension as a formula of the values that it is made of."""
+    """A dimension as a node, computed from the values that it depends on."""
     if isinstance(dim, int) or all(atom.kind == "size" for atom in types.atoms(dim)):
         return dim_node(dim)
     total: Node | None = None

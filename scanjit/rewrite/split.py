@@ -1,4 +1,5 @@
-"""Which nodes of a loop's body may leave the loop, to be computed for all steps at once. Both parts of fission ask."""
+"""Which nodes of a loop's body may leave the loop, to be computed for all steps at once. Both parts of fission
+(`scan_pre`, `scan_post`) use it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from scanjit.rewrite.loop import OpenScan
 from scanjit.types import Dimension
 
 TINY = 4
-"""Values of at most so many elements are done over time, where they fill the lanes of a vector."""
+"""Values of at most so many elements are computed for all steps at once: over time they fill the lanes of a vector."""
 
 
 def is_heavy(node: Node) -> bool:
@@ -46,8 +47,8 @@ def names(nodes: Iterable[Node]) -> str:
 
 
 def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
-    """The nodes that stay in the loop, because they cannot be computed for all steps at once: branches whose condition
-    varies from step to step (both sides would be computed), their parts, and nodes with a size that varies."""
+    """The nodes that stay in the loop, because they cannot be computed for all steps at once: ifelses whose condition
+    varies from step to step (both branches would be computed), their parts, and nodes with a size that varies."""
     found: set[Node] = set()
     for node in order:
         branch = node.op is IFELSE and node.operands[0] in varying
@@ -90,7 +91,8 @@ def _own_axes(x: Node, node: Node) -> set[int]:
 
 
 def is_product(node: Node, varying: set[Node]) -> bool:
-    """Whether the node is a product with a matrix that does not change: over time that is one product of matrices."""
+    """Whether the node is a product with a matrix that is the same in all steps. For all steps at once, it is one
+    product of matrices."""
     if node.op is not CONTRACT:
         return False
     return any(x not in varying and free for x, free in zip(node.operands, free_labels(node), strict=True))
@@ -108,9 +110,9 @@ class OverTime:
         self.rows = {inner: x for x, inner in loop.xs.items()}
 
     def __call__(self, targets: Sequence[Node], stacks: Mapping[Node, Node]) -> list[Node]:
-        """`targets` over time; `stacks`: the values over time of nodes that they may use.
+        """`targets` over time. `stacks` maps nodes of the body to their values over time.
 
-        They must not depend on carries otherwise."""
+        The targets may depend on carries only through the nodes in `stacks`."""
         batched: dict[Node, Node] = {}
         inner: dict[Node, Node] = dict(self.fixed)
         for node, stack in {**self.rows, **stacks}.items():

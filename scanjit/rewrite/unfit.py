@@ -1,7 +1,8 @@
 """Sizes that do not fit in a branch: of `ifelse(c, lambda: filter(f, x)[-1], 0)`, where no row of `x` is kept.
 
-What is written outside of branches is checked before anything runs. In a branch it is an error only if the branch is
-taken, which is known when the function runs. Such a branch is not run, for memory is planned by its sizes.
+Sizes outside of branches are checked before anything runs. In a branch, a size that does not fit is an error only if
+the branch is taken, which is known when the function runs. Such a branch must not run, since its memory is planned by
+its sizes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from scanjit.types import Condition
 
 
 def without_unfit(outputs: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """The outputs, where no branch runs whose sizes do not fit (its results are zeros); and bool scalars, one of which
-    is true if there was such a branch. For graphs in which no branch computes a size."""
+    """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
+    scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size."""
     done: dict[Node, Node] = {}
     results: dict[Node, Sequence[Node]] = {}
     found: list[Node] = []
@@ -37,8 +38,8 @@ def without_unfit(outputs: Sequence[Node]) -> tuple[list[Node], list[Node]]:
 
 
 def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:
-    """The results of an ifelse that does not run a branch whose sizes do not fit, and whether there is one that would
-    have been run; None if all fit for certain."""
+    """The results of an ifelse that does not run a branch whose sizes do not fit, and a bool: whether such a branch was
+    taken. None if all sizes certainly fit."""
     inputs, *halves = opened(node)
     made = [without_unfit(half) for half in halves]
     own = [[_broken(condition) for condition in _conditions(walk(half))] for half, _ in made]
@@ -58,18 +59,18 @@ def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:
 
 
 def _taken_unfit(node: Node, broken: Sequence[Node]) -> Node:
-    """Whether a condition is broken in the branch of an ifelse that is taken. `broken`: the same of each branch."""
+    """Whether a condition is broken in the branch that is taken. `broken` says it for each branch."""
     condition, then, other = node.operands[0], *broken
     if never_fails(broken, set(node.operands)):
         return (condition & then) | (~condition & other)
-    # To find out takes work that has conditions itself, and that only the branch that is taken may do.
+    # The computation of `broken` may fail too, so only the branch that is taken may do it.
     flags, found = without_unfit(captured(condition, [then], [other], at=set(node.operands)))
     return _any([*flags, *found])
 
 
 def never_fails(outputs: Sequence[Node], known: Collection[Node] = ()) -> bool:
     """Whether computing outputs from the `known` nodes raises no error and reads no memory outside of an array,
-    whatever the values of those are."""
+    for any values of these nodes."""
     nodes = [node for node in walk(outputs, known) if node not in known]
     return all((node.op.never_fails or node.op in LEAVES) and not _uncertain(node) for node in nodes)
 
@@ -85,7 +86,7 @@ def _conditions(nodes: Iterable[Node]) -> list[Condition]:
 
 
 def _uncertain(node: Node) -> list[Condition]:
-    """The relations between sizes that a node relies on, but for those that hold whatever the sizes are."""
+    """The relations between sizes that a node relies on, without those that hold for all sizes."""
     if not node.operands:
         return []
     with types.collecting() as found:

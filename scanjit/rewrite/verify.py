@@ -26,7 +26,8 @@ def verify(before: Sequence[Node], after: Sequence[Node], what: str) -> None:
 
 
 _valid: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
-"""What was checked before, with all that is inside, by `id`: nodes never change, and most passes keep most of them."""
+"""Nodes that were checked before with all that is inside of them, by `id`. Nodes never change, and most passes keep
+most of them."""
 
 
 def _check(outputs: Sequence[Node]) -> None:
@@ -50,7 +51,7 @@ def _same(a: Type, b: Type) -> bool:
 
 
 def _same_dim(a: Dimension, b: Dimension) -> bool:
-    """Whether two dimensions may be equal: different symbols that a condition at run time equates are."""
+    """Whether two dimensions may be equal. Different symbols may be: a condition at run time can demand it."""
     try:
         types.equate(a, b, "dimensions")
     except errors.ShapeError:

@@ -1,4 +1,4 @@
-"""Slices pushed to where less is computed: `(h @ R)[:, a:b] -> h @ R[:, a:b]`, `f(x)[w] -> f(x[w])`.
+"""Slices moved in front of ops, so that less is computed: `(h @ R)[:, a:b] -> h @ R[:, a:b]`, `f(x)[w] -> f(x[w])`.
 
 Only where every use of a value is a slice of it, and no two of the slices overlap: so nothing is computed twice. This
 is what turns the gates of a recurrent cell into products of their own.
@@ -28,8 +28,8 @@ def push_slices(outputs: list[Node], notes: list[Note], *, in_loop: bool = False
 
 
 class _Pusher:
-    """One graph. First, against the order of computation: which windows of each node are asked for. Then, in order,
-    the nodes that are asked for in windows are made window by window."""
+    """Moves the slices of one graph. First it finds, from the outputs back, the windows of each node that are asked
+    for. Then, in the order of computation, it makes these nodes window by window."""
 
     def __init__(self, outputs: list[Node], notes: list[Note], in_loop: bool) -> None:
         self.outputs, self.notes, self.in_loop = outputs, notes, in_loop
@@ -53,7 +53,7 @@ class _Pusher:
         return [self.done[output] for output in self.outputs]
 
     def _ask(self, node: Node) -> None:
-        """Decide whether a node is made in windows, and pass on what that asks of its operands."""
+        """Decide whether a node is made in windows, and note the windows of its operands that it then asks for."""
         asked = self.windows.get(node, {})
         if node not in self.whole and asked and self._splits(node, asked):
             self.split.add(node)
@@ -107,7 +107,7 @@ class _Pusher:
 
 
 def _pushable(node: Node, asked: _Demands) -> bool:
-    if node.op is DIMSHUFFLE:  # of a new axis there is nothing but the whole
+    if node.op is DIMSHUFFLE:  # a new axis has one entry, so its window must be whole
         new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
         return all(window[axis][1] == 1 for window in asked for axis in new)
     return node.op in (CONTRACT, BROADCAST_TO) or (is_elementwise(node) and node.ndim > 0)
@@ -115,15 +115,15 @@ def _pushable(node: Node, asked: _Demands) -> bool:
 
 def _is_long(node: Node) -> bool:
     """Whether the node is a product that sums any number of terms into a result of known size, like the gradient of
-    weights (over time and batch): the result is small beside the operands, so nothing is won by using its parts while
-    they are made, and one wide product has fewer ends of rows than several narrow ones."""
+    weights (over time and batch): the result is small beside the operands, so it costs little to store it whole. One
+    wide product also has fewer ends of rows than several narrow ones."""
     if node.op is not CONTRACT or not isinstance(types.product(node.type.shape), int):
         return False
     return not all(isinstance(n, int) for x in node.operands for n in x.type.shape)
 
 
 def _is_all(windows: _Demands, node: Node) -> bool:
-    """Whether windows that do not overlap are all of a node together."""
+    """Whether windows, which do not overlap, together cover all of a node."""
     total: Dimension = 0
     for window in windows:
         total = types.product([length for _, length, _ in window]) + total
@@ -140,7 +140,7 @@ def _apart(windows: Sequence[Window]) -> bool:
 
 
 def _needed(node: Node, window: Window) -> list[tuple[Node, Window]]:
-    """Which windows of its operands a window of a node is made of."""
+    """The windows of a node's operands that a window of the node is made of."""
     if node.op is CONTRACT:
         by_label = dict(zip(node.params["out"], window, strict=True))
         return [
