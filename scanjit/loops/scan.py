@@ -130,12 +130,14 @@ def scan(
         True: all steps in a row, without a loop (the number of steps must be known); a long scan becomes a loop over
         long stretches.
     checkpoint : None, "sqrt", "all" or int
-        What is stored for the gradient: what the compiler finds best (None), every ceil(sqrt(n))-th state or every k-th
-        state, from which the steps between are made again, or all that the gradient asks for ("all"). Results are the
-        same. A scan in the step of another one that says nothing itself (None) is made again with that step. All is
-        stored as with None where nothing would be saved or steps cannot be made again: with `until`, for linear
-        recurrences of numbers, for outputs that are read more than 8 steps later, and for what other computations read
-        too; `explain()` of the function says so.
+        What the loop stores for its gradient. None: what the compiler finds best. "sqrt": every ceil(sqrt(n))-th state.
+        An int k: every k-th state. The gradient then computes the steps between again. "all": all values that the
+        gradient reads. The results are the same.
+
+        An inner scan with None is computed again together with the step of the outer one. The loop stores the same as
+        with None if nothing would be saved, or if its steps cannot be computed again: with `until`, for linear
+        recurrences of numbers, for outputs that are read more than 8 steps later, and for values that other
+        computations read too. `explain()` of the function says so.
 
     return_updates : bool
         Return `(outputs, updates)`, as Theano does. The updates are for `sj.function(updates=...)`: for each shared

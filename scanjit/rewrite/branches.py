@@ -29,7 +29,8 @@ def known_branch(node: Node) -> Node | None:
 
 
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Make an operand of an ifelse what its branch would compute though the graph around computes it too."""
+    """If a branch of an ifelse and the graph around it compute the same value, make that value an operand of the
+    ifelse."""
     order = walk(outputs)
     if any(node.op is IFELSE for node in order):  # nodes of constants and named sizes alone belong to every graph
         outputs = replace(outputs, cut(outputs, {node for node in order if not node.is_closed}))

@@ -69,7 +69,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
     ("sizes_outside", sizes_outside),
-    ("merge", merge),  # the loop that a gradient runs again is the loop of the value; before either loses anything
+    ("merge", merge),  # the loop of a value and its copy in the gradient become one; before a pass changes either
     ("last_rows", last_rows),
     ("prune", prune),
     ("hoist", hoist),  # values that never change leave the loops
@@ -78,7 +78,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("merge", merge),  # `save` put copies of inner loops into the outer forward loop
     ("hoist_post", hoist_post),  # values that feed no carry, and sums over time
-    ("save", save),  # what the forward loop has come to store
+    ("save", save),  # values that the forward loop stores since `hoist_post`
     ("hoist_pre", hoist_pre),  # values that need no carry
     ("simplify", simplify),
     ("reuse", reuse),

@@ -14,8 +14,9 @@ from scanjit.rewrite.match import is_small_constant
 
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute before a loop what is the same in all of its steps. Inner loops come first: what leaves an inner loop may
-    then leave the outer one."""
+    """Before a loop, compute the values that are the same in all of its steps. Inner loops come first: a value that
+    leaves an
+    inner loop may then leave the outer one."""
     outputs = in_bodies(outputs, lambda inner: hoist(inner, notes))
     return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
 

@@ -18,8 +18,8 @@ from scanjit.types import Dimension
 
 
 def last_rows(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Read the last row of what a loop stacks from its final carry, so that the stack is not needed. The slice itself
-    demands that there is a last row; that is checked before anything runs."""
+    """Replace the last row of a stacked carry by the carry's final value, so that the stack is not needed. That there
+    is a last row is checked before anything runs."""
     outputs = in_bodies(outputs, lambda inner: last_rows(inner, notes))
     outputs = map_scans(outputs, lambda old, scan: _first_row(scan, notes))
     done: dict[Node, Node] = {}

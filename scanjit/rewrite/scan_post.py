@@ -34,8 +34,8 @@ from scanjit.types import Dimension
 
 
 def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute after a loop, for all steps at once, what its carries do not need; sums over the steps too. Inner loops
-    come first."""
+    """After a loop, compute for all steps at once the values that no carry depends on. Sums over the steps leave too.
+    Inner loops come first."""
     outputs = in_bodies(outputs, lambda inner: hoist_post(inner, notes))
     return map_scans(outputs, lambda old, scan: _Fission(scan, notes).parts())
 

@@ -19,8 +19,8 @@ from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute before a loop, for all steps at once, what needs no carry: `x[t] @ W` becomes one product. Inner loops
-    come first."""
+    """Before a loop, compute for all steps at once the values that depend on no carry: `x[t] @ W` becomes one product.
+    Inner loops come first."""
     outputs = in_bodies(outputs, lambda inner: hoist_pre(inner, notes))
     return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
 

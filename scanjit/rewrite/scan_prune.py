@@ -22,8 +22,8 @@ _ROUNDS = 20
 
 
 def prune(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Drop the carries, stacks and operands of loops that nobody uses. Repeated: a loop that needs less asks less of
-    the loops before it."""
+    """Drop the carries, stacks and operands of loops that nobody uses. Repeated, since a loop that needs less reads
+    less from the loops before it."""
     for _ in range(_ROUNDS):
         before = outputs
         used = used_parts(outputs)

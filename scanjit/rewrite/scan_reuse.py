@@ -16,7 +16,8 @@ from scanjit.rewrite.split import OverTime
 
 
 def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Read a value from what a loop stacks, if it is computed again outside from other stacks of that loop."""
+    """If the graph computes a value from stacks of a loop, and the loop stacks that value itself, read it from
+    there."""
     outputs = in_bodies(outputs, lambda inner: reuse(inner, notes))
     order = walk(outputs)
     present, known = set(order), {}

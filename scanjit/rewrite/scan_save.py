@@ -46,8 +46,8 @@ class _Plans:
 
 
 def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Stack in a forward loop what its gradient's loop would compute again. Inner loops come first: the outer loop can
-    then stack what an inner one keeps."""
+    """Stack expensive values in a forward loop, so that the loop of its gradient need not compute them again. Inner
+    loops come first: the outer loop can then stack what an inner one stacks."""
     outputs = in_bodies(outputs, lambda inner: save(inner, notes))
     plans = _Plans()
     for node in walk(outputs):

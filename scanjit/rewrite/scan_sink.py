@@ -17,8 +17,9 @@ _ROUNDS = 4
 
 
 def sink(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute inside a loop, a row a step, a sequence that costs less to compute than to store and load. Rounds: behind
-    a loop that was changed, the users of a node are known again in the next round only."""
+    """If a sequence costs less to compute than to store and load, compute it inside of the loop that reads it, one row
+    in each step. Works in rounds: once a loop has changed, the users of the nodes behind it are known only in the next
+    round."""
     outputs = in_bodies(outputs, lambda inner: sink(inner, notes))
     for _ in range(_ROUNDS):
         before, users = outputs, uses(outputs)

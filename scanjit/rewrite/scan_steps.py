@@ -1,12 +1,12 @@
 """Loops inside a step (or a branch) whose number of steps is computed there: `while_loop`, and its gradient.
 
-Memory and the bounds of loops are planned before anything runs, from sizes that are known then. A number of steps that
-is computed in the step itself becomes a condition to end: the loop counts, and runs at most as often as is known
-before. What it reads row by row it reads at the place that it has counted to; what it stacks has as many rows as it can
-have at most. What others sum over its steps it adds up itself. A loop ends after a step at the earliest, so it runs in
-a branch that is taken if there is a step.
+Memory and the bounds of loops are planned before anything runs, from sizes that are known then. If a step computes the
+number of steps of an inner loop, that number becomes a condition to end: the inner loop counts its steps, and has an
+upper bound that is known before. It reads the row of a sequence at its counter. Its stacks have as many rows as the
+upper bound. Sums over its steps become carries. A loop always runs its first step, so it is put into a branch that is
+taken if there is a step.
 
-Where nothing is known about how many rows there are at most, a loop that stacks stays as it is.
+A loop with stacks stays as it is if no upper bound is known.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _MOST_ROWS = 2**40
 
 
 def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Write lengths that a step computes from constants alone as sizes outside of the loop. (The computation itself
-    leaves the loop later.)"""
+    """Make a loop count its steps, if an outer step or branch computes their number. The loop then runs at most as many
+    steps as are known before. (A number that does not change from step to step is left alone: `hoist` takes it out of
+    the step.)"""
     return _Level((), False, False, notes).rewritten(outputs)
 
 
@@ -207,7 +208,7 @@ class _Level:
     # ---- loops that count --------------------------------------------------------------------------------------------
 
     def _counting(self, scan: Node, used: Sequence[int]) -> dict[int, Node] | None:
-        """The results of a loop as those of one that counts its steps; None where that is not possible."""
+        """The results of a loop, computed by one that counts its steps; None if that is not possible."""
         if scan.params["lags"]:  # where in a ring its last value is depends on how many steps there were
             params, operands = without_lags(scan.params, scan.operands)
             scan = scan.op(*operands, **params)
@@ -243,7 +244,7 @@ class _Level:
         return self._results(scan, new.node, {i: part for i, part in new.parts().items() if i in used}, total)
 
     def _results(self, scan: Node, counting: Node, parts: dict[int, Node], total: Node) -> dict[int, Node]:
-        """The results of the loop, which runs if it has a step."""
+        """The results of the counting loop, in a branch that is taken if the loop has a step."""
         layout, length = Layout.of(scan), scan.params["length"]
         end = layout.carries + layout.ys
         idle = {

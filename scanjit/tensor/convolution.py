@@ -131,7 +131,8 @@ def _convolution(
 
 
 def _agreeing(name: str, x: Node, w: Node, groups: int) -> tuple[Node, Node]:
-    """Input and filters: channels and outputs must be whole groups, and filters of the size of a group of channels."""
+    """Check input and filters: `groups` must divide the channels and the outputs, and filters must have the channels of
+    one group."""
     split = f" with num_groups={groups}" if groups > 1 else ""
     of_x, of_w = f"the input of {name}{split}", f"the tensor of filters of {name}{split}"
     batch, channels, *sizes = x.type.shape
@@ -184,7 +185,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _zeros(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dimension, Dimension]]:
-    """How many zeros come before and after each axis, for filters that reach over so many entries."""
+    """The number of zeros before and after each axis, for filters that cover so many entries."""
     if isinstance(border, str):
         return [(n, n) for n in (_named_zeros(name, border, r) for r in reach)]
     each = list(border) if isinstance(border, tuple | list) else [border] * len(reach)

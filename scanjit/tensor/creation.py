@@ -1,4 +1,4 @@
-"""Tensors made of nothing but sizes and numbers."""
+"""Functions that make tensors from sizes and numbers."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
 
 
 def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:
-    """For each place of a matrix the number of its column, and of the column on the diagonal."""
+    """The number of each column, and for each row the column of its entry on the diagonal."""
     rows = DIMSHUFFLE(IOTA(length=n), order=(0, None))
     return DIMSHUFFLE(IOTA(length=m), order=(None, 0)), rows + offset if offset else rows
 
@@ -240,7 +240,8 @@ def _need_matrix(x: Node) -> None:
 
 
 def one_hot(x: Any, num_classes: Any, dtype: Any = None) -> Node:
-    """For each integer a vector of `num_classes` zeros with a one at that place (none, if there is no such place).
+    """For each integer i a vector of `num_classes` zeros with a one at position i (only zeros, if there is no such
+    position).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names that people know from other libraries, and what to write here instead."""
+"""Hints for names from other libraries: what to write in scanjit instead."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _bound(value: Any) -> Dimension:
 
 
 def _position(index: int, n: Dimension, axis: int) -> AxisSlice:
-    """One entry. Whether it is there is part of the type rule of a slice, and checked at run time if need be."""
+    """One entry. The type rule of a slice checks that it exists, if need be at run time."""
     start = index if index >= 0 else index + n
     if isinstance(n, int) and not -n <= index < n:
         raise errors.OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {n}")
@@ -105,7 +105,7 @@ def index_array(index: Node, n: Dimension, axis: int) -> Node:
 
 
 class _Part(NamedTuple):
-    """What one item of an index does: which axis of the operand it is about, and how that is read."""
+    """The effect of one item of an index: the axis of the operand that it reads, and how it reads it."""
 
     kind: str  # "slice", "drop", "array", "new" or "apart"
     axis: int = -1
@@ -114,7 +114,7 @@ class _Part(NamedTuple):
 
 
 def _items(key: Any, ndim: int) -> list[Any]:
-    """The items of an index, as many as there are axes (besides new ones)."""
+    """The items of an index: one for each axis, and one for each new axis."""
     items = list(key) if isinstance(key, tuple) else [key]
     known: list[Any] = []
     for item in items:
@@ -266,7 +266,8 @@ def set_(self: Node, value: Any) -> Node:
 
 
 def inc(self: Node, value: Any) -> Node:
-    """`x[key].inc(v)`: `x`, with `v` added to what `key` selects; as often as the index names an entry. See `set`.
+    """`x[key].inc(v)`: `x`, with `v` added to the entries that `key` selects; several times, if an index names an entry
+    several times. See `set`.
 
     Examples
     --------

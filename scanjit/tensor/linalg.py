@@ -69,7 +69,7 @@ def solve(a: Any, b: Any) -> Node:
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = True, trans: bool = False, unit_diagonal: bool = False) -> Node:
-    """x in `t @ x = b`, where t is a triangle of a; what is in the other triangle is not looked at.
+    """x in `t @ x = b`, where t is a triangle of a. The other triangle is not read.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
 
 
 def _as_given(x: Node, vector: bool) -> Node:
-    """The solution for a vector is a vector."""
+    """Turn the solution for a vector, a matrix of one column, back into a vector."""
     return DIMSHUFFLE(x, order=tuple(range(x.ndim - 1))) if vector else x
 
 
@@ -213,7 +213,7 @@ def _expanded(x: Node, n: int) -> Node:
         return DIMSHUFFLE(window(window(x, x.ndim - 2, i, 1), x.ndim - 1, j, 1), order=order)
 
     def minor(i: int, j: int) -> Node:
-        """Of the last two rows."""
+        """The determinant of columns i and j in the last two rows."""
         return entry(n - 2, i) * entry(n - 1, j) - entry(n - 2, j) * entry(n - 1, i)
 
     if n == 1:

@@ -1,4 +1,4 @@
-"""`assert_` and `print_`: to look at values, and to insist on something, while a function runs."""
+"""`assert_` and `print_`: check a condition or print a value while a function runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["assert_", "print_"]
 
 
 def assert_(cond: Any, x: Any, message: str = "") -> Node:
-    """`x`, but where a condition does not hold, the call of the function is an error.
+    """`x`, after a check: if a condition does not hold, the call of the function raises an error.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def assert_(cond: Any, x: Any, message: str = "") -> Node:
 
 
 def print_(x: Any, message: str = "") -> Node:
-    """`x`, which is printed when a function runs; in a loop, at every step, with its number.
+    """`x`, printed each time that a function runs. In a loop, it is printed in every step, with the number of the step.
 
     Parameters
     ----------

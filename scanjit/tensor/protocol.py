@@ -63,7 +63,7 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
 
 
 def _no_more_than(name: str, options: dict[str, Any]) -> None:
-    """NumPy passes options on; those that say nothing are no harm."""
+    """Raise an error for options that NumPy passes on with a value."""
     given = [key for key, value in options.items() if value is not None and value is not np._NoValue]
     if given:
         raise errors.NotSupportedError(f"numpy.{name} of symbols does not take {', '.join(given)}")
@@ -131,12 +131,12 @@ def _contains(self: Node, item: Any) -> bool:
 
 
 def _one_argument(values: tuple[Any, ...]) -> Any:
-    """What `x.reshape(2, 3)` and `x.reshape((2, 3))` are given alike."""
+    """The same tuple for the arguments of `x.reshape(2, 3)` and of `x.reshape((2, 3))`."""
     return values[0] if len(values) == 1 else values
 
 
 def _copy(self: Node) -> Node:
-    """The symbol itself: nothing can change it.
+    """The symbol itself: symbols never change, so it needs no copy.
 
     Examples
     --------

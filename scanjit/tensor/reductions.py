@@ -52,7 +52,8 @@ def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
 
 
 def _accumulated(x: Any, dtype: Any) -> Node:
-    """In the dtype that sums and products are computed in: int64 for bools and integers, else their own."""
+    """Cast to the dtype in which sums and products are computed: int64 for bools and integers, else the tensor's
+    own."""
     x = as_tensor(x)
     return cast(x, dtype or (x.dtype if x.dtype.kind == "f" else "int64"))
 
@@ -201,7 +202,7 @@ def _float(x: Any, dtype: Any = None) -> Node:
 
 
 def _count(x: Node, axis: Any) -> Any:
-    """How many elements a reduction joins: a number, or a symbol of the dtype of `x`."""
+    """The number of elements that a reduction joins: an int, or a symbol of the dtype of `x`."""
     count = types.product(x.type.shape[a] for a in axes_of(axis, x.ndim))
     return count if isinstance(count, int) else cast(dim_node(count), x.dtype)
 

@@ -117,7 +117,7 @@ def reshape(x: Any, shape: Any) -> Node:
 
 
 def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimension:
-    """The size that makes the number of elements right. What is on both sides cancels."""
+    """The size that makes the number of elements right. Sizes that are on both sides cancel."""
     rest, divisors = list(whole), []
     for size in known:
         same = [i for i, other in enumerate(rest) if other == size]
@@ -336,7 +336,8 @@ def broadcast_to(x: Any, shape: Any) -> Node:
 
 
 def specify_shape(x: Any, shape: Sequence[Any], what: str = "a tensor") -> Node:
-    """`x`, which must have a shape: an error if it cannot have it, or later, when a function runs and it has not.
+    """`x`, with the condition that it has this shape. An error now if it cannot have it, or when a function runs and it
+    has not.
 
     Parameters
     ----------
@@ -552,7 +553,7 @@ def flip(x: Any, axis: Any = None) -> Node:
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Node:
-    """`x` with its entries moved along axes; what leaves one end comes in at the other. See `numpy.roll`.
+    """`x` with its entries moved along axes; entries that leave at one end come in at the other one. See `numpy.roll`.
 
     Examples
     --------

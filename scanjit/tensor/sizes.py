@@ -1,4 +1,4 @@
-"""Sizes that are at hand while a function is traced, for what cannot do without: unpacking, `len`.
+"""Sizes that are at hand while a function is traced, for code that needs ints: unpacking (`a, b = x`) and `len(x)`.
 
 Who traces a function for given arrays knows their sizes. A graph does not depend on them, unless something asks.
 """
@@ -26,7 +26,7 @@ _tracing: ContextVar[AtHand | None] = ContextVar("sizes", default=None)
 
 @contextmanager
 def known(sizes: Mapping[Atom, int]) -> Iterator[AtHand]:
-    """While inside, these sizes are at hand."""
+    """Make these sizes available to `at_hand` while inside."""
     here = AtHand(sizes)
     token = _tracing.set(here)
     try:
