@@ -11,6 +11,7 @@ from scanjit.codegen import Generated
 from scanjit.ir import Node, as_dim
 from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
+from scanjit.rewrite.branches import share
 from scanjit.rewrite.unfit import without_unfit
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
@@ -38,7 +39,7 @@ class Staged:
         self.leaves, self.name, self.mode, self._asked = leaves, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
         sized = _sized_by(self._conditions, leaves)
-        written, unfit = without_unfit([*outputs, *sized])
+        written, unfit = without_unfit(share([*outputs, *sized], []))
         rewritten = rewrite([*written, *unfit])
         lowered = lower(rewritten.outputs)
         self.outputs, self.notes = lowered[: len(outputs)], rewritten.notes
