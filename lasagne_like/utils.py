@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.arguments import Captured, given
 
 __all__ = [
     "Shape",
@@ -72,7 +73,7 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     return sj.shared(np.zeros((1,) * dim, dtype or sj.config.floatX), shape=(None,) * dim)
 
 
-class Shown(ABC):
+class Shown(Captured, ABC):
     """The base of what is shown as the call that made it, as in signatures: `Normal(0.1)`.
 
     Examples
@@ -82,16 +83,10 @@ class Shown(ABC):
     Constant(1.0)
     """
 
-    _made_with: str
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        self = super().__new__(cls)
-        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        self._made_with = ", ".join(given)
-        return self
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({getattr(self, '_made_with', '')})"
+        args, kwargs = given(self)
+        shown = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class NamedFunction:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.arguments import Captured, given, named
 from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
 from lasagne_like.parameters import Parametrized
@@ -19,7 +19,7 @@ from lasagne_like.parameters import Parametrized
 __all__ = ["Cell"]
 
 
-class Cell(Parametrized):
+class Cell(Parametrized, Captured):
     """One step of a recurrence. Subclasses say what it needs (`make_params`), keeps (`state_shape`) and does (`step`).
 
     A cell knows nothing of time, batches or masks: `lasagne_like.layers.RNNLayer` loops over it, and
@@ -77,13 +77,6 @@ class Cell(Parametrized):
     flattens_input: bool = True
     state_shape: Any = None
     _output_shape: Any = None
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Cell:
-        self = super().__new__(cls)
-        self._arguments = (args, kwargs)
-        return self
-
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
         self.grad_clipping, self.name = grad_clipping, name
@@ -147,7 +140,7 @@ class Cell(Parametrized):
         >>> other.W_hid_to_hid is cell.W_hid_to_hid
         False
         """
-        args, kwargs = self._arguments
+        args, kwargs = given(self)
         return type(self)(*map(cloned, args), **{key: cloned(value) for key, value in kwargs.items()})
 
     def get_config(self) -> dict[str, Any]:
@@ -170,14 +163,7 @@ class Cell(Parametrized):
         >>> Cell.from_config(json.loads(text)).cell.num_units
         4
         """
-        args, kwargs = self._arguments
-        signature = inspect.signature(type(self).__init__)
-        given = dict(signature.bind(self, *args, **kwargs).arguments)
-        for parameter in signature.parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                given |= given.pop(parameter.name, {})
-        arguments = list(given.items())[1:]  # without self
-        config = {name: configs.encoded(value, f"{name} of {self!r}") for name, value in arguments}
+        config = {name: configs.encoded(value, f"{name} of {self!r}") for name, value in named(self).items()}
         return {"class_name": type(self).__name__, "config": config}
 
     @classmethod

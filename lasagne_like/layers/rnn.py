@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import utils
+from lasagne_like.arguments import Captured, named
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
@@ -19,7 +19,7 @@ from lasagne_like.layers.base import Layer, MergeLayer, check_single
 __all__ = ["RNNLayer", "SelectLayer"]
 
 
-class RNNLayer(MergeLayer):
+class RNNLayer(MergeLayer, Captured):
     """A recurrent layer over any cell.
 
     Parameters
@@ -98,12 +98,6 @@ class RNNLayer(MergeLayer):
     """
 
     takes_structures = True  # for the initial state
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> RNNLayer:
-        self = super().__new__(cls)
-        self._arguments = (args, kwargs)
-        return self
 
     def __init__(
         self,
@@ -447,14 +441,7 @@ class RNNLayer(MergeLayer):
 
         Parameters that were given as shared variables or expressions stay shared.
         """
-        args, kwargs = self._arguments
-        signature = inspect.signature(type(self).__init__)
-        bound = signature.bind(self, *args, **kwargs)
-        extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
-        own = {key: value for key, value in bound.arguments.items() if key != extra}
-        own |= bound.arguments.get(extra or "", {})
-        own.pop("self")
-        own["backwards"] = not self.backwards
+        own = named(self) | {"backwards": not self.backwards}
         if own.get("name") is not None:
             own["name"] = f"{own['name']}_backwards"
         return type(self)(**{key: cloned(value) for key, value in own.items()})

@@ -1,0 +1,45 @@
+"""The base of what remembers the arguments that made it, so that it can be shown, copied or written down."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC
+from typing import Any
+
+__all__: list[str] = []
+
+
+class Captured(ABC):
+    """The base of what remembers the arguments of the call that made it; subclasses need not pass them on.
+
+    Examples
+    --------
+    >>> from lasagne_like.arguments import given, named
+    >>> from lasagne_like.cells import GRU
+    >>> cell = GRU(4, name="gru")
+    >>> given(cell), named(cell)
+    (((4,), {'name': 'gru'}), {'num_units': 4, 'name': 'gru'})
+    """
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        self._arguments = (args, kwargs)
+        return self
+
+
+def given(made: Captured) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of the call that made an object."""
+    return made._arguments
+
+
+def named(made: Captured) -> dict[str, Any]:
+    """All arguments of the call that made an object, by the names of the parameters of its class."""
+    args, kwargs = given(made)
+    signature = inspect.signature(type(made).__init__)
+    arguments = dict(signature.bind(made, *args, **kwargs).arguments)
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            arguments |= arguments.pop(parameter.name, {})
+    return dict(list(arguments.items())[1:])  # without self
