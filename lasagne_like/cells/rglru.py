@@ -69,13 +69,13 @@ class RGLRU(Cell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._specs = {"W_r": W_r, "W_i": W_i, "b_r": b_r, "b_i": b_i, "L": L}
+        self._weights, self._vectors = {"W_r": W_r, "W_i": W_i}, {"b_r": b_r, "b_i": b_i, "L": L}
 
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
         self.state_shape = (n,)
-        for name, spec in self._specs.items():
-            weight = name.startswith("W")
+        for name, spec in (self._weights | self._vectors).items():
+            weight = name in self._weights
             shape = (n, n) if weight else (n,)
             own = None if spec is None else self.add_param(spec, shape, name=name, regularizable=weight)
             setattr(self, name, own)

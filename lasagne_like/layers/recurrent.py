@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any
 
 from lasagne_like import init, nonlinearities
@@ -314,11 +315,11 @@ class RecurrentLayer(CustomRecurrentLayer):
     reversed = RNNLayer.reversed
 
 
-def _expose(layer: RNNLayer) -> None:
+def _expose(layer: RNNLayer, *gates: str) -> None:
     """Make the parameters of the gates attributes of the layer, as they are in Lasagne."""
-    for name, value in vars(layer.cell).items():
-        if name.startswith(("W_in_", "W_hid_", "W_cell_", "b_", "nonlinearity_")):
-            setattr(layer, name, value)
+    for part, gate in product(("W_in_to", "W_hid_to", "W_cell_to", "b", "nonlinearity"), gates):
+        if hasattr(layer.cell, f"{part}_{gate}"):
+            setattr(layer, f"{part}_{gate}", getattr(layer.cell, f"{part}_{gate}"))
 
 
 @_with_options
@@ -371,7 +372,7 @@ class LSTMLayer(RNNLayer):
         self.num_units, self.peepholes, self.grad_clipping = num_units, peepholes, options.grad_clipping
         self.nonlinearity = inner.nonlinearity
         self.cell_init, self.hid_init = self.initial["cell"], self.initial["hid"]
-        _expose(self)
+        _expose(self, "ingate", "forgetgate", "cell", "outgate")
 
 
 @_with_options
@@ -413,4 +414,4 @@ class GRULayer(RNNLayer):
         self.num_units, self.grad_clipping = num_units, options.grad_clipping
         self.nonlinearity_hid = hidden_update.nonlinearity
         self.hid_init = self.initial[""]
-        _expose(self)
+        _expose(self, "resetgate", "updategate", "hidden_update", "hid")  # of "hid", b_hid: None, as in the cell
