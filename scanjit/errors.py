@@ -15,7 +15,9 @@ from typing import Any
 
 from scanjit import tracebacks
 
-_inherited: contextvars.ContextVar[str | None] = contextvars.ContextVar("inherited", default=None)
+_inherited: contextvars.ContextVar[tuple[str | None, FrameType] | None] = contextvars.ContextVar(
+    "inherited", default=None
+)
 
 
 def user_location() -> str:
@@ -26,9 +28,11 @@ def user_location() -> str:
     they replace.
     """
     given = _inherited.get()
-    if given is not None:
-        return given
     frame: FrameType | None = sys._getframe(1)
+    if given is not None:
+        where, owner = given
+        if where is not None and _is_running(owner, frame):
+            return where
     while frame is not None:
         filename = frame.f_code.co_filename
         # (Every new node asks, so the common cases are decided here.)
@@ -40,12 +44,23 @@ def user_location() -> str:
 
 @contextlib.contextmanager
 def located(where: str | None) -> Iterator[None]:
-    """Everything made inside belongs to the location `where`."""
-    token = _inherited.set(where)
+    """Everything made inside belongs to the location `where`.
+
+    An exception of a signal handler may come when this has begun to end, and `where` stays set. So it counts only while
+    the function with the `with` statement runs.
+    """
+    token = _inherited.set((where, sys._getframe(2)))  # behind the frame of `contextlib`
     try:
         yield
     finally:
         _inherited.reset(token)
+
+
+def _is_running(owner: FrameType, frame: FrameType | None) -> bool:
+    """Whether a frame is one of those that have led to another one."""
+    while frame is not None and frame is not owner:
+        frame = frame.f_back
+    return frame is owner
 
 
 def from_outside(error: BaseException) -> bool:

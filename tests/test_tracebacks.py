@@ -187,3 +187,17 @@ def test_cells_of_a_notebook(tmp_path: Path) -> None:
     assert len(re.findall(r"^File .*scanjit", full, re.M)) > 3, full
     found = re.search(r"Out\[5\]: (\d+)", count)
     assert found and int(found[1]) > 6, count
+
+
+def test_a_location_counts_only_while_the_function_that_gave_it_runs() -> None:
+    """An exception of a signal handler may come after `located` has begun to end: then nobody takes it back."""
+
+    def interrupted() -> str:
+        block = errors.located("elsewhere.py:1")
+        block.__enter__()
+        blocks.append(block)  # or Python would end it now
+        return sj.vector("x").where
+
+    blocks: list[object] = []
+    assert interrupted() == "elsewhere.py:1"
+    assert __file__ in sj.vector("x").where

@@ -48,7 +48,7 @@ class Program:
             sizes = {atom: int(rng.choice(SIZES)) for atom in self.sizes}
             if len(found) == 2:
                 sizes = dict.fromkeys(self.sizes, int(rng.integers(0, 2)))
-            while self._largest(sizes) > MOST_ELEMENTS:
+            while max(sizes.values(), default=0) > 0 and self._largest(sizes) > MOST_ELEMENTS:
                 sizes = {atom: min(number, max(sizes.values()) - 1) for atom, number in sizes.items()}
             found.append(sizes)
         return found
