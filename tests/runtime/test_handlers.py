@@ -93,5 +93,6 @@ def test_while_a_model_is_read(interrupted, monkeypatch):
 
 
 def test_an_error_of_a_file_is_still_one_while_a_handler_is_set(interrupted):
+    pytest.importorskip("onnx")
     with pytest.raises(sj.FormatError):
         sj.onnx.load(io.BytesIO(b"no model").getvalue())
