@@ -39,8 +39,9 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
     Notes
     -----
     The values that `a` or `b` depends on are computed in the branch, unless they are needed outside of it too. So an
-    index out of bounds, or an `assert_` that fails, is no error in the branch that is not taken. (Sizes that disagree
-    are errors in both.) In the step of a loop, values from before the loop are computed before it. The gradient is an
+    index out of bounds, or an `assert_` that fails, is no error in the branch that is not taken. Sizes of
+    arguments that disagree are errors in both branches; a computed size that does not fit is one only if its branch is
+    taken. In the step of a loop, values from before the loop are computed before it. The gradient is an
     `ifelse` too. `vmap` over `cond` computes both branches for all examples at once. The branch that an example does
     not take raises no error and adds no gradient.
 
