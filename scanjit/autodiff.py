@@ -11,7 +11,7 @@ from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.branch import cut
 from scanjit.ops.chain import connected, pullback, pushforward
 from scanjit.ops.elementwise import cast
-from scanjit.ops.stretch import zeros_like
+from scanjit.ops.stretch import or_zeros
 
 _DISCONNECTED = ("raise", "zero", "ignore")
 
@@ -126,7 +126,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any, consider_constant: Iterable[Any] 
     constants = [as_node(node) for node in consider_constant]
     roots, known, constants = _out_of_branches(nodes, list(changes), constants)
     found = pushforward(roots, {**dict(zip(known, changes.values(), strict=True)), **dict.fromkeys(constants)})
-    return tree.unflatten([_full(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
+    return tree.unflatten([or_zeros(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
 
 
 Rop, Lop = jvp, vjp
@@ -155,7 +155,7 @@ def _backward(
     if disconnected == "raise":
         check_connected(outputs, variables, constants)
     found = pullback(outputs, cotangents, variables, constant=constants, fixed=fixed)
-    return tree.unflatten([_full(g, variable) for g, variable in zip(found, variables, strict=True)])
+    return tree.unflatten([or_zeros(g, variable) for g, variable in zip(found, variables, strict=True)])
 
 
 def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[list[Node]]:
@@ -231,7 +231,3 @@ def _leaves(tree: Tree, value: Any, what: str, model: str) -> list[Any]:
         raise errors.GradientError(
             f"{what} must have the structure of {model}", got=error.got, expected=error.expected
         ) from None
-
-
-def _full(derivative: Node | None, node: Node) -> Node:
-    return zeros_like(node) if derivative is None else derivative

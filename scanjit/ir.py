@@ -54,10 +54,13 @@ class Op:
     vjp : `vjp(g, y, *args, **params) -> tuple of (Node | None)`, one cotangent an argument, None where there is none.
         `g` is the cotangent of the result `y` (for several results: tuples, with None in `g`). None for ops
         without a derivative (their results count as constants).
-    jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero.
+    jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero. Without this rule, a linear
+        op is applied to the tangents, and the vjp of any other op is transposed.
     batch : `batch(args, batched, size, **params) -> (Node, bool)`. Batched arguments have their batch axis first;
-        so has the result if it is batched. For several results: a tuple of nodes and a tuple of bools. Without a rule,
-        a batch is a loop over the examples.
+        so has the result if it is batched. For several results: a tuple of nodes and a tuple of bools.
+    batch_params : `batch_params(size, **params) -> params`, instead of `batch`, for an op that computes a batch itself
+        if all of its operands have the batch axis first: the parameters that it then needs. Without either rule, a
+        batch is a loop over the examples.
     samples : `samples(rng, dtype) -> iterable of (args, params)`: concrete arrays inside the op's domain, from which
         the tests are generated.
     dtypes : the dtypes that tests sample.
@@ -103,6 +106,7 @@ class Op:
         vjp: Callable[..., tuple[Node | None, ...]] | None = None,
         jvp: Callable[..., Any] | None = None,
         batch: Callable[..., tuple[Node, bool]] | None = None,
+        batch_params: Callable[..., dict[str, Any]] | None = None,
         samples: Callable[..., Iterable[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None,
         dtypes: Sequence[str] = ("float64", "float32"),
         doc: str = "",
@@ -111,7 +115,8 @@ class Op:
         if name in OPS:
             raise ValueError(f"two ops are named {name}")
         self.name, self.infer, self.reference = name, infer, reference
-        self.vjp, self.jvp, self.batch, self.samples, self.dtypes, self.doc = vjp, jvp, batch, samples, dtypes, doc
+        self.vjp, self.jvp, self.batch, self.batch_params = vjp, jvp, batch, batch_params
+        self.samples, self.dtypes, self.doc = samples, dtypes, doc
         vars(self).update(traits)
         OPS[name] = self
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Graph, Node, dim_nodes, free_variables, parts, rebuild, replace, walk
+from scanjit.ops.stretch import all_over_batch
 from scanjit.types import Atom, Dimension
 
 Batched = tuple[Any, Any]
@@ -72,11 +73,13 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
             )
     operands, flags = ([pair[k] for pair in args[: node.arity]] for k in (0, 1))
     with errors.located(node.where):
-        if node.op.batch is None:
-            found = _node_by_loop(node, operands, flags, dims, size)
-        else:
-            params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
+        params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
+        if node.op.batch is not None:
             found = node.op.batch(operands, flags, size, **params)
+        elif node.op.batch_params is not None:
+            found = node.op(*all_over_batch(operands, flags, size), **node.op.batch_params(size, **params)), True
+        else:
+            found = _node_by_loop(node, operands, flags, dims, size)
     _verify(node, found, several)
     return found
 

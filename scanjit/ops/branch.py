@@ -14,7 +14,7 @@ from scanjit.ops.chain import connected, is_float, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ANY
-from scanjit.ops.stretch import over_batch, zeros_like
+from scanjit.ops.stretch import or_zeros, over_batch, zeros_like
 from scanjit.types import Dimension, Type
 
 
@@ -100,14 +100,10 @@ def _derived(
     the types of `like`. The derivatives may use the inputs, and the symbols in `given`: pairs of a symbol and its
     value."""
     kept = [i for i in range(len(like)) if any(half[i] is not None for half in halves)]
-    then, other = ([_or_zeros(half[i], like[i]) for i in kept] for half in halves)
+    then, other = ([or_zeros(half[i], like[i]) for i in kept] for half in halves)
     pairs = [*zip(inputs, node.operands[1:], strict=True), *given]
     results = dict(zip(kept, branch(node.operands[0], then, other, pairs), strict=True))
     return [results.get(i) for i in range(len(like))]
-
-
-def _or_zeros(derivative: Node | None, node: Node) -> Node:
-    return zeros_like(node) if derivative is None else derivative
 
 
 def _batch(

@@ -11,7 +11,7 @@ from typing import Any
 
 from scanjit import errors
 from scanjit.ir import PART, Node, new_input, parts, walk
-from scanjit.ops.stretch import broadcast_to, sum_to
+from scanjit.ops.stretch import broadcast_to, or_zeros, sum_to
 from scanjit.types import Type
 
 
@@ -195,6 +195,9 @@ def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
     with errors.located(node.where):
         if node.op.jvp is not None:
             found = node.op.jvp(tangents, _results(node), *node.operands, **node.params)
+        elif node.op.is_linear:
+            pairs = zip(tangents, node.operands, strict=True)
+            found = node.op(*(or_zeros(tangent, operand) for tangent, operand in pairs), **node.params)
         elif node.op.vjp is not None:
             found = _transposed(node, tangents)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.stretch import over_batch, zeros_like
+from scanjit.ops.stretch import all_over_batch, or_zeros, over_batch
 from scanjit.types import Dimension
 
 
@@ -54,18 +54,16 @@ def _vjp(
             "a rule for derivatives is no part of a file or a pickle: what was read from one has no derivative here",
             got=repr(y[0]),
         )
-    full = [
-        None if node.dtype.kind != "f" else zeros_like(node) if cotangent is None else cotangent
-        for cotangent, node in zip(g, y, strict=True)
-    ]
+    full = [None if node.dtype.kind != "f" else or_zeros(cotangent, node) for cotangent, node in zip(g, y, strict=True)]
     return (*[None] * results, *rule(full, y, operands[results:]))
 
 
 def _batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: DerivativeRule | None
 ) -> Any:
-    wide = [over_batch(arg, flag, size) for arg, flag in zip(args, batched, strict=True)]
-    node = CUSTOM(*wide, results=results, rule=None if rule is None else _OverBatch(rule))
+    node = CUSTOM(
+        *all_over_batch(args, batched, size), results=results, rule=None if rule is None else _OverBatch(rule)
+    )
     return parts(node), (True,) * results
 
 

@@ -204,7 +204,7 @@ CAST = Elementwise(
     result=lambda source, *, dtype: dtype,
     reference=_cast_reference,
     vjp=lambda g, y, x, *, dtype: (cast(g, x.dtype) if x.dtype.kind == "f" and dtype.kind == "f" else None,),
-    jvp=lambda tangents, y, x, *, dtype: cast(tangents[0], dtype) if tangents[0] is not None else None,
+    jvp=None,  # its transposed vjp, in which dtypes are exchanged
     samples=lambda rng, dtype: [
         ((sample(rng, (3,), dtype, 0, 3),), {"dtype": d}) for d in types.DTYPES if d != np.dtype(dtype)
     ],

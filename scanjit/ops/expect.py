@@ -3,14 +3,13 @@ computations give the same value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.stretch import over_batch
 from scanjit.ops.view import View
 from scanjit.types import Dimension, Type
 
@@ -31,10 +30,6 @@ def _samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, 
     yield (rng.normal(size=(3, 2)).astype(dtype),), {"bounds": ((2, 3, "there are {right} rows, {left} are needed"),)}
 
 
-def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, bounds: tuple[Bound, ...]) -> Any:
-    return EXPECT(args[0], bounds=bounds), True
-
-
 EXPECT = View(
     "expect",
     infer=_infer,
@@ -42,7 +37,7 @@ EXPECT = View(
     access=lambda shape, *, bounds: [(0, ((axis, 1),)) for axis in range(len(shape))],
     vjp=lambda g, y, x, *, bounds: (g,),
     jvp=lambda tangents, y, x, *, bounds: tangents[0],
-    batch=_batch,
+    batch_params=lambda size, **params: params,
     samples=_samples,
     doc="the operand itself; the inference of its type states bounds on sizes, with the words of the error",
 )
@@ -65,20 +60,13 @@ def _specify_infer(x: Type, *, shape: tuple[Dimension, ...], what: str) -> Type:
     return x.with_shape(shape)
 
 
-def _specify_batch(
-    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...], what: str
-) -> Any:
-    return SPECIFY_SHAPE(args[0], shape=(size, *shape), what=what), True
-
-
 SPECIFY_SHAPE = View(
     "specify_shape",
     infer=_specify_infer,
     reference=lambda x, *, shape, what: x,
     access=lambda given, *, shape, what: [(0, ((axis, 1),)) for axis in range(len(given))],
     vjp=lambda g, y, x, *, shape, what: (g,),
-    jvp=lambda tangents, y, x, **params: y.op(tangents[0], **params),
-    batch=_specify_batch,
+    batch_params=lambda size, *, shape, what: {"shape": (size, *shape), "what": what},
     samples=lambda rng, dtype: [((rng.normal(size=(3, 1)).astype(dtype),), {"shape": (3, 1), "what": "x"})],
     doc="the operand itself, which must have this shape; `what` names it in the error",
 )
@@ -95,17 +83,12 @@ def _via_infer(x: Type, y: Type) -> Type:
     return x
 
 
-def _via_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> Any:
-    return VIA(*(over_batch(*pair, size=size) for pair in zip(args, batched, strict=True))), True
-
-
 VIA = Op(
     "via",
     infer=_via_infer,
     reference=lambda x, y: x,
     vjp=lambda g, out, x, y: (None, g),
-    jvp=lambda tangents, out, x, y: tangents[1],
-    batch=_via_batch,
+    batch_params=lambda size: {},
     has_constant_slope=True,
     doc="the first operand; the second is another computation of the same value, which is the one to differentiate",
 )

@@ -19,7 +19,7 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.linalg import contract
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import IOTA, RESHAPE
-from scanjit.ops.stretch import SUM, broadcast_to, over_batch
+from scanjit.ops.stretch import all_over_batch, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
@@ -102,7 +102,7 @@ def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
 def _batch_of_systems(op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> Any:
     if not batched[0]:
         return side_by_side(op, args[0], args[1], 1, **params), True
-    return op(*(over_batch(*pair, size=size) for pair in zip(args, batched, strict=True)), **params), True
+    return op(*all_over_batch(args, batched, size), **params), True
 
 
 def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
@@ -134,14 +134,6 @@ def _solve_vjp(g: Node, x: Node, a: Node, b: Node, *, trans: bool) -> tuple[Node
     return -(product(x, transposed(of_b)) if trans else product(of_b, transposed(x))), of_b
 
 
-def _solve_jvp(tangents: Sequence[Node | None], x: Node, a: Node, b: Node, *, trans: bool) -> Node | None:
-    da, db = tangents
-    if da is not None:
-        moved = product(transposed(da) if trans else da, x)
-        db = -moved if db is None else db - moved
-    return None if db is None else SOLVE(a, db, trans=trans)
-
-
 def _solve_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
     shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (1, 1), (0, 0), (9, 9))
     for k, a in enumerate(_matrices(rng, dtype, *shapes)):
@@ -154,7 +146,6 @@ SOLVE: Op = Op(
     infer=lambda a, b, *, trans: _system(a, b, "solve"),
     reference=_solve_reference,
     vjp=_solve_vjp,
-    jvp=_solve_jvp,
     batch=lambda *given, **params: _batch_of_systems(SOLVE, *given, **params),
     samples=_solve_samples,
     dtypes=FLOATS,
@@ -186,17 +177,6 @@ def _triangular_vjp(g: Node, x: Node, a: Node, b: Node, *, lower: bool, trans: b
     return -_triangle(of_a, lower, unit), of_b
 
 
-def _triangular_jvp(
-    tangents: Sequence[Node | None], x: Node, a: Node, b: Node, *, lower: bool, trans: bool, unit: bool
-) -> Node | None:
-    da, db = tangents
-    if da is not None:
-        da = _triangle(da, lower, unit)
-        moved = product(transposed(da) if trans else da, x)
-        db = -moved if db is None else db - moved
-    return None if db is None else TRIANGULAR_SOLVE(a, db, lower=lower, trans=trans, unit=unit)
-
-
 def _triangular_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
     flags = ((True, False, False), (False, True, False), (True, True, True), (False, False, True), (True, True, False))
     shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (3, 3), (1, 0, 0), (9, 9))
@@ -210,7 +190,6 @@ TRIANGULAR_SOLVE: Op = Op(
     infer=lambda a, b, *, lower, trans, unit: _system(a, b, "solve_triangular"),
     reference=_triangular_reference,
     vjp=_triangular_vjp,
-    jvp=_triangular_jvp,
     batch=lambda *given, **params: _batch_of_systems(TRIANGULAR_SOLVE, *given, **params),
     samples=_triangular_samples,
     dtypes=FLOATS,
@@ -234,17 +213,6 @@ def _cholesky_vjp(g: Node, factor: Node, a: Node) -> tuple[Node]:
     return (_lower_halved(both + transposed(both)),)
 
 
-def _cholesky_jvp(tangents: Sequence[Node | None], factor: Node, a: Node) -> Node | None:
-    """The same paper, equation 8."""
-    (da,) = tangents
-    if da is None:
-        return None
-    half = _lower_halved(da)
-    inner = TRIANGULAR_SOLVE(factor, half + transposed(half), lower=True, trans=False, unit=False)
-    both = TRIANGULAR_SOLVE(factor, transposed(inner), lower=True, trans=False, unit=False)
-    return product(factor, _lower_halved(both))
-
-
 def _cholesky_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
     for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
         yield (a,), {}
@@ -263,8 +231,7 @@ CHOLESKY: Op = Op(
     infer=_same_matrices("cholesky"),
     reference=_cholesky_reference,
     vjp=_cholesky_vjp,
-    jvp=_cholesky_jvp,
-    batch=lambda args, batched, size: (CHOLESKY(*args), True),
+    batch_params=lambda size: {},
     samples=_cholesky_samples,
     dtypes=FLOATS,
     doc="lower triangular L with `L @ L.T = a`, from the lower triangle of a; NaN (its lower triangle) where a is not "
@@ -306,7 +273,7 @@ LU: Op = Op(
     "lu",
     infer=_lu_infer,
     reference=_lu_reference,
-    batch=lambda args, batched, size: (LU(*args), True),
+    batch_params=lambda size: {},
     samples=_lu_samples,
     dtypes=FLOATS,
     doc="`a[:, order] = L @ U`, U with ones on its diagonal: the factors in one matrix, and as further rows the order, "
@@ -335,11 +302,6 @@ def _inverse_transposed(a: Node) -> Node:
     return SOLVE(a, identity(a), trans=True)
 
 
-def _along(change: Node, a: Node) -> Node:
-    """The trace of `inv(a) @ change`."""
-    return SUM(_inverse_transposed(a) * change, axes=(a.ndim - 2, a.ndim - 1))
-
-
 def _det_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
     for k, a in enumerate(_matrices(rng, dtype, (3, 3), (2, 4, 4), (1, 1), (9, 9), (0, 0))):
         yield ((a / 4 if k else -a[::-1]).astype(dtype),), {}
@@ -350,8 +312,7 @@ DET: Op = Op(
     infer=_number_of("det"),
     reference=lambda a: np.asarray(np.linalg.det(a), a.dtype),
     vjp=lambda g, y, a: (_stretched(g * y) * _inverse_transposed(a),),
-    jvp=lambda tangents, y, a: None if tangents[0] is None else y * _along(tangents[0], a),
-    batch=lambda args, batched, size: (DET(*args), True),
+    batch_params=lambda size: {},
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the determinant; its derivative needs the inverse, and is NaN where there is none",
@@ -361,8 +322,7 @@ LOGABSDET: Op = Op(
     infer=_number_of("slogdet"),
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[1], a.dtype),
     vjp=lambda g, y, a: (_stretched(g) * _inverse_transposed(a),),
-    jvp=lambda tangents, y, a: None if tangents[0] is None else _along(tangents[0], a),
-    batch=lambda args, batched, size: (LOGABSDET(*args), True),
+    batch_params=lambda size: {},
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the logarithm of the absolute value of the determinant; -inf for a singular matrix",
@@ -371,7 +331,7 @@ DET_SIGN: Op = Op(
     "det_sign",
     infer=_number_of("slogdet"),
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[0], a.dtype),
-    batch=lambda args, batched, size: (DET_SIGN(*args), True),
+    batch_params=lambda size: {},
     samples=_det_samples,
     dtypes=FLOATS,
     doc="the sign of the determinant; 0 for a singular matrix",

@@ -12,7 +12,7 @@ from scanjit.ir import Node, Op
 from scanjit.ops.elementwise import where
 from scanjit.ops.samples import ANY_DTYPE, sample
 from scanjit.ops.shape import IOTA, RESHAPE
-from scanjit.ops.stretch import full, over_batch, zeros_like
+from scanjit.ops.stretch import all_over_batch, full, or_zeros, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
@@ -101,9 +101,6 @@ GATHER: Op = Op(
         SCATTER(zeros_like(x), g, *indices, axis=axis, add=True),
         *[None] * len(indices),
     ),
-    jvp=lambda tangents, y, x, *indices, axis: (
-        None if tangents[0] is None else GATHER(tangents[0], *indices, axis=axis)
-    ),
     batch=_gather_batch,
     samples=_gather_samples,
     dtypes=ANY_DTYPE,
@@ -156,14 +153,13 @@ def _scatter_vjp(g: Node, y: Node, x: Node, v: Node, *indices: Node, axis: int, 
 def _scatter_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *indices: Node, **params: Any) -> Any:
     if tangents[0] is None and tangents[1] is None:
         return None
-    dx, dv = (zeros_like(a) if t is None else t for a, t in zip((x, v), tangents, strict=False))
-    return SCATTER(dx, dv, *indices, **params)
+    return SCATTER(or_zeros(tangents[0], x), or_zeros(tangents[1], v), *indices, **params)
 
 
 def _scatter_batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int, add: bool
 ) -> tuple[Node, bool]:
-    x, v = (over_batch(*pair, size=size) for pair in zip(args[:2], batched, strict=False))
+    x, v = all_over_batch(args[:2], batched[:2], size)
     indices, each = args[2:], batched[2:]
     if not any(each):
         return SCATTER(x, v, *indices, axis=axis + 1, add=add), True

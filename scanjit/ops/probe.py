@@ -13,18 +13,12 @@ from scanjit.ir import Graph, Node, Op, graphs_in, rebuild, walk
 from scanjit.ops.stretch import over_batch
 from scanjit.types import Dimension, Type
 
-
-def _print_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, message: str) -> Any:
-    return PRINT(args[0], message=message), True
-
-
 PRINT = Op(
     "print_",
     infer=lambda x, *, message: x,
     reference=lambda x, *, message: x,
     vjp=lambda g, y, x, *, message: (g,),
-    jvp=lambda tangents, y, x, *, message: tangents[0],
-    batch=_print_batch,
+    batch_params=lambda size, **params: params,
     samples=lambda rng, dtype: [((rng.normal(size=(3, 2)).astype(dtype),), {"message": "x"})],
     doc="the operand itself, which is printed when a function runs",
 )
@@ -46,10 +40,6 @@ def _assert_vjp(g: Node, y: Node, x: Node, condition: Node, **params: str) -> An
     return ASSERT(g, condition, **params), None
 
 
-def _assert_jvp(tangents: Sequence[Node | None], y: Node, x: Node, condition: Node, **params: str) -> Node | None:
-    return None if tangents[0] is None else ASSERT(tangents[0], condition, **params)
-
-
 def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: str) -> Any:
     x, condition = args
     return ASSERT(over_batch(x, batched[0], size), condition, **params), True
@@ -65,7 +55,6 @@ ASSERT = Op(
     infer=_assert_infer,
     reference=_assert_reference,
     vjp=_assert_vjp,
-    jvp=_assert_jvp,
     batch=_assert_batch,
     samples=_assert_samples,
     doc="the first operand itself; that the second is not true everywhere is an error of the run",

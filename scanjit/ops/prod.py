@@ -10,7 +10,7 @@ from scanjit.ir import Graph, Node, free_variables, new_input, parts
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import RESHAPE
-from scanjit.ops.stretch import SUM, expand, full
+from scanjit.ops.stretch import expand, full
 from scanjit.ops.view import DIMSHUFFLE
 
 
@@ -47,8 +47,5 @@ PROD = Reduction(
     initial=lambda dtype: 1,
     function=lambda x, axis: np.multiply.reduce(x, axis=axis, dtype=x.dtype),
     vjp=lambda g, y, x, *, axes: (expand(g, axes) * _others(x, axes) if axes else g,),
-    jvp=lambda tangents, y, x, *, axes: (
-        tangents[0] if tangents[0] is None or not axes else SUM(tangents[0] * _others(x, axes), axes=axes)
-    ),
     doc="the product over axes, in the dtype of the operand",
 )

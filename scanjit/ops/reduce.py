@@ -5,7 +5,7 @@ Compositions of reductions (`mean`, `var`, `logsumexp`...) are in `scanjit.tenso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,27 +16,15 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
-from scanjit.types import Dimension, Type
+from scanjit.types import Type
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
 
 
-def _shares(y: Node, x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
-    """Which elements equal the extreme one, and (with the axes kept) the number of such elements."""
-    met = x == expand(y, axes)
-    return met, expand(SUM(cast(met, x.dtype), axes=axes), axes)
-
-
 def _extreme_vjp(g: Node, y: Node, x: Node, *, axes: tuple[int, ...]) -> tuple[Node]:
-    met, count = _shares(y, x, axes)
+    met = x == expand(y, axes)
+    count = expand(SUM(cast(met, x.dtype), axes=axes), axes)
     return (where(met, expand(g, axes) / count, 0),)
-
-
-def _extreme_jvp(tangents: Sequence[Node | None], y: Node, x: Node, *, axes: tuple[int, ...]) -> Node | None:
-    if tangents[0] is None:
-        return None
-    met, count = _shares(y, x, axes)
-    return SUM(where(met, tangents[0] / count, 0), axes=axes)
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -54,7 +42,6 @@ def _extreme(name: str, pairwise: Elementwise, **rest: Any) -> Reduction:
         combine=pairwise.name + "({0}, {1})",
         empty=False,
         vjp=_extreme_vjp,
-        jvp=_extreme_jvp,
         **rest,
     )
 
@@ -119,9 +106,6 @@ class ArgReduction(Op):
             need_some(x, axis)
             return Type(np.dtype("int64"), x.shape[:axis] + x.shape[axis + 1 :])
 
-        def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int) -> Any:
-            return self(args[0], axis=axis + 1), True
-
         def samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
             for shape, axis in (((5,), 0), ((2, 6), 1), ((3, 2), 0), ((1,), 0), ((2, 0, 3), 2)):
                 yield (sample(rng, shape, dtype),), {"axis": axis}
@@ -130,7 +114,7 @@ class ArgReduction(Op):
             name,
             infer=infer,
             reference=lambda x, *, axis: np.asarray(function(x, axis=axis), np.int64),
-            batch=batch,
+            batch_params=lambda size, *, axis: {"axis": axis + 1},
             samples=samples,
             dtypes=NUMBERS,
             doc=doc,

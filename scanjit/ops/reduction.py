@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import NUMBERS, sample
-from scanjit.types import Dimension, Type
+from scanjit.types import Type
 
 _EMPTY = "a reduction that has no value for nothing needs at least {left} element along axis {axis}, not {right}"
 
@@ -53,9 +53,6 @@ class Reduction(Op):
                 need_some(x, axis)
             return x.with_shape([dim for a, dim in enumerate(x.shape) if a not in axes])
 
-        def batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axes: tuple[int, ...]) -> Any:
-            return self(args[0], axes=tuple(a + 1 for a in axes)), True
-
         def samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
             shapes: list[tuple[tuple[int, ...], tuple[int, ...]]]
             shapes = [((4,), (0,)), ((2, 3), (1,)), ((2, 3, 2), (0, 2)), ((2, 3), (0, 1)), ((1, 3), (0,)), ((2,), ())]
@@ -70,7 +67,7 @@ class Reduction(Op):
         super().__init__(
             name,
             infer=infer,
-            batch=batch,
+            batch_params=lambda size, *, axes: {"axes": tuple(a + 1 for a in axes)},
             samples=samples,
             aligned=aligned,
             reference=lambda x, *, axes: np.asarray(function(x, axis=axes)),

@@ -23,7 +23,7 @@ from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ALL
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, window
-from scanjit.ops.stretch import full, over_batch, zeros_like
+from scanjit.ops.stretch import full, or_zeros, over_batch, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
 
@@ -267,10 +267,6 @@ def _closed(
     return ir.parts(scan_node(body, inits, xs, [*fixed, *captured], **params))
 
 
-def _or_zeros(derivative: Node | None, node: Node) -> Node:
-    return zeros_like(node) if derivative is None else derivative
-
-
 def _derived(name: str | None, suffix: str) -> str | None:
     return None if name is None else f"{name}.{suffix}"
 
@@ -375,7 +371,7 @@ class _Reverse:
         if not self.active and not rows and not consts:
             return [None] * scan.node.arity
         sums = {i: ir.new_input(scan.fixed[i].type) for i in consts}
-        outputs = [_or_zeros(step.get(scan.before[i]), scan.before[i]) for i in self.active]
+        outputs = [or_zeros(step.get(scan.before[i]), scan.before[i]) for i in self.active]
         outputs += [sums[i] + step[scan.fixed[i]] for i in consts]
         outputs += [step[scan.rows[i]] for i in rows]
         outputs = without_probes(outputs, [PRINT])  # the forward scan has them
@@ -414,7 +410,7 @@ class _Reverse:
         self, outputs: Sequence[Node], sums: dict[int, Node], saved: Sequence[Pair], span: _Span
     ) -> tuple[Node, ...]:
         scan, params = self.scan, self.scan.node.params
-        carries = [(self.seeds[i], _or_zeros(self.g_carries[i], scan.inits[i])) for i in self.active]
+        carries = [(self.seeds[i], or_zeros(self.g_carries[i], scan.inits[i])) for i in self.active]
         carries += [(inner, zeros_like(scan.consts[i])) for i, inner in sums.items()]
         rows = [*saved, *zip(scan.rows, scan.xs, strict=True)]
         rows += [(seed, g) for i, seed in self.y_seeds.items() if (g := self.g_ys[i]) is not None]
@@ -496,10 +492,10 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
         lambda active: [i for i, tangent in enumerate(step(active)[:count]) if tangent is not None],
     )
     found = step(active)
-    outputs = [_or_zeros(found[i], scan.before[i]) for i in active]
+    outputs = [or_zeros(found[i], scan.before[i]) for i in active]
     d_ys = {i: tangent for i, tangent in enumerate(found[count:]) if tangent is not None}
     carries = list(zip(scan.before, scan.inits, strict=True))
-    carries += [(s_carries[i], _or_zeros(d_inits[i], scan.inits[i])) for i in active]
+    carries += [(s_carries[i], or_zeros(d_inits[i], scan.inits[i])) for i in active]
     params, lags = node.params, scan.layout.lags
     results = _closed(
         carries,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import ANY_DTYPE, numbered, sampled
-from scanjit.ops.stretch import over_batch, require_sizes, zeros_like
-from scanjit.ops.view import View, linear_jvp
+from scanjit.ops.stretch import require_sizes, zeros_like
+from scanjit.ops.view import View
 from scanjit.types import Dimension, Type, not_negative
 
 # ---- slice: a window of every axis, with a step ----------------------------------------------------------------------
@@ -68,12 +66,6 @@ def _slice_reference(x: np.ndarray, *, start: tuple, length: tuple, step: tuple)
     return x
 
 
-def _slice_batch(
-    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: Any, length: Any, step: Any
-) -> Any:
-    return SLICE(args[0], start=(0, *start), length=(size, *length), step=(1, *step)), True
-
-
 SLICE = View(
     "slice",
     infer=_slice_infer,
@@ -83,8 +75,11 @@ SLICE = View(
     ],
     shows_all=False,
     vjp=lambda g, y, x, *, start, length, step: (SET_SLICE(zeros_like(x), g, start=start, step=step),),
-    jvp=linear_jvp,
-    batch=_slice_batch,
+    batch_params=lambda size, *, start, length, step: {
+        "start": (0, *start),
+        "length": (size, *length),
+        "step": (1, *step),
+    },
     samples=sampled(
         ((5,), {"start": (1,), "length": (3,), "step": (1,)}),
         ((5,), {"start": (4,), "length": (3,), "step": (-2,)}),
@@ -138,25 +133,12 @@ def _set_slice_vjp(g: Node, y: Node, x: Node, v: Node, *, start: tuple, step: tu
     )
 
 
-def _set_slice_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, start: Any, step: Any) -> Any:
-    x, v = (over_batch(*pair, size=size) for pair in zip(args, batched, strict=True))
-    return SET_SLICE(x, v, start=(0, *start), step=(1, *step)), True
-
-
-def _set_slice_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, **params: Any) -> Node | None:
-    if all(t is None for t in tangents):
-        return None
-    dx, dv = (zeros_like(a) if t is None else t for a, t in zip((x, v), tangents, strict=True))
-    return SET_SLICE(dx, dv, **params)
-
-
 SET_SLICE: Op = Op(
     "set_slice",
     infer=_set_slice_infer,
     reference=_set_slice_reference,
     vjp=_set_slice_vjp,
-    jvp=_set_slice_jvp,
-    batch=_set_slice_batch,
+    batch_params=lambda size, *, start, step: {"start": (0, *start), "step": (1, *step)},
     samples=lambda rng, dtype: [
         ((numbered(whole, dtype), (50 * numbered(part, dtype)).astype(dtype)), {"start": start, "step": step})
         for whole, part, start, step in (
@@ -194,8 +176,7 @@ RESHAPE: Op = Op(
     infer=_reshape_infer,
     reference=lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (RESHAPE(g, shape=x.type.shape),),
-    jvp=linear_jvp,
-    batch=lambda args, batched, size, *, shape: (RESHAPE(args[0], shape=(size, *shape)), True),
+    batch_params=lambda size, *, shape: {"shape": (size, *shape)},
     samples=sampled(
         ((2, 3), {"shape": (3, 2)}),
         ((4,), {"shape": (2, 1, 2)}),
@@ -238,23 +219,12 @@ def _concatenate_vjp(g: Node, y: Node, *xs: Node, axis: int) -> tuple[Node, ...]
     return tuple(result)
 
 
-def _concatenate_jvp(tangents: Sequence[Node | None], y: Node, *xs: Node, axis: int) -> Node | None:
-    if all(t is None for t in tangents):
-        return None
-    return CONCATENATE(*(zeros_like(x) if t is None else t for x, t in zip(xs, tangents, strict=True)), axis=axis)
-
-
-def _concatenate_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int) -> Any:
-    return CONCATENATE(*(over_batch(*pair, size=size) for pair in zip(args, batched, strict=True)), axis=axis + 1), True
-
-
 CONCATENATE = Op(
     "concatenate",
     infer=_concatenate_infer,
     reference=lambda *xs, axis: np.concatenate(xs, axis),
     vjp=_concatenate_vjp,
-    jvp=_concatenate_jvp,
-    batch=_concatenate_batch,
+    batch_params=lambda size, *, axis: {"axis": axis + 1},
     samples=lambda rng, dtype: [
         (tuple((50 * i + numbered(shape, dtype)).astype(dtype) for i, shape in enumerate(shapes)), {"axis": axis})
         for shapes, axis in (

@@ -11,7 +11,7 @@ from scanjit import errors, types
 from scanjit.ir import CONSTANT, Node, constant
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.samples import ANY_DTYPE, sampled
-from scanjit.ops.view import DIMSHUFFLE, View, linear_jvp
+from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.types import Dimension, Type
 
 
@@ -50,7 +50,6 @@ BROADCAST_TO = View(
     ],
     repeats=True,
     vjp=lambda g, y, x, *, shape: (sum_to(g, x.type.shape),),
-    jvp=linear_jvp,
     batch=_broadcast_batch,
     samples=sampled(
         ((3,), {"shape": (2, 3)}),
@@ -92,6 +91,11 @@ def over_batch(x: Node, batched: bool, size: Dimension) -> Node:
     return x if batched else broadcast_to(x, (size, *x.type.shape))
 
 
+def all_over_batch(nodes: Sequence[Node], batched: Sequence[bool], size: Dimension) -> list[Node]:
+    """The nodes, all with the axis of a batch as their first axis. `batched` says which of them have it."""
+    return [over_batch(node, has, size) for node, has in zip(nodes, batched, strict=True)]
+
+
 def constant_value(node: Node) -> np.ndarray | None:
     """The array of a constant (seen through broadcasts of it), or None."""
     while node.op is BROADCAST_TO:
@@ -108,6 +112,11 @@ def full(value: Any, shape: Sequence[Dimension], dtype: Any = None) -> Node:
 def zeros_like(x: Node) -> Node:
     """Zeros of the same type."""
     return full(0, x.type.shape, x.dtype)
+
+
+def or_zeros(derivative: Node | None, x: Node) -> Node:
+    """A derivative by `x`, or of `x`, as a node. (None stands for zeros.)"""
+    return zeros_like(x) if derivative is None else derivative
 
 
 # ---- sum -------------------------------------------------------------------------------------------------------------
@@ -129,7 +138,6 @@ SUM: Reduction = Reduction(
     initial=lambda dtype: 0,
     function=lambda x, axis: np.add.reduce(x, axis=axis, dtype=x.dtype),
     vjp=lambda g, y, x, *, axes: (broadcast_to(expand(g, axes), x.type.shape),),
-    jvp=lambda tangents, y, x, *, axes: None if tangents[0] is None else SUM(tangents[0], axes=axes),
     is_linear=True,
     doc="the sum over axes, in the dtype of the operand",
 )

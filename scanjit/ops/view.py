@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,11 +50,6 @@ class View(Op):
         return found
 
 
-def linear_jvp(tangents: Sequence[Node | None], y: Node, x: Node, **params: Any) -> Node | None:
-    """The jvp of a linear op with one operand: the op itself, on the tangent."""
-    return None if tangents[0] is None else y.op(tangents[0], **params)
-
-
 # ---- dimshuffle: transposes, new axes of size 1, axes of size 1 dropped ----------------------------------------------
 
 
@@ -79,12 +74,6 @@ def _dimshuffle_reference(x: np.ndarray, *, order: tuple[int | None, ...]) -> np
     return np.expand_dims(moved, tuple(i for i, axis in enumerate(order) if axis is None))
 
 
-def _dimshuffle_batch(
-    args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, order: tuple[int | None, ...]
-) -> Any:
-    return DIMSHUFFLE(args[0], order=(0, *(None if axis is None else axis + 1 for axis in order))), True
-
-
 DIMSHUFFLE = View(
     "dimshuffle",
     infer=_dimshuffle_infer,
@@ -93,8 +82,7 @@ DIMSHUFFLE = View(
         (0, ((order.index(axis), 1),)) if axis in order else (0, ()) for axis in range(len(shape))
     ],
     vjp=_dimshuffle_vjp,
-    jvp=linear_jvp,
-    batch=_dimshuffle_batch,
+    batch_params=lambda size, *, order: {"order": (0, *(None if axis is None else axis + 1 for axis in order))},
     samples=sampled(
         ((2, 3), {"order": (1, 0)}),
         ((2, 3), {"order": (None, 0, None, 1)}),

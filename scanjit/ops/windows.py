@@ -7,9 +7,6 @@ the place, the other one with the offset. The sum of such windows is computed as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from scanjit import errors, types
@@ -20,7 +17,7 @@ from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.samples import ANY_DTYPE, sampled
 from scanjit.ops.shape import IOTA, SET_SLICE, flip
 from scanjit.ops.stretch import full
-from scanjit.ops.view import DIMSHUFFLE, Access, View, linear_jvp
+from scanjit.ops.view import DIMSHUFFLE, Access, View
 from scanjit.types import Dimension, Type
 
 Sizes = tuple[Dimension, ...]
@@ -67,10 +64,6 @@ def _vjp(g: Node, y: Node, x: Node, *, axes: Ints, size: Sizes, step: Ints, dila
     return (overlap_add(g, x.type.shape, axes, step, dilation),)
 
 
-def _batch(args: Sequence[Node], batched: Sequence[bool], count: Dimension, *, axes: Ints, **params: Any) -> Any:
-    return WINDOWS(args[0], axes=tuple(axis + 1 for axis in axes), **params), True
-
-
 WINDOWS = View(
     "windows",
     infer=_infer,
@@ -79,8 +72,7 @@ WINDOWS = View(
     shows_all=False,
     repeats=True,
     vjp=_vjp,
-    jvp=linear_jvp,
-    batch=_batch,
+    batch_params=lambda count, *, axes, **params: {"axes": tuple(axis + 1 for axis in axes), **params},
     samples=sampled(
         ((5,), {"axes": (0,), "size": (3,), "step": (1,), "dilation": (1,)}),
         ((8,), {"axes": (0,), "size": (2,), "step": (2,), "dilation": (3,)}),

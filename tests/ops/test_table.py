@@ -109,7 +109,7 @@ def test_gradient_of_the_gradient(op: Op) -> None:
             np.testing.assert_allclose(second, differences(value, arrays, i), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("op", [op for op in SAMPLED if op.batch is not None], ids=str)
+@pytest.mark.parametrize("op", [op for op in SAMPLED if op.batch or op.batch_params], ids=str)
 def test_batching(op: Op) -> None:
     """Over a batch, an op does for each example what it does for one."""
     size = 3
