@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from scanjit.ir import Node
 from scanjit.schedule.fuse.groups import Fused, Group, fuse
@@ -23,11 +22,13 @@ from scanjit.schedule.nests import verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows
-from scanjit.schedule.tiles.apply import in_forms, tile_nest
-from scanjit.schedule.time import blocks, deep
+from scanjit.schedule.tiles.apply import with_tiles
+from scanjit.schedule.tiles.pack import with_packs
+from scanjit.schedule.time.blocks import blocked
 from scanjit.schedule.time.chains import Chain, find_chains
 from scanjit.schedule.time.checkpoint.families import Family, find_families, notes_with
 from scanjit.schedule.time.checkpoint.stretches import write_phase
+from scanjit.schedule.time.deep import cut_long_sums
 from scanjit.schedule.time.flow import Flow
 from scanjit.target import Target
 
@@ -58,35 +59,35 @@ def checkpoints(known: Progress) -> Progress:
 
 
 def written(known: Progress) -> Progress:
-    """The statements: what goes with a scan where that stands. Every nest gets its tile, and the packs it needs."""
-    region, nests, context = known.region, known.nests, known.region.context
+    """The statements: what goes with a scan where that stands."""
+    nests, context = known.nests, known.region.context
     result: list[Statement] = []
     for group in known.flow.groups:
         first = group.members[0]
         if (family := known.families.get(group)) is not None:
             phase = family.phase_at(group)
             if phase is not None:
-                result += write_phase(region, family, phase, nests)
+                result += write_phase(family, phase, nests)
                 if phase is family.loops.phases[-1]:
                     context.notes = notes_with(context.notes, family)
         elif (chain := known.chains.get(group)) is not None:
             if first is chain.scan:
-                made, notes = blocks.blocked(region, chain, nests)
+                made, notes = blocked(chain, nests, context.target)
                 result += made
                 context.notes += notes
         elif isinstance(first, Single):
             result.append(first.statement)
         elif isinstance(first, Compound):
-            result += first.statements if first.nest is None else tile_nest(region, first.nest)
+            result += first.statements if first.nest is None else [first.nest]
         else:
-            result += in_forms(region, nests[group], partial(_shaped, region))
+            result += [nests[group]] if nests[group].stores else []
     return replace(known, statements=result)
 
 
 REGION_PASSES: tuple[tuple[str, Callable[[Progress], Progress]], ...] = (
     ("blocks", blocks_of_time),  # of whole nests, so after tasks are fused
     ("checkpoints", checkpoints),  # after the blocks, for what goes with a loop in any case comes along
-    ("tiles", written),  # of what is left of each nest: a block of time may be all there is of a loop
+    ("statements", written),  # last: what goes with a scan stands where that stood
 )
 """The names and the passes that make statements of the tasks of a region."""
 
@@ -103,26 +104,17 @@ def statements(fused: Fused) -> list[Statement]:
 
 
 def _fill(region: Region, item: Compound, frame: Statement, inside: Sequence[Fused]) -> None:
-    """Put statements into a loop over time or an `If`, with the packs that these need before it."""
+    """Put statements into a loop over time or an `If`."""
     bodies = list(map(statements, inside))
     if item.scan is not None:
         region.context.notes.append(f"{item.label}: a loop over time of {len(bodies[0])} statements")
-    item.statements = [*region.held, frame.with_bodies(*bodies)]
-    region.held = []
-
-
-def _shaped(region: Region, nest: Nest) -> list[Statement]:
-    """The statements of a nest: of long sums, in blocks."""
-    packs, nest = deep.packed(region, nest)
-    found = deep.deep(region, nest)
-    if found is None:
-        return [*packs, *tile_nest(region, nest)]
-    made, notes = deep.blocked(region, nest, found)
-    region.context.notes += notes
-    return [*packs, *made]
+    item.statements = [frame.with_bodies(*bodies)]
 
 
 PROGRAM_PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
+    ("long_sums", cut_long_sums),  # while a nest is whole: stretches of steps are not cut again
+    ("tiles", with_tiles),  # of what is left of each nest: a block of time may be all there is of a loop
+    ("packs", with_packs),  # after tiles: panels are as wide as the vectors that read them
     ("once", find_once),  # while every statement stands by itself: of loops side by side, each may run once
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
     ("rows", own_rows),

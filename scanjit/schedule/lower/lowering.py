@@ -15,7 +15,7 @@ from scanjit.schedule.lower.places import choose_stored
 from scanjit.schedule.lower.region import Item, Region, Task
 from scanjit.schedule.lower.values import PointRule, ValueBuilder
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Store, Value, walk_values
-from scanjit.types import Atom, Dimension
+from scanjit.types import Dimension
 
 
 class ArrayRule(ABC):
@@ -93,13 +93,11 @@ class Lowering:
                     self._compute(node)
         return [self._given(node, target) for node, target in zip(outputs, targets, strict=True)]
 
-    def inside(
-        self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], counters: Iterable[Atom] = ()
-    ) -> Region:
+    def inside(self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref]) -> Region:
         """The region that computes `outputs` in a step of a loop, or in a branch."""
         # A node that says a size outside is, inside, the same node.
         sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
-        region = Region(self.context, self.region, counters, [target.buffer for target in targets])
+        region = Region(self.context, whole=False)
         Lowering(self.rules, region, {**sizes, **known}).run(outputs, targets)
         return region
 
@@ -128,7 +126,7 @@ class Lowering:
     def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:
         """Memory in which all elements have the dtype of a node. What `made` depends on decides whether it holds the
         same in all calls; within a loop, it holds other values at every step."""
-        fixed = self.region.parent is None and self.context.is_fixed(made)
+        fixed = self.region.whole and self.context.is_fixed(made)
         return self.own(Buffer(element.dtype, shape, "temporary", name, fixed=fixed))
 
     def own(self, buffer: Buffer) -> Ref:

@@ -6,17 +6,15 @@ space, and stores it. Tasks that can be computed together become one nest later 
 
 from __future__ import annotations
 
-import copy
 from abc import ABC
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scanjit import ir, types
+from scanjit import ir
 from scanjit.ir import Node
-from scanjit.schedule.nests import Buffer, If, Nest, NestLoop, Pack, Ref, Statement, Store, TimeLoop, Value
+from scanjit.schedule.nests import Buffer, If, Nest, NestLoop, Ref, Statement, Store, TimeLoop, Value
 from scanjit.schedule.nests.plan import Plan
 from scanjit.target import Target
-from scanjit.types import Atom, Dimension
+from scanjit.types import Dimension
 
 
 @dataclass(eq=False, kw_only=True)
@@ -128,61 +126,23 @@ class Region:
     Parameters
     ----------
     context : what all regions of the program share.
-    parent : the region that the loop or the ifelse around is an item of; None for the whole graph.
-    counters : the atoms that change from step to step of that loop.
-    results : buffers of other regions into which this one writes.
+    whole : whether it computes the whole graph, and not a step or a branch.
 
     Attributes
     ----------
     items : what is computed, in order.
     buffers : the memory that belongs to this region: nobody outside uses it.
-    packed : packs that stand before nests of this region.
-    held : packs to be made before the next loop of this region, because they are the same in all of its steps.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        parent: Region | None = None,
-        counters: Iterable[Atom] = (),
-        results: Iterable[Buffer] = (),
-    ) -> None:
-        self.context, self.parent = context, parent
-        self.counters, self.results = frozenset(counters), frozenset(results)
+    def __init__(self, context: Context, whole: bool = True) -> None:
+        self.context, self.whole = context, whole
         self.items: list[Item] = []
         self.buffers: set[Buffer] = set()
-        self.packed: list[Pack] = []
-        self.held: list[Pack] = []
         self._spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         """The loops over a shape: the same for equal shapes."""
         return self._spaces.setdefault(shape, tuple(map(NestLoop, shape)))
-
-    def inside(self, counters: Iterable[Atom]) -> Region:
-        """The same region, for what stands in a loop over stretches: what depends on its counters is not made before
-        this region's loop."""
-        region = copy.copy(self)
-        region.counters |= frozenset(counters)
-        return region
-
-    def has(self, buffer: Buffer) -> bool:
-        """Whether a buffer is there wherever this region is."""
-        own = buffer.kind in ("input", "constant") or buffer in self.buffers
-        return own or (self.parent is not None and self.parent.has(buffer))
-
-    def can_hold(self, ref: Ref) -> bool:
-        """Whether a place is there, and the same at every step, before the loop begins that this region is a step of.
-
-        So it is with the weights of a layer. It is not with a carry, with what a step computes, or with one row of a
-        sequence.
-        """
-        return (
-            self.parent is not None
-            and self.parent.has(ref.buffer)
-            and ref.buffer not in self.results
-            and self.counters.isdisjoint(atom for dim in (ref.offset, *ref.shape) for atom in types.atoms(dim))
-        )
 
 
 def name_of(node: Node) -> str:

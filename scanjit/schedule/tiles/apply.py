@@ -1,53 +1,65 @@
-"""A nest made ready for code: loops merged, lanes and register tile chosen, right operands packed."""
+"""A nest made ready for code: loops merged, lanes and register tile chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
-from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Statement, Tile, counter, leaves_of, walk_values
+from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, counter, walk_values
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.merge import merge_loops
-from scanjit.schedule.tiles.pack import pack_operands
 from scanjit.schedule.tiles.products import reductions_of
+from scanjit.target import Target
 
 
-def in_forms(region: Region, nest: Nest, shaped: Callable[[Nest], list[Statement]]) -> list[Statement]:
+def in_forms(
+    nest: Nest, target: Target, notes: list[str], shaped: Callable[[Nest], list[Statement]]
+) -> list[Statement]:
     """The statements that `shaped` makes of a nest. Where the best loop for lanes depends on a size, there is one form
     for each loop, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest)
-    forms = lanes.forms(merged, region.context.target) if region.parent is None else []
+    forms = lanes.forms(merged, target)
     if not forms:
         return shaped(nest)
     text = " or ".join(str(form.lane.size) for form in forms)
-    region.context.notes.append(f"nest {nest.label}: lanes along {text}, whichever fills vectors")
+    notes.append(f"nest {nest.label}: lanes along {text}, whichever fills vectors")
     result: list[Statement] = []
     for form in forms:
-        first, rows = counter("first"), counter("rows")
         made = shaped(changed(merged, lane=form.lane))
-        packs = [pack for pack in made if isinstance(pack, Pack) and pack.target.fixed]
+        packs = [statement for statement in made if isinstance(statement, Pack) and statement.target.fixed]
         inside = [statement for statement in made if statement not in packs]
-        sometimes = set(leaves_of(inside))  # other nests must not read what only this form packs
-        region.packed = [pack for pack in region.packed if pack not in sometimes]
-        result += [*packs, Blocks(form.when, 1, first, rows, inside)]
+        result += [*packs, Blocks(form.when, 1, counter("first"), counter("rows"), inside)]
     return result
 
 
-def tile_nest(region: Region, nest: Nest) -> list[Statement]:
-    """A nest with its tile, after the packs that it needs. Packs that are the same in all steps go before the loop."""
-    if not nest.stores and not nest.finals:
-        return []
-    nest = lanes.lanes_last(merge_loops(nest), region.context.target)
-    tile = choose_tile(nest, region.context.target, region.parent is None)
+def with_tiles(program: Program) -> Program:
+    """The program in which every nest has its tile. Nests that store nothing are left out."""
+    notes = list(program.notes)
+    return changed(program, body=_tiled(program.body, program.target, True, notes), notes=notes)
+
+
+def _tiled(body: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:
+    """Statements with tiles. `once`: they are in no step of a loop and in no branch."""
+    result: list[Statement] = []
+    for statement in body:
+        if not isinstance(statement, Nest):
+            inner = once and isinstance(statement, Blocks)
+            result.append(statement.with_bodies(*(_tiled(b, target, inner, notes) for b in statement.bodies)))
+        elif statement.stores or statement.finals:
+            nest = _with_tile(statement, target, once)
+            notes.append(f"nest {nest.label}: {_described(nest)}")
+            result.append(nest)
+    return result
+
+
+def _with_tile(nest: Nest, target: Target, once: bool) -> Nest:
+    nest = lanes.lanes_last(merge_loops(nest), target)
+    tile = choose_tile(nest, target, once)
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
-    tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
-    packs, nest = pack_operands(region, changed(nest, tile=tile))
-    region.context.notes.append(f"nest {nest.label}: {_described(nest)}")
-    return [*packs, nest]
+    return changed(nest, tile=changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile)
 
 
 def _described(nest: Nest) -> str:

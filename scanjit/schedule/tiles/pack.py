@@ -2,52 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from functools import partial
 
-from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Pack, Ref, Statement, Tile
+from scanjit import types
+from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, Pack, Program, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Depth, packable, reductions_of
+from scanjit.types import Atom, Dimension
 
 
-def pack_operands(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
-    """The packs that a nest needs before it, and the nest that reads them. Operands of products with the same left
-    operand lie in one panel, a vector of each in turn. Packs that can be made before a loop are left to its region."""
-    tile = nest.tile
-    if tile is None or tile.horizontal or not nest.space:
-        return [], nest
+def with_packs(program: Program) -> Program:
+    """The program with its packs: right operands of products, copied into panels. A pack that is the same in all turns
+    of a loop stands before it; nests that need the same pack share it."""
+    writer = _Writer()
+    body = writer.body(program.body, None)
+    return changed(program, body=body, notes=[*program.notes, *writer.notes])
+
+
+@dataclass(eq=False)
+class _Body:
+    """Statements while packs are put among them.
+
+    Parameters
+    ----------
+    around : the statement that they are the body of; None of a program.
+    written : the buffers that this writes.
+    step : whether that is a step of a loop, or a branch; else it is a block.
+    statements : what was written so far.
+    """
+
+    around: Statement | None
+    written: set[Buffer]
+    step: bool
+    statements: list[Statement] = field(default_factory=list)
+
+    def can_leave(self, pack: Pack) -> bool:
+        """Whether a pack may stand before the statement around, as it is the same in all of its turns. What is packed
+        in each call stays with a block that may not run at all, and runs once at most."""
+        if self.around is None or any(source.buffer in self.written for source in pack.sources):
+            return False
+        if isinstance(self.around, Blocks) and types.not_negative(1 - self.around.total) and not pack.target.fixed:
+            return False
+        counted = {atom for dim in self.around.counters for atom in types.atoms(dim)}
+        return counted.isdisjoint(
+            atom for source in pack.sources for dim in (source.offset, *source.shape) for atom in types.atoms(dim)
+        )
+
+
+class _Writer:
+    """Puts packs among statements. `open` are the bodies that are being written, the outermost first."""
+
+    def __init__(self) -> None:
+        self.open: list[_Body] = []
+        self.notes: list[str] = []
+
+    def body(self, statements: Sequence[Statement], around: Statement | None) -> list[Statement]:
+        """The statements of a body with their packs, but for those that leave it."""
+        written = set() if around is None else {buffer for buffer, _, writes in around.all_refs() if writes}
+        self.open.append(_Body(around, written, around is not None and not isinstance(around, Blocks)))
+        for statement in statements:
+            made = (
+                pack_operands(statement, partial(self.place, statement))
+                if isinstance(statement, Nest)
+                else statement.with_bodies(*(self.body(body, statement) for body in statement.bodies))
+            )
+            self.open[-1].statements.append(made)
+        return self.open.pop().statements
+
+    def place(self, nest: Nest, pack: Pack, right: Load) -> Pack | None:
+        """Put a pack where it is made once for as many turns as possible; returns it, or one that holds the same. None
+        if it does not pay."""
+        level = len(self.open) - 1
+        while self.open[level].can_leave(pack):
+            level -= 1
+        steps = [i for i, body in enumerate(self.open) if body.step]
+        inner = max(steps, default=0)
+        if level >= inner and not pays(nest, right, not steps):
+            return None
+        home = self.open[level].statements
+        same = next((other for other in home if isinstance(other, Pack) and _equal(pack, other)), None)
+        if same is None:
+            pack = _with_room(pack, [body.around for body in self.open[1 : level + 1]])
+            home.append(pack)
+            where = "before it" if level >= inner else "once, before the loop"
+            self.notes.append(f"nest {nest.label}: {len(pack.sources)} right operands are packed {where}")
+        return same or pack
+
+
+def _with_room(pack: Pack, around: Sequence[Statement | None]) -> Pack:
+    """A pack whose panels have room for the longest block."""
+    most: dict[Atom, Dimension] = {}
+    for blocks in around:
+        if isinstance(blocks, Blocks):
+            largest = (blocks.first, blocks.total), (blocks.count, types.minimum(blocks.size, blocks.total))
+            most |= {atom: size for dim, size in largest for atom in types.atoms(dim)}
+    shape = tuple(types.substitute(dim, most) for dim in pack.target.shape)
+    return pack if shape == pack.target.shape else changed(pack, target=changed(pack.target, shape=shape))
+
+
+def pack_operands(nest: Nest, place: Callable[[Pack, Load], Pack | None]) -> Nest:
+    """The nest that reads its right operands in panels. Operands of products with the same left operand lie in one
+    panel, a vector of each in turn. `place` puts a pack into the program (`right` is one of its operands), and returns
+    the one to read; None for a product that is to read its operand where it is."""
+    if nest.tile is None or nest.tile.horizontal or not nest.space:
+        return nest
     groups: dict[object, list[tuple[Load, Depth]]] = {}
     for reduction in reductions_of(nest):
         if (found := packable(reduction, nest.space[-1])) is not None:
             left, right, depth = found
-            place = left.access.buffer, left.access.offset, frozenset(left.access.strides.items())
-            groups.setdefault((depth.loops, depth.against, len(depth.sizes), place), []).append((right, depth))
-    statements: list[Statement] = []
+            at = left.access.buffer, left.access.offset, frozenset(left.access.strides.items())
+            groups.setdefault((depth.loops, depth.against, len(depth.sizes), at), []).append((right, depth))
     new: dict[Access, Access] = {}
     for members in groups.values():
-        pack, accesses = _pack(nest, members)
-        holder = _holder(region, pack)
-        if holder is region and not _worth(region, tile, members[0][0], nest.space[-1]):
-            continue
-        made = region.packed if holder is region else holder.held
-        same = next((other for other in made if _equal(pack, other)), None)
-        if same is not None:
-            new |= {old: changed(access, buffer=same.target) for old, access in accesses.items()}
-            continue
-        new |= accesses
-        where = "before it" if holder is region else "once, before the loop"
-        region.context.notes.append(f"nest {nest.label}: {len(members)} right operands are packed {where}")
-        holder.buffers.add(pack.target)
-        made.append(pack)
-        if holder is region:
-            statements.append(pack)
-    return statements, nest.rebuilt(lambda access: new.get(access, access))
+        pack, accesses = _pack(nest, nest.tile, members)
+        if (placed := place(pack, members[0][0])) is not None:
+            new |= {old: changed(access, buffer=placed.target) for old, access in accesses.items()}
+    return nest.rebuilt(lambda access: new.get(access, access)) if new else nest
 
 
-def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict[Access, Access]]:
-    tile, lane = nest.tile, nest.space[-1]
-    assert tile is not None
-    size, width, group = members[0][1].size, tile.lanes, len(members)
+def _pack(nest: Nest, tile: Tile, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, Mapping[Access, Access]]:
+    lane, size, width, group = nest.space[-1], members[0][1].size, tile.lanes, len(members)
     blocks = (lane.size + (width - 1)) // width
     fixed = all(load.access.buffer.fixed for load, _ in members)
     target = Buffer(members[0][0].dtype, (blocks, size, group, width), "temporary", "panels", fixed=fixed)
@@ -62,13 +138,6 @@ def _pack(nest: Nest, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, dict
     return Pack(sources, target, width), accesses
 
 
-def _holder(region: Region, pack: Pack) -> Region:
-    """The region that makes a pack: the outermost one in which its sources are complete."""
-    while region.parent is not None and all(region.can_hold(source) for source in pack.sources):
-        region = region.parent
-    return region
-
-
 def _equal(a: Pack, b: Pack) -> bool:
     """Whether two packs hold the same."""
     return (a.width, len(a.sources)) == (b.width, len(b.sources)) and all(
@@ -77,10 +146,10 @@ def _equal(a: Pack, b: Pack) -> bool:
     )
 
 
-def _worth(region: Region, tile: Tile, right: Load, lane: NestLoop) -> bool:
+def pays(nest: Nest, right: Load, once: bool) -> bool:
     """Whether packing pays for an operand that is packed in every step or call: enough rows read it. For one row, it
     pays only if it is done once for many calls."""
-    if tile.rows is None:
+    if nest.tile is None or nest.tile.rows is None:
         return right.access.buffer.fixed
-    many = isinstance(tile.rows.size, int) and tile.rows.size >= 16
-    return region.parent is None or many or right.access.strides[lane] != 1
+    size, lane = nest.tile.rows.size, nest.space[-1]
+    return once or (isinstance(size, int) and size >= 16) or right.access.strides[lane] != 1

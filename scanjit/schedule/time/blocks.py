@@ -7,38 +7,38 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
-from scanjit.schedule.time import sums
+from scanjit.schedule.nests import Buffer, Nest, Ref, Statement, counter
 from scanjit.schedule.time.chains import Chain
-from scanjit.schedule.time.parts import Writer
+from scanjit.schedule.time.parts import Parts, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
+from scanjit.schedule.time.sums import DEPTH
+from scanjit.schedule.time.sums import depth as depth_of
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 LEAST_TURNS = 4
 """A stretch has so many times as many steps as the lag of a ring, whose last values are copied at its start and end."""
 
 
-def blocked(region: Region, chain: Chain, nests: Mapping[Group, Nest]) -> tuple[list[Statement], list[str]]:
+def blocked(chain: Chain, nests: Mapping[Group, Nest], target: Target) -> tuple[list[Statement], list[str]]:
     """The statements of a chain: what is made once before, the loop over stretches, what is left. And the notes."""
-    plan, size = chain.scan.plan, _size(chain, region.context.target.near_bytes)
+    plan, size = chain.scan.plan, _size(chain, target.near_bytes)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
-    writer = Writer(region, short.values())
-    base = plan.length - writer.first - writer.rows if plan.reverse else writer.first
-    rows = {old: Short(new, base) for old, new in short.items()}
-    stretch = Stretch(writer.first, base, writer.rows, rows, writer.rows)
-    parts = [
-        *(writer.rowwise(nests[group], stretch) for group in chain.before),
-        *(writer.copy(Ref.whole(last), stretch.before(plan, i)) for i, last in chain.rings.items()),
-        writer.scan(chain.scan, stretch),
-        *(writer.copy(stretch.after(plan, i), Ref.whole(last)) for i, last in chain.rings.items()),
-        *(writer.rowwise(nests[group], stretch) for group in chain.after),
-        *(writer.sums(nests[group], found, stretch, plan.reverse) for group, found in chain.sums.items()),
-    ]
+    first, rows = counter("first"), counter("rows")
+    base = plan.length - first - rows if plan.reverse else first
+    stretch = Stretch(first, base, rows, {old: Short(new, base) for old, new in short.items()}, rows)
+    inside = (
+        *(stretch.rowwise(nests[group]) for group in chain.before),
+        *(copy(Ref.whole(last), stretch.before(plan, i)) for i, last in chain.rings.items()),
+        stretch.scan(chain.scan),
+        *(copy(stretch.after(plan, i), Ref.whole(last)) for i, last in chain.rings.items()),
+        *(stretch.rowwise(nests[group]) for group in chain.after),
+    )
+    sums = [Parts.sums(nests[group], found, stretch, plan.reverse) for group, found in chain.sums.items()]
     names = ", ".join(sorted({buffer.name for buffer in short}))
     notes = [f"{chain.scan.label}: in blocks of time, with memory for one block of {names}"] if short else []
-    return writer.loop(parts, plan.length, size), notes
+    return loop([Parts(inside=inside), *sums], (first, rows), plan.length, size), notes
 
 
 def _short(chain: Chain) -> list[Buffer]:
@@ -52,8 +52,8 @@ def _size(chain: Chain, near_bytes: int) -> Dimension:
     step = sum((types.product(buffer.shape[1:]) * buffer.dtype.itemsize for buffer in _short(chain)), start=0)
     size = types.maximum(near_bytes // types.maximum(step, 1), 1)
     for found in chain.sums.values():
-        if (depth := sums.depth(found)) is not None:
-            size = types.maximum(size, (sums.DEPTH - 1) // types.maximum(depth, 1) + 1)
+        if (depth := depth_of(found)) is not None:
+            size = types.maximum(size, (DEPTH - 1) // types.maximum(depth, 1) + 1)
     for i in chain.rings:
         size = types.maximum(size, plan.carries[i].reach * LEAST_TURNS)
     return types.minimum(plan.length, size)

@@ -5,19 +5,21 @@ time, so that what a stretch reads of both operands stays near. The order of the
 from __future__ import annotations
 
 from dataclasses import replace as changed
+from functools import partial
 
 from scanjit import types
-from scanjit.schedule.lower.region import Region
-from scanjit.schedule.nests import Nest, Reduce, Statement, walk_values
+from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement, counter, walk_values
+from scanjit.schedule.tiles.apply import in_forms
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
-from scanjit.schedule.tiles.pack import pack_operands
+from scanjit.schedule.tiles.pack import pack_operands, pays
 from scanjit.schedule.tiles.products import factors, is_packed, reductions_of
 from scanjit.schedule.time import sums
-from scanjit.schedule.time.parts import Writer
+from scanjit.schedule.time.parts import Parts, loop
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.schedule.time.summed import SumLoops
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 LEAST = 256
@@ -26,10 +28,36 @@ LEAST_PACKED = 2048
 """The same, where the right operands lie in panels: of these, one after the other is read for many rows."""
 
 
-def deep(region: Region, nest: Nest) -> SumLoops | None:
+def cut_long_sums(program: Program) -> Program:
+    """The program in which long sums of products are made a stretch of terms at a time. Where the best loop for lanes
+    depends on a size, a nest gets a form for each loop."""
+    notes, body = list(program.notes), list[Statement]()
+    cut = partial(_cut, target=program.target, notes=notes)
+    for statement in program.body:
+        body += in_forms(statement, program.target, notes, cut) if isinstance(statement, Nest) else [statement]
+    return changed(program, body=body, notes=notes)
+
+
+def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
+    """The statements of a nest: of long sums, packs of whole right operands and blocks."""
+    if _long_sums(nest, target) is None:
+        return [nest]
+    packs, nest = _packed(nest, target)
+    found = _long_sums(nest, target)
+    if found is None:
+        return [*packs, nest]
+    first, rows, total = counter("first"), counter("rows"), next(iter(found.values())).size
+    steps = _terms(nest, target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)
+    size = types.minimum(types.maximum(steps, 1), total)
+    notes.append(f"nest {nest.label}: sums over {total} are made in blocks of {size}, each read while it is near")
+    part = Parts.sums(nest, found, Stretch(first, first, rows, {}, rows))
+    return [*packs, *loop([part], (first, rows), total, size)]
+
+
+def _long_sums(nest: Nest, target: Target) -> SumLoops | None:
     """The products that a nest consists of, each with the loop to be cut. None if the nest does anything else, or if a
     product certainly has few terms."""
-    if region.parent is not None or nest.time is not None or nest.sequential:
+    if nest.time is not None or nest.sequential:
         return None
     found: SumLoops = {}
     for value in walk_values(nest.roots):
@@ -43,35 +71,28 @@ def deep(region: Region, nest: Nest) -> SumLoops | None:
     many = [types.product(loop.size for loop in value.loops) for value in found]
     if any(isinstance(terms, int) and terms < 2 * _least(nest) for terms in many):
         return None
-    chosen = sums.tile_of_stretch(nest, found, region.context.target)
+    chosen = sums.tile_of_stretch(nest, found, target)
     return found if chosen.rows is not None and not chosen.horizontal else None
 
 
-def packed(region: Region, nest: Nest) -> tuple[list[Statement], Nest]:
+def _packed(nest: Nest, target: Target) -> tuple[list[Pack], Nest]:
     """Packs of whole right operands (not stretch by stretch), and the nest that reads these. Only for operands that are
     the same in all calls, as they are packed once."""
-    target = region.context.target
-    if region.parent is not None or deep(region, nest) is None:
-        return [], nest
     shaped = lanes_last(merge_loops(nest), target)
     shaped = changed(shaped, tile=choose_tile(shaped, target, True))
+    lane = shaped.space[-1]
     right = [load for value in reductions_of(shaped) for load in factors(value) or ()]
-    if not any(shaped.space[-1] in load.access.strides and load.access.buffer.fixed for load in right):
+    if not any(lane in load.access.strides and load.access.buffer.fixed for load in right):
         return [], nest
-    packs, shaped = pack_operands(region, shaped)
-    return packs, changed(shaped, tile=None, lane=shaped.space[-1])
+    packs: list[Pack] = []
 
+    def place(pack: Pack, right: Load) -> Pack | None:
+        if not pays(shaped, right, True):
+            return None
+        packs.append(pack)
+        return pack
 
-def blocked(region: Region, nest: Nest, found: SumLoops) -> tuple[list[Statement], list[str]]:
-    """The statements of a nest of long products (`found` as `deep` gives it), and the notes."""
-    writer = Writer(region)
-    total = next(iter(found.values())).size
-    steps = _terms(nest, region.context.target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)
-    size = types.minimum(types.maximum(steps, 1), total)
-    stretch = Stretch(writer.first, writer.first, writer.rows, {}, writer.rows)
-    made = writer.loop([writer.sums(nest, found, stretch)], total, size)
-    text = f"nest {nest.label}: sums over {total} are made in blocks of {size}, each read while it is near"
-    return made, [text]
+    return packs, changed(pack_operands(shaped, place), tile=None, lane=lane)
 
 
 def _terms(nest: Nest, near_bytes: int) -> Dimension:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import NamedTuple
 
-from scanjit.schedule.lower.region import Compound, Region
+from scanjit.schedule.lower.region import Compound
 from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.tiles.apply import tile_nest
 from scanjit.types import Dimension
 
 
@@ -57,6 +56,10 @@ class Stretch:
         made = nest.rebuilt(lambda access: self._cut(access, cut), loops, [loops(loop) for loop in nest.space])
         return made if nest.time is None else changed(made, time=loops(nest.time))
 
+    def rowwise(self, nest: Nest) -> Nest:
+        """The part of a nest whose first loop is time."""
+        return self.nest(nest, nest.space[0])
+
     def _cut(self, access: Access, cut: Mapping[NestLoop, NestLoop]) -> Access:
         buffer, offset = self._place(access.buffer, access.offset)
         skipped = sum((self.base * stride for loop, stride in access.strides.items() if loop in cut), start=0)
@@ -72,15 +75,15 @@ class Stretch:
 
     # ---- scans ------------------------------------------------------------------------------------------------------
 
-    def scan(self, region: Region, block: Compound) -> list[Statement]:
-        """The steps of a scan (without the packs that are made before it)."""
+    def scan(self, block: Compound) -> Statement:
+        """The steps of a scan."""
         if block.nest is not None:
             nest = block.nest.rebuilt(self._begins(block.nest, block.plan))
             assert nest.time is not None
-            return tile_nest(region, self.nest(nest, nest.time))
-        loop = block.statements[-1]
+            return self.nest(nest, nest.time)
+        (loop,) = block.statements
         assert isinstance(loop, TimeLoop)
-        return [changed(loop.rebased(self._place), length=self.count, start=self.start)]
+        return changed(loop.rebased(self._place), length=self.count, start=self.start)
 
     def _begins(self, nest: Nest, plan: Plan) -> Callable[[Access], Access]:
         """Where the registers of a nest with time begin: where the steps before have left their carries."""

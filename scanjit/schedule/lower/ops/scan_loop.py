@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.lowering import Lowering
@@ -32,9 +31,8 @@ def as_loop(
         number = cast(step.stop, "int64")  # the main function reads int64 only
         stop, count = (Ref.whole(Buffer(number.dtype, (), "temporary", name)) for name in ("stop", "count"))
         results.append((number, stop))
-    counters = {atom for dim in (plan.step, plan.row) if (atom := types.as_atom(dim)) is not None}
     outputs, targets = zip(*results, strict=True) if results else ((), ())
-    region = lowering.inside({**consts, **known}, outputs, targets, counters)
+    region = lowering.inside({**consts, **known}, outputs, targets)
     loop = TimeLoop(
         length=plan.length,
         step=plan.step,
