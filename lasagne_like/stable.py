@@ -1,7 +1,12 @@
-"""Logarithms of probabilities without rounding to log(0), where the expression shows what they came from."""
+"""Logarithms of probabilities that do not become log(0) where a probability is rounded to 0.
+
+For x = -1000, `sigmoid(x)` is 0 in floating point, and its logarithm -inf. The functions here look at the expression:
+they compute the logarithm of `sigmoid(x)` from x, which gives -1000.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import scanjit as sj
@@ -9,8 +14,27 @@ import scanjit as sj
 __all__ = ["log", "log1m", "log_odds"]
 
 
+def _made_by(function: Callable[..., sj.Node], node: sj.Node, operands: int = 1) -> bool:
+    """Whether a node is `function` of its operands. Equal expressions are one node, so it is made once more."""
+    fits = len(node.operands) == operands and all(_broadcasts(x, node) for x in node.operands)
+    return fits and function(*node.operands) is node
+
+
+def _broadcasts(x: sj.Node, node: sj.Node) -> bool:
+    """Whether an elementwise function of `x` may have the type of a node."""
+    fits = x.dtype == node.dtype and x.ndim == node.ndim
+    return fits and all(m in (1, n) for m, n in zip(x.type.shape, node.type.shape, strict=True))
+
+
+def _moved(function: Callable[[sj.Node], sj.Node], node: sj.Node) -> sj.Node | None:
+    """`function` of a reshaped, transposed or sliced tensor, computed before it was moved; None for other nodes."""
+    if not node.op.moves_data or len(node.operands) != 1:
+        return None
+    return node.op(function(node.operands[0]), **node.params)
+
+
 def log(p: Any) -> sj.Node:
-    """`log(p)`; of a sigmoid, of a softmax and of a reshaped one it is computed from what they were applied to.
+    """`log(p)`; of a sigmoid or a softmax it is computed from what these were applied to.
 
     Examples
     --------
@@ -20,16 +44,14 @@ def log(p: Any) -> sj.Node:
     array([    0., -1000.])
     """
     node = sj.as_tensor(p)
-    kind, operands = node.op.name, node.operands
-    if kind == "sigmoid":
-        return sj.log_sigmoid(operands[0])
-    if kind == "exp":
-        return operands[0]
-    if kind == "div" and operands[0].op.name == "exp":
-        return operands[0].operands[0] - sj.log(operands[1])
-    if kind == "reshape":
-        return sj.reshape(log(operands[0]), node.shape)
-    return sj.log(node)
+    if _made_by(sj.sigmoid, node):
+        return sj.log_sigmoid(node.operands[0])
+    if _made_by(sj.exp, node):
+        return node.operands[0]
+    if _made_by(sj.divide, node, 2) and _made_by(sj.exp, node.operands[0]):
+        return log(node.operands[0]) - sj.log(node.operands[1])
+    moved = _moved(log, node)
+    return sj.log(node) if moved is None else moved
 
 
 def log1m(p: Any) -> sj.Node:
@@ -43,9 +65,10 @@ def log1m(p: Any) -> sj.Node:
     array([-1000.])
     """
     node = sj.as_tensor(p)
-    if node.op.name == "reshape":
-        return sj.reshape(log1m(node.operands[0]), node.shape)
-    return sj.log_sigmoid(-node.operands[0]) if node.op.name == "sigmoid" else sj.log(1 - node)
+    if _made_by(sj.sigmoid, node):
+        return sj.log_sigmoid(-node.operands[0])
+    moved = _moved(log1m, node)
+    return sj.log(1 - node) if moved is None else moved
 
 
 def log_odds(p: Any) -> sj.Node:
@@ -59,4 +82,7 @@ def log_odds(p: Any) -> sj.Node:
     array([1000.])
     """
     node = sj.as_tensor(p)
-    return node.operands[0] if node.op.name == "sigmoid" else sj.log(node / (1 - node))
+    if _made_by(sj.sigmoid, node):
+        return node.operands[0]
+    moved = _moved(log_odds, node)
+    return sj.log(node / (1 - node)) if moved is None else moved

@@ -183,8 +183,9 @@ def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
         if node in seen:
             continue
         seen.add(node)
-        if node.op.name == "shared":
-            found[node.params["variable"]] = None
+        variable = node.params.get("variable")
+        if isinstance(variable, sj.SharedVariable):
+            found[variable] = None
         stack.extend(reversed(node.args))
     return list(found)
 

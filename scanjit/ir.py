@@ -14,6 +14,7 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -441,8 +442,8 @@ def as_dim(value: Any) -> Dimension:
     rule = value.op.of_dims
     if rule is not None and all(arg.dtype.kind in "iu" for arg in value.operands):
         return rule(*map(as_dim, value.operands))
-    if (number := _computed(value)) is not None:
-        return number
+    if (number := computed(value)) is not None:
+        return int(number)
     return types.value_dim(value, value.name or f"{value.op.name}{value.serial}")
 
 
@@ -450,26 +451,28 @@ _MOST_COMPUTED = 1 << 16
 """A value with more elements than this is not computed while a graph is being built."""
 
 
-def _computed(node: Node) -> int | None:
-    """The value of an integer scalar that depends on constants alone; None for other nodes."""
-    values: dict[Node, Any] = {}
+def computed(node: Node, given: Mapping[Node, Any] = MappingProxyType({})) -> Any:
+    """The value of a small node that depends on constants and on given values alone; None for other nodes."""
+    values = dict(given)
     stack = [node]
     while stack:
         top = stack[-1]
+        if top in values:
+            stack.pop()
+            continue
         if top.op in LEAVES or top.op is SIZE or "body" in top.params or top.several:
             return None
         if next(atoms_of(top), None) is not None or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
             return None
         missing = [arg for arg in top.args if arg not in values]
-        if missing:
-            stack.extend(missing)
-        elif stack.pop() not in values:
+        stack.extend(missing)
+        if not missing:
             try:
                 with np.errstate(all="ignore"):
                     values[top] = top.op.reference(*(values[arg] for arg in top.operands), **top.params)
             except errors.ScanjitError:  # such as an index out of bounds: an error when the function runs, not now
                 return None
-    return int(values[node])
+    return values[node]
 
 
 def dim_node(dim: Dimension) -> Node:

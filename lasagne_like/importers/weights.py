@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import nonlinearities
+from lasagne_like import nonlinearities, utils
 from lasagne_like.cells import GRU, LSTM, Cell, Gate, SimpleRNN, StackedCells
 from lasagne_like.layers import (
     Bidirectional,
@@ -248,10 +248,9 @@ def dtype_of(*values: np.ndarray) -> np.dtype:
 def _biases(cell: Any, name: str) -> list[np.ndarray]:
     """The value of a bias; where it is the sum of two parameters, both."""
     param = getattr(cell, name)
-    if not isinstance(param, sj.SharedVariable) and param.op.name == "add":
-        parts = [sj.as_tensor(part) for part in param.operands]
-        if all(part.op.name == "shared" for part in parts):
-            return [part.params["variable"].get_value() for part in parts]
+    parts = utils.collect_shared_vars([param])
+    if len(parts) == 2 and parts[0] + parts[1] is param:  # equal expressions are one node
+        return [part.get_value() for part in parts]
     return [_value(cell, name)]
 
 

@@ -10,15 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from scanjit import ir, types
-from scanjit.export.expressions import ATOM, PLUS, TIMES, Text, dtype_text, expression, scalar
+from scanjit.export.expressions import dtype_text, expression, scalar
 from scanjit.export.harvest import Harvest
 from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.custom import CUSTOM
+from scanjit.ops.probe import ASSERT, PRINT
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.show.identifiers import identifier
+from scanjit.show.operators import ATOM, PRODUCT, SUM, Text
 from scanjit.types import Atom, Dim, Dimension
 
 _LONGEST = 70
@@ -124,7 +126,7 @@ class Body:
         found = self._expression(node)
         short = len(found.text) <= _LONGEST and "\n" not in found.text
         simple = found.text.isidentifier() or (node.op is CONSTANT and short)
-        if simple or (self.is_inlined(node) and short and node.op.name not in ("print_", "assert_")):
+        if simple or (self.is_inlined(node) and short and node.op not in (PRINT, ASSERT)):
             self.texts[node] = found
         else:
             self.texts[node] = Text(self.assign(_label(node), found.text), ATOM)
@@ -173,14 +175,14 @@ class Body:
 
     def _dim(self, dim: Dimension) -> Text:
         if isinstance(dim, int):
-            return Text(str(dim), ATOM if dim >= 0 else PLUS)
+            return Text(str(dim), ATOM if dim >= 0 else SUM)
         for atom in types.functions_in([dim]):  # those inside others come first: a long one has a name when it is used
             if atom not in self.sizes and len(text := self._atom(atom)) > _LONGEST:
                 self.sizes[atom] = self.assign("n", text)
         return self._polynomial(dim)
 
     def _polynomial(self, dim: Dim) -> Text:
-        text, level = "", PLUS
+        text, level = "", SUM
         for monomial, factor in sorted(dim.terms, key=lambda term: not term[0]):
             atoms = [self._atom(atom) for atom in monomial]
             factors = [str(abs(factor))] * (abs(factor) != 1 or not atoms) + atoms
@@ -189,7 +191,7 @@ class Body:
                 text += f" {'-' if factor < 0 else '+'} {product}"
             else:
                 text = f"{'-' * (factor < 0)}{product}"
-                level = PLUS if factor < 0 or len(dim.terms) > 1 else TIMES if len(factors) > 1 else ATOM
+                level = SUM if factor < 0 or len(dim.terms) > 1 else PRODUCT if len(factors) > 1 else ATOM
         return Text(text, level)
 
     def _atom(self, atom: Atom) -> str:

@@ -5,46 +5,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, Node
 from scanjit.ops import Elementwise
+from scanjit.ops.elementwise import FLOORDIV, MOD, ROUND
+from scanjit.ops.index import GATHER
+from scanjit.ops.prod import PROD
 from scanjit.ops.shape import SLICE
-from scanjit.ops.stretch import constant_value
+from scanjit.ops.stretch import SUM, constant_value
+from scanjit.show.operators import ATOM, INFIX, UNARY, Text, infix, matrix_product, subscripts
 from scanjit.types import Dimension
-
-
-class Text(NamedTuple):
-    """An expression, and how tightly its outermost operator binds."""
-
-    text: str
-    binds: int
-
-    def within(self, level: int) -> str:
-        """The text as an operand of an operator that binds so tightly."""
-        return self.text if self.binds >= level else f"({self.text})"
-
-
-ATOM, POWER, UNARY, TIMES, PLUS, AND, XOR, OR, COMPARE = 100, 90, 80, 70, 60, 45, 42, 40, 30
-
-_BINARY = {
-    "add": ("+", PLUS),
-    "sub": ("-", PLUS),
-    "mul": ("*", TIMES),
-    "div": ("/", TIMES),
-    "and": ("&", AND),
-    "or": ("|", OR),
-    "xor": ("^", XOR),
-    "less": ("<", COMPARE),
-    "less_equal": ("<=", COMPARE),
-    "greater": (">", COMPARE),
-    "greater_equal": (">=", COMPARE),
-    "equal": ("==", COMPARE),
-    "not_equal": ("!=", COMPARE),
-}
 
 
 class Place(Protocol):
@@ -70,17 +44,6 @@ class Place(Protocol):
 
 
 Writer = Callable[[Place, Node], Text]
-WRITERS: dict[str, Writer] = {}
-"""The ops that need more than the name of a function."""
-
-
-def _writes(*names: str) -> Callable[[Writer], Writer]:
-    def register(writer: Writer) -> Writer:
-        for name in names:
-            WRITERS[name] = writer
-        return writer
-
-    return register
 
 
 def expression(place: Place, node: Node) -> Text:
@@ -91,21 +54,18 @@ def expression(place: Place, node: Node) -> Text:
     NotSupportedError
         If NumPy has no such function, and there is no source of one.
     """
-    name = node.op.name
-    if name in WRITERS:
-        return WRITERS[name](place, node)
-    if name in _BINARY:
-        sign, level = _BINARY[name]
-        left, right = operands(place, node)
-        tight = level + 1
-        return Text(f"{left.within(level if level != COMPARE else tight)} {sign} {right.within(tight)}", level)
+    writer = _WRITERS.get(node.op.name)
+    if writer is not None:
+        return writer(place, node)
+    if node.op in INFIX and node.op not in (FLOORDIV, MOD):  # of integers by 0, NumPy's operators would warn
+        return infix(node.op, *operands(place, node))
     if isinstance(node.op.reference, np.ufunc):
         return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(place, node)))
     reference: Any = node.op.reference
     module, source = getattr(reference, "__module__", ""), getattr(reference, "__qualname__", "<lambda>")
     if not str(module).startswith("scanjit.") or not source.isidentifier():
         raise errors.NotSupportedError(
-            f"the op {name} cannot be exported to NumPy", got=repr(node), where=node.where, fix="leave it out"
+            f"the op {node.op.name} cannot be exported to NumPy", got=repr(node), where=node.where, fix="leave it out"
         )
     function = place.copied(module, source, source.strip("_").removesuffix("_reference"))
     params = [f"{key}={literal(value)}" for key, value in node.params.items()]
@@ -178,18 +138,6 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 # ---- elementwise -----------------------------------------------------------------------------------------------------
 
 
-@_writes("neg", "invert")
-def _prefix(place: Place, node: Node) -> Text:
-    sign = "-" if node.op.name == "neg" else "~"
-    return Text(sign + place.value(node.args[0]).within(UNARY + 1), UNARY)
-
-
-@_writes("stop_gradient", "clip_gradient", "expect", "specify_shape", "via")
-def _same(place: Place, node: Node) -> Text:
-    return place.value(node.args[0])
-
-
-@_writes("cast")
 def _cast(place: Place, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
     if x.dtype.kind == "f" and dtype.kind in "iu":
@@ -198,107 +146,56 @@ def _cast(place: Place, node: Node) -> Text:
     return Text(f"{place.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 
 
-@_writes("pow")
 def _pow(place: Place, node: Node) -> Text:
-    left, right = operands(place, node)
     if node.dtype.kind == "f":
-        return Text(f"{left.within(ATOM)} ** {right.within(UNARY)}", POWER)
+        return infix(node.op, *operands(place, node))
     function = place.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
     return call(function, *(place.value(x).text for x in node.operands))
 
 
-@_writes("clip")
 def _clip(place: Place, node: Node) -> Text:
     x, low, high = (x.text for x in operands(place, node))
     return Text(f"np.minimum(np.maximum({x}, {low}), {high})", ATOM)
 
 
-@_writes("where")
-def _where(place: Place, node: Node) -> Text:
-    return call("np.where", *(x.text for x in operands(place, node)))
-
-
-@_writes("relu")
-def _relu(place: Place, node: Node) -> Text:
-    return call("np.maximum", place.value(node.args[0]).text, "0")
-
-
-@_writes("log_sigmoid")
 def _log_sigmoid(place: Place, node: Node) -> Text:
     function = place.copied("scanjit.ops.special", "softplus")
     return Text(f"-{function}(-{place.value(node.args[0]).within(UNARY + 1)})", UNARY)
 
 
-@_writes("erf", "erfc", "gammaln", "digamma")
-def _special(place: Place, node: Node) -> Text:
-    return call(place.copied("scanjit.ops.special", node.op.name), place.value(node.args[0]).text)
-
-
-@_writes("floor", "ceil", "trunc", "round")
 def _rounded(place: Place, node: Node) -> Text:
     x = place.value(node.args[0])
-    name = "rint" if node.op.name == "round" else node.op.name
+    name = "rint" if node.op is ROUND else node.op.name
     return x if node.dtype.kind in "iu" else call(f"np.{name}", x.text)
 
 
 # ---- reductions and products -----------------------------------------------------------------------------------------
 
 
-@_writes("sum", "prod", "max", "min", "any", "all")
 def _reduced(place: Place, node: Node) -> Text:
     x, axes = place.value(node.args[0]), node.params["axes"]
     if len(axes) == node.args[0].ndim and axes:
         arguments = []
     else:
         arguments = [f"axis={axes[0] if len(axes) == 1 else axes}"]
-    if node.op.name in ("sum", "prod") and node.dtype not in (np.float64, np.int64):
+    if node.op in (SUM, PROD) and node.dtype not in (np.float64, np.int64):
         arguments += [f"dtype={dtype_text(node.dtype)}"]
     return Text(f"{x.within(ATOM)}.{node.op.name}({', '.join(arguments)})", ATOM)
 
 
-@_writes("argmax", "argmin")
 def _position(place: Place, node: Node) -> Text:
     return call(f"np.{node.op.name}", place.value(node.args[0]).text, f"axis={node.params['axis']}")
 
 
-@_writes("contract")
 def _contract(place: Place, node: Node) -> Text:
     a, b = (place.value(x) for x in node.operands)
-    left, right, out = (node.params[name] for name in ("left", "right", "out"))
+    labels = [node.params[name] for name in ("left", "right", "out")]
+    letters = subscripts("a", *labels)
     if node.dtype.kind == "b":
-        return Text(f"(np.einsum({_subscripts(node)}, {a.text}, {b.text}, dtype=int) > 0)", ATOM)
-    product = _matrix_product(a, b, left, right, out)
-    return product or call("np.einsum", _subscripts(node), a.text, b.text)
+        return Text(f"(np.einsum({letters!r}, {a.text}, {b.text}, dtype=int) > 0)", ATOM)
+    return matrix_product(a, b, *labels) or call("np.einsum", repr(letters), a.text, b.text)
 
 
-def _matrix_product(a: Text, b: Text, left: Any, right: Any, out: Any) -> Text | None:
-    """`a @ b`, where that is what the labels say."""
-    for one, labels in ((a, left), (_turned(a), left[::-1])):
-        for other, others in ((b, right), (_turned(b), right[::-1])):
-            turned = (one is not a) * (len(left) != 2) + (other is not b) * (len(right) != 2)
-            if turned or not labels or not others or labels[-1] in out:
-                continue
-            vector = len(others) == 1 and others[0] == labels[-1]
-            inner = others[-2] if len(others) > 1 else None
-            batch = others[:-2]
-            if vector and out == labels[:-1]:
-                return Text(f"{one.within(TIMES)} @ {other.within(TIMES + 1)}", TIMES)
-            fits = inner == labels[-1] and others[-1] not in labels and (not batch or batch == labels[:-2])
-            if fits and out == (*labels[:-1], others[-1]) and (not batch or len(labels) == len(others)):
-                return Text(f"{one.within(TIMES)} @ {other.within(TIMES + 1)}", TIMES)
-    return None
-
-
-def _turned(x: Text) -> Text:
-    return Text(f"{x.within(ATOM)}.T", ATOM)
-
-
-def _subscripts(node: Node) -> str:
-    names = ["".join(chr(97 + label) for label in node.params[side]) for side in ("left", "right", "out")]
-    return repr(f"{names[0]},{names[1]}->{names[2]}")
-
-
-@_writes("det", "logabsdet", "det_sign")
 def _determinant(place: Place, node: Node) -> Text:
     x = place.value(node.args[0]).text
     part = {"det": "np.linalg.det({})", "logabsdet": "np.linalg.slogdet({})[1]", "det_sign": "np.linalg.slogdet({})[0]"}
@@ -308,7 +205,6 @@ def _determinant(place: Place, node: Node) -> Text:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-@_writes("dimshuffle")
 def _dimshuffle(place: Place, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
@@ -323,16 +219,11 @@ def _dimshuffle(place: Place, node: Node) -> Text:
     order = tuple(None if axis is None else sorted(kept).index(axis) for axis in order)
     moved = [axis for axis in order if axis is not None]
     if moved != sorted(moved):
-        text = Text(f"{text.within(ATOM)}" + (".T" if moved == [1, 0] else f".transpose({tuple(moved)})"), ATOM)
-    if None in order:
-        places = [":" if axis is not None else "None" for axis in order]
-        while places[-1] == ":":
-            places.pop()
-        text = Text(f"{text.within(ATOM)}[{', '.join(places)}]", ATOM)
-    return text
+        turned = Text(f"{text.within(ATOM)}.transpose({tuple(moved)})", ATOM)
+        text = text.transposed() if moved == [1, 0] else turned
+    return text.indexed([":" if axis is not None else "None" for axis in order]) if None in order else text
 
 
-@_writes("broadcast_to")
 def _broadcast(place: Place, node: Node) -> Text:
     (x,) = node.operands
     shape, value = place.shape(node.type.shape), constant_value(x)
@@ -343,7 +234,6 @@ def _broadcast(place: Place, node: Node) -> Text:
     return call("np.broadcast_to", place.value(x).text, shape)
 
 
-@_writes("slice")
 def _slice(place: Place, node: Node) -> Text:
     plain = _plain_slice(place, node, ())
     if plain is not None:
@@ -374,10 +264,8 @@ def _plain_slice(place: Place, node: Node, dropped: Sequence[int]) -> Text | Non
             parts.append(f"{first}:{'' if step == 1 and end == size else place.dim(end)}" + f":{step}" * (step != 1))
         else:
             return None
-    while len(parts) > 1 and parts[-1] == ":":
-        parts.pop()
     source = place.value(x)
-    return source if parts in ([], [":"]) else Text(f"{source.within(ATOM)}[{', '.join(parts)}]", ATOM)
+    return source if all(part == ":" for part in parts) else source.indexed(parts)
 
 
 def _holds(item: types.Condition) -> bool:
@@ -386,34 +274,20 @@ def _holds(item: types.Condition) -> bool:
     return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
 
 
-@_writes("set_slice")
 def _set_slice(place: Place, node: Node) -> Text:
     x, value = (place.value(one).text for one in node.operands)
     return call(place.helper("set_window"), x, value, *(place.shape(node.params[k]) for k in ("start", "step")))
 
 
-@_writes("reshape")
 def _reshape(place: Place, node: Node) -> Text:
     return Text(f"{place.value(node.args[0]).within(ATOM)}.reshape({place.shape(node.params['shape'])})", ATOM)
 
 
-@_writes("concatenate")
 def _concatenate(place: Place, node: Node) -> Text:
     parts = ", ".join(place.value(x).text for x in node.operands)
     return call("np.concatenate", f"[{parts}]", f"axis={node.params['axis']}")
 
 
-@_writes("iota")
-def _iota(place: Place, node: Node) -> Text:
-    return call("np.arange", place.dim(node.params["length"]))
-
-
-@_writes("size")
-def _size(place: Place, node: Node) -> Text:
-    return call("np.int64", place.dim(node.params["dim"]))
-
-
-@_writes("windows")
 def _windows(place: Place, node: Node) -> Text:
     function = place.copied("scanjit.ops.windows", "_reference", "windows")
     p = node.params
@@ -424,21 +298,83 @@ def _windows(place: Place, node: Node) -> Text:
 # ---- indexing, probes ------------------------------------------------------------------------------------------------
 
 
-@_writes("gather", "scatter")
 def _indexed(place: Place, node: Node) -> Text:
-    first = 1 if node.op.name == "gather" else 2
+    first = 1 if node.op is GATHER else 2
     given = [place.value(x).text for x in node.operands]
     index = ", ".join(given[first:]) + ","
     params = [f"{key}={value}" for key, value in node.params.items()]
     return call(place.helper(node.op.name), *given[:first], f"({index})", *params)
 
 
-@_writes("print_")
 def _print(place: Place, node: Node) -> Text:
     return call(place.helper("printed"), place.value(node.args[0]).text, repr(node.params["message"]))
 
 
-@_writes("assert_")
 def _assert(place: Place, node: Node) -> Text:
     given = [place.value(x).text for x in node.operands]
     return call(place.helper("make_sure"), *given, repr(node.params["message"]))
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def _of_operand(write: Callable[[Place, Text], Text]) -> Writer:
+    """An op of which the text depends on its operand alone."""
+    return lambda place, node: write(place, place.value(node.args[0]))
+
+
+def _special(name: str) -> Writer:
+    """A function of `ops/special.py`, which is copied."""
+    return _of_operand(lambda place, x: call(place.copied("scanjit.ops.special", name), x.text))
+
+
+_same = _of_operand(lambda place, x: x)
+_WRITERS: dict[str, Writer] = {
+    "all": _reduced,
+    "any": _reduced,
+    "argmax": _position,
+    "argmin": _position,
+    "assert_": _assert,
+    "broadcast_to": _broadcast,
+    "cast": _cast,
+    "ceil": _rounded,
+    "clip": _clip,
+    "clip_gradient": _same,
+    "concatenate": _concatenate,
+    "contract": _contract,
+    "det": _determinant,
+    "det_sign": _determinant,
+    "digamma": _special("digamma"),
+    "dimshuffle": _dimshuffle,
+    "erf": _special("erf"),
+    "erfc": _special("erfc"),
+    "expect": _same,
+    "floor": _rounded,
+    "gammaln": _special("gammaln"),
+    "gather": _indexed,
+    "invert": _of_operand(lambda place, x: x.prefixed("~")),
+    "iota": lambda place, node: call("np.arange", place.dim(node.params["length"])),
+    "log_sigmoid": _log_sigmoid,
+    "logabsdet": _determinant,
+    "max": _reduced,
+    "min": _reduced,
+    "neg": _of_operand(lambda place, x: x.prefixed("-")),
+    "pow": _pow,
+    "print_": _print,
+    "prod": _reduced,
+    "relu": _of_operand(lambda place, x: call("np.maximum", x.text, "0")),
+    "reshape": _reshape,
+    "round": _rounded,
+    "scatter": _indexed,
+    "set_slice": _set_slice,
+    "size": lambda place, node: call("np.int64", place.dim(node.params["dim"])),
+    "slice": _slice,
+    "specify_shape": _same,
+    "stop_gradient": _same,
+    "sum": _reduced,
+    "trunc": _rounded,
+    "via": _same,
+    "where": lambda place, node: call("np.where", *(x.text for x in operands(place, node))),
+    "windows": _windows,
+}
+"""The ops that need more than the name of a function of NumPy."""

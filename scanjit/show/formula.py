@@ -8,62 +8,19 @@ from typing import Any
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node, Op
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import (
-    ADD,
-    AND,
-    CAST,
-    DIV,
-    EQUAL,
-    FLOORDIV,
-    GREATER,
-    GREATER_EQUAL,
-    INVERT,
-    LESS,
-    LESS_EQUAL,
-    MOD,
-    MUL,
-    NEG,
-    NOT_EQUAL,
-    OR,
-    POW,
-    SUB,
-    XOR,
-)
+from scanjit.ops.elementwise import CAST
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.show.operators import ATOM, INFIX, PREFIX, SUM, UNARY, Text, infix, matrix_product, subscripts
 from scanjit.show.subject import leaf_name, number, setting, subject
 from scanjit.types import Dim, Dimension
 
-# An operator that binds tighter has a higher number, as in Python.
-_COMPARE, _OR, _XOR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
-_INFIX: dict[Op, tuple[str, int]] = {
-    LESS: ("<", _COMPARE),
-    LESS_EQUAL: ("<=", _COMPARE),
-    GREATER: (">", _COMPARE),
-    GREATER_EQUAL: (">=", _COMPARE),
-    EQUAL: ("==", _COMPARE),
-    NOT_EQUAL: ("!=", _COMPARE),
-    OR: ("|", _OR),
-    XOR: ("^", _XOR),
-    AND: ("&", _AND),
-    ADD: ("+", _SUM),
-    SUB: ("-", _SUM),
-    MUL: ("*", _PRODUCT),
-    DIV: ("/", _PRODUCT),
-    FLOORDIV: ("//", _PRODUCT),
-    MOD: ("%", _PRODUCT),
-    POW: ("**", _POWER),
-}
-_PREFIX: dict[Op, str] = {NEG: "-", INVERT: "~"}
 _LONGEST = 20_000
 """The most characters of a formula. Shared parts are written out at each use, so a formula could grow without
 bounds."""
-
-Text = tuple[str, int]
-"""A formula and how tightly its outermost operator binds."""
 
 
 def pprint(x: Any) -> str:
@@ -96,7 +53,7 @@ def formula_inside(node: Node, owners: Sequence[Node]) -> str:
         for operand in owner.operands:
             formula.text(operand)
         formula = _inside_branch(formula, owner) if owner.op is IFELSE else _inside_scan(formula, owner)[0]
-    return formula.text(node)[0]
+    return formula.text(node).text
 
 
 class _Names:
@@ -137,39 +94,24 @@ class _Formula:
             self.names.leaf(node)
         for node in order:
             if node not in self.known:
-                text, binds = self._make(node)
-                self.known[node] = (text, binds) if len(text) <= _LONGEST else ("...", _ATOM)
+                made = self._make(node)
+                self.known[node] = made if len(made.text) <= _LONGEST else Text("...", ATOM)
         return self.known[root]
 
     def _make(self, node: Node) -> Text:
         op = node.op
         if op in _WRITERS:
             return _WRITERS[op](self, node)
-        if op in _INFIX:
-            return self._infix(node)
-        if op in _PREFIX:
-            return _PREFIX[op] + self.inside(node.operands[0], _UNARY), _UNARY
-        arguments = [self.known[arg][0] for arg in node.operands]
-        return f"{op.name}({', '.join([*arguments, *_settings(node)])})", _ATOM
-
-    def _infix(self, node: Node) -> Text:
-        sign, binds = _INFIX[node.op]
-        left, right = node.operands
-        if binds == _POWER:
-            return f"{self.inside(left, _POWER + 1)} ** {self.inside(right, _UNARY)}", binds
-        return f"{self.inside(left, binds + (binds == _COMPARE))} {sign} {self.inside(right, binds + 1)}", binds
-
-    def inside(self, node: Node, binds: int) -> str:
-        """A formula as part of another: in parentheses where it binds less tightly than `binds`."""
-        return _inside(self.known[node], binds)
+        if op in INFIX:
+            return infix(op, *(self.known[x] for x in node.operands))
+        if op in PREFIX:
+            return Text(PREFIX[op] + self.known[node.operands[0]].within(UNARY), UNARY)
+        arguments = [self.known[arg].text for arg in node.operands]
+        return Text(f"{op.name}({', '.join([*arguments, *_settings(node)])})", ATOM)
 
     def primary(self, node: Node) -> str:
         """A formula in front of `[...]` or `.name`."""
-        return self.inside(node, _ATOM)
-
-
-def _inside(text: Text, binds: int) -> str:
-    return text[0] if text[1] >= binds else f"({text[0]})"
+        return self.known[node].within(ATOM)
 
 
 def _settings(node: Node) -> Iterator[str]:
@@ -186,11 +128,11 @@ def _settings(node: Node) -> Iterator[str]:
 
 def _constant(formula: _Formula, node: Node) -> Text:
     text = number(node)
-    return text, _UNARY if text.startswith("-") else _ATOM
+    return Text(text, UNARY if text.startswith("-") else ATOM)
 
 
 def _dim(dim: Dimension) -> Text:
-    return str(dim), _ATOM if isinstance(dim, int) or types.as_atom(dim) is not None else _SUM
+    return Text(str(dim), ATOM if isinstance(dim, int) or types.as_atom(dim) is not None else SUM)
 
 
 def _range(dim: Dimension, start: Dimension, length: Dimension, step: int) -> str:
@@ -218,40 +160,35 @@ def _one(dim: Dimension, index: Dimension) -> str:
     return str(back) if isinstance(back, int) and isinstance(dim, Dim) else str(index)
 
 
-def _brackets(indices: Sequence[str]) -> str:
-    kept = list(indices)
-    while len(kept) > 1 and kept[-1] == ":":
-        kept.pop()
-    return f"[{', '.join(kept)}]"
-
-
 def _slice(formula: _Formula, node: Node, dropped: Sequence[int] = ()) -> Text:
     """A slice as text. Along the axes `dropped`, which have one entry, it is an index."""
     (x,), p = node.operands, node.params
     axes = enumerate(zip(x.type.shape, p["start"], p["length"], p["step"], strict=True))
     indices = [_one(axis[0], axis[1]) if k in dropped else _range(*axis) for k, axis in axes]
-    return formula.primary(x) + _brackets(indices), _ATOM
+    return formula.known[x].indexed(indices)
 
 
 def _set_slice(formula: _Formula, node: Node) -> Text:
     x, v = node.operands
     axes = zip(x.type.shape, node.params["start"], v.type.shape, node.params["step"], strict=True)
-    return f"{formula.primary(x)}{_brackets([_range(*axis) for axis in axes])}.set({formula.known[v][0]})", _ATOM
+    place = formula.known[x].indexed([_range(*axis) for axis in axes])
+    return Text(f"{place.text}.set({formula.known[v].text})", ATOM)
 
 
-def _gathered(formula: _Formula, node: Node, indices: Iterable[Node]) -> str:
-    return _brackets([":"] * node.params["axis"] + [formula.known[index][0] for index in indices])
+def _at(formula: _Formula, node: Node, x: Node, indices: Iterable[Node]) -> Text:
+    """`x[:, i, j]`, with the indices of a gather or a scatter."""
+    return formula.known[x].indexed([":"] * node.params["axis"] + [formula.known[index].text for index in indices])
 
 
 def _gather(formula: _Formula, node: Node) -> Text:
     x, *indices = node.operands
-    return formula.primary(x) + _gathered(formula, node, indices), _ATOM
+    return _at(formula, node, x, indices)
 
 
 def _scatter(formula: _Formula, node: Node) -> Text:
     x, v, *indices = node.operands
     method = "inc" if node.params["add"] else "set"
-    return f"{formula.primary(x)}{_gathered(formula, node, indices)}.{method}({formula.known[v][0]})", _ATOM
+    return Text(f"{_at(formula, node, x, indices).text}.{method}({formula.known[v].text})", ATOM)
 
 
 def _dimshuffle(formula: _Formula, node: Node) -> Text:
@@ -260,48 +197,28 @@ def _dimshuffle(formula: _Formula, node: Node) -> Text:
     if x.op is SLICE and list(order) == sorted(kept) and len(kept) < x.ndim:
         return _slice(formula, x, dropped=sorted(set(range(x.ndim)) - set(kept)))
     if kept == sorted(kept) and len(kept) == x.ndim:
-        return formula.primary(x) + _brackets(["None" if axis is None else ":" for axis in order]), _ATOM
+        return formula.known[x].indexed(["None" if axis is None else ":" for axis in order])
     if list(order) == list(range(x.ndim))[::-1]:
-        return formula.primary(x) + ".T", _ATOM
+        return formula.known[x].transposed()
     shown = ", ".join("'x'" if axis is None else str(axis) for axis in order)
-    return f"{formula.primary(x)}.dimshuffle({shown})", _ATOM
+    return Text(f"{formula.primary(x)}.dimshuffle({shown})", ATOM)
 
 
 def _reshape(formula: _Formula, node: Node) -> Text:
-    return f"{formula.primary(node.operands[0])}.reshape({', '.join(map(str, node.params['shape']))})", _ATOM
+    return Text(f"{formula.primary(node.operands[0])}.reshape({', '.join(map(str, node.params['shape']))})", ATOM)
 
 
 def _concatenate(formula: _Formula, node: Node) -> Text:
-    joined = ", ".join(formula.known[arg][0] for arg in node.operands)
-    return f"concatenate([{joined}]{''.join(', ' + s for s in _settings(node) if s != 'axis=0')})", _ATOM
+    joined = ", ".join(formula.known[arg].text for arg in node.operands)
+    return Text(f"concatenate([{joined}]{''.join(', ' + s for s in _settings(node) if s != 'axis=0')})", ATOM)
 
 
 def _contract(formula: _Formula, node: Node) -> Text:
     """A matrix product where NumPy's `@` means the same, perhaps of transposes; else an `einsum`."""
-    a, b = node.operands
-    left, right, out = (node.params[key] for key in ("left", "right", "out"))
-    for text_a, labels_a in _both_ways(formula, a, left):
-        for text_b, labels_b in _both_ways(formula, b, right):
-            if _is_matmul(labels_a, labels_b, out):
-                return f"{_inside(text_a, _PRODUCT)} @ {_inside(text_b, _PRODUCT + 1)}", _PRODUCT
-    letters = ["".join(chr(ord("i") + label) for label in labels) for labels in (left, right, out)]
-    return f"einsum('{letters[0]},{letters[1]}->{letters[2]}', {formula.known[a][0]}, {formula.known[b][0]})", _ATOM
-
-
-def _both_ways(formula: _Formula, x: Node, labels: tuple[int, ...]) -> Iterator[tuple[Text, tuple[int, ...]]]:
-    """An operand and, if it is a matrix, also its transpose."""
-    yield formula.known[x], labels
-    if len(labels) == 2:
-        yield (formula.primary(x) + ".T", _ATOM), labels[::-1]
-
-
-def _is_matmul(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]) -> bool:
-    """Whether these are the labels of `left @ right`."""
-    if not left or not right:
-        return False
-    rows, batch, summed, columns = left[:-1], right[:-2], right[-2:][0], right[-2:][1:]
-    aligned = not batch or rows[:-1][-len(batch) :] == batch
-    return left[-1] == summed and summed not in out and out == rows + columns and aligned
+    a, b = (formula.known[x] for x in node.operands)
+    labels = [node.params[key] for key in ("left", "right", "out")]
+    product = matrix_product(a, b, *labels)
+    return product or Text(f"einsum('{subscripts('i', *labels)}', {a.text}, {b.text})", ATOM)
 
 
 def _inside_branch(formula: _Formula, node: Node) -> _Formula:
@@ -313,17 +230,17 @@ def _inside_branch(formula: _Formula, node: Node) -> _Formula:
 def _ifelse(formula: _Formula, node: Node) -> Text:
     """`ifelse(condition, a, b)`; several results as tuples."""
     inside, outputs = _inside_branch(formula, node), node.params["body"].outputs
-    texts, half = [inside.text(output)[0] for output in outputs], len(outputs) // 2
+    texts, half = [inside.text(output).text for output in outputs], len(outputs) // 2
     branches = [", ".join(texts[:half]), ", ".join(texts[half:])]
     branches = [f"({branch})" if half > 1 else branch for branch in branches]
-    return f"ifelse({formula.known[node.operands[0]][0]}, {', '.join(branches)})", _ATOM
+    return Text(f"ifelse({formula.known[node.operands[0]].text}, {', '.join(branches)})", ATOM)
 
 
 def _part(formula: _Formula, node: Node) -> Text:
     whole = node.args[0]
     if whole.op is IFELSE and len(whole.types) == 1:
         return formula.known[whole]
-    return f"{formula.known[whole][0]}[{node.params['index']}]", _ATOM
+    return Text(f"{formula.known[whole].text}[{node.params['index']}]", ATOM)
 
 
 def _inside_scan(formula: _Formula, node: Node) -> tuple[_Formula, str]:
@@ -334,9 +251,9 @@ def _inside_scan(formula: _Formula, node: Node) -> tuple[_Formula, str]:
     bound: dict[Node, Text] = {}
     for i, (inner, outer) in enumerate(zip(p["body"].inputs, node.operands, strict=True)):
         if i < p["carries"]:
-            bound[inner] = names.new("h"), _ATOM
+            bound[inner] = Text(names.new("h"), ATOM)
         elif i < p["carries"] + p["sequences"]:
-            bound[inner] = f"{formula.primary(outer)}[{index}]", _ATOM
+            bound[inner] = formula.known[outer].indexed([index])
         else:
             bound[inner] = formula.known[outer]
     return _Formula(names, bound, formula.depth + 1), index
@@ -349,27 +266,27 @@ def _scan(formula: _Formula, node: Node) -> Text:
     inside, index = _inside_scan(formula, node)
     bound = inside.known
     own = [bound[inner][0] for inner in body.inputs[:carries]]
-    new = [inside.text(output)[0] for output in body.outputs[:carries]]
+    new = [inside.text(output).text for output in body.outputs[:carries]]
     lags = {i: f" {lag} steps later" for i, lag in p["lags"]}
     lines = [f"{own[i]} <- {new[i]}{lags.get(i, '')} from {formula.known[node.operands[i]][0]}" for i in range(carries)]
     for name, output in zip(own, body.outputs, strict=False):
         if output.operands:  # the outputs may use the new carries
-            inside.known[output] = name + "'", _ATOM
-    rest = [inside.text(output)[0] for output in body.outputs[carries:]]
+            inside.known[output] = Text(name + "'", ATOM)
+    rest = [inside.text(output).text for output in body.outputs[carries:]]
     lines += [f"until {rest.pop()}"] if p["until"] else []
     lines += [f"y{i or ''} <- {text}" for i, text in enumerate(rest)]
-    return f"scan{{{index} < {p['length']}{' reversed' if p['reverse'] else ''}: {'; '.join(lines)}}}", _ATOM
+    return Text(f"scan{{{index} < {p['length']}{' reversed' if p['reverse'] else ''}: {'; '.join(lines)}}}", ATOM)
 
 
 _WRITERS: dict[Op, Callable[[_Formula, Node], Text]] = {
-    INPUT: lambda formula, node: (formula.names.leaf(node), _ATOM),
-    SHARED: lambda formula, node: (formula.names.leaf(node), _ATOM),
-    BOUND: lambda formula, node: (f"bound{node.params['index']}", _ATOM),
+    INPUT: lambda formula, node: Text(formula.names.leaf(node), ATOM),
+    SHARED: lambda formula, node: Text(formula.names.leaf(node), ATOM),
+    BOUND: lambda formula, node: Text(f"bound{node.params['index']}", ATOM),
     CONSTANT: _constant,
     SIZE: lambda formula, node: _dim(node.params["dim"]),
     PART: _part,
-    CAST: lambda formula, node: (f"{node.dtype}({formula.known[node.operands[0]][0]})", _ATOM),
-    IOTA: lambda formula, node: (f"arange({node.params['length']})", _ATOM),
+    CAST: lambda formula, node: Text(f"{node.dtype}({formula.known[node.operands[0]].text})", ATOM),
+    IOTA: lambda formula, node: Text(f"arange({node.params['length']})", ATOM),
     SLICE: _slice,
     SET_SLICE: _set_slice,
     GATHER: _gather,

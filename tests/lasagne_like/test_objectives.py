@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import nonlinearities
+from lasagne_like import nonlinearities, stable
 from lasagne_like import objectives as o
 
 Run = Callable[..., Any]
@@ -41,6 +41,25 @@ def test_crossentropies_of_saturated_units_are_exact(run: Run) -> None:
     np.testing.assert_allclose(gradient, [[-1, 1], [0, 0], [-0.5, 0.5], [0, 0]], atol=1e-12)
     hinge = o.binary_hinge_loss(nonlinearities.sigmoid(sj.constant([800.0, -800.0])), [0, 0], log_odds=False)
     np.testing.assert_allclose(run(hinge), [801, 0])
+
+
+def test_logarithms_look_through_what_moves_elements(run: Run) -> None:
+    x = np.array([[1000.0, -1000.0, 0.0], [-30.0, 30.0, 1.0]])
+    p = sj.sigmoid(sj.constant(x))
+    small = np.log1p(np.exp(-np.abs(x)))
+    log, log1m = np.minimum(x, 0) - small, np.minimum(-x, 0) - small
+    for move in (lambda v: v.T, lambda v: v[1:, ::-1], lambda v: v.reshape(-1), lambda v: v[0]):
+        found = run([stable.log(move(p)), stable.log1m(move(p)), stable.log_odds(move(p))])
+        for result, expected in zip(found, (log, log1m, x), strict=True):
+            np.testing.assert_allclose(result, move(expected), atol=1e-15)
+    rest = sj.softmax(sj.constant(x))[:, 1:].T
+    np.testing.assert_allclose(run(stable.log(rest))[:, 0], [-2000, -1000])
+
+
+def test_other_expressions_than_probabilities_get_plain_logarithms(run: Run) -> None:
+    x, w = sj.constant(np.array([[0.5, 1.0]])), sj.constant(np.array([[1.0], [2.0]]))
+    for node in (sj.exp(x) @ w, sj.exp(x) * 2.0, 2.0 / sj.exp(x), sj.sigmoid(x) + 0.0, sj.concatenate([x, x])):
+        np.testing.assert_allclose(run(stable.log(node)), np.log(run(node)))
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (2, 4, 3)])

@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 
 from scanjit import ir, types
-from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
+from scanjit.ir import BOUND, CONSTANT, INPUT, SHARED, SIZE, Graph, Node
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
+from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, RELU, SIGMOID, STOP_GRADIENT, TANH
 from scanjit.ops.linalg import CONTRACT, Labels, contract
 from scanjit.ops.scan import Layout
 from scanjit.ops.shape import SLICE
 from scanjit.types import Dim, Type
 
-_ANALYTIC = set("add sub mul neg contract slice dimshuffle broadcast_to reshape concatenate constant size".split())
-_ANALYTIC |= set("sigmoid tanh input shared clip_gradient stop_gradient specify_shape expect".split())
-_ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+_ANALYTIC = {INPUT, SHARED, CONSTANT, SIZE, MUL, CONTRACT, SIGMOID, TANH, CLIP_GRADIENT, STOP_GRADIENT}
+"""Ops besides the linear ones that a recognised step may be made of."""
+_ACTIVATIONS = {SIGMOID: "Sigmoid", TANH: "Tanh", RELU: "Relu"}
 _LEAST_ROWS = 4
 
 
@@ -339,14 +340,14 @@ def _is_known(node: Node) -> bool:
 
 def _is_analytic(outputs: Sequence[Node]) -> bool:
     """Whether functions are of the kind that random points tell apart; a relu may come last."""
-    ends = [out.operands[0] if out.op.name == "relu" else out for out in outputs]
-    return all(node.op.name in _ANALYTIC or _is_known(node) for node in ir.walk(ends))
+    ends = [out.operands[0] if out.op is RELU else out for out in outputs]
+    return all(node.op.is_linear or node.op in _ANALYTIC or _is_known(node) for node in ir.walk(ends))
 
 
 def _activated(node: Node) -> tuple[str, Node] | None:
     """The name of an activation and what it is given, also for a slice of one."""
-    if node.op.name in _ACTIVATIONS:
-        return _ACTIVATIONS[node.op.name], node.operands[0]
+    if node.op in _ACTIVATIONS:
+        return _ACTIVATIONS[node.op], node.operands[0]
     if node.op is SLICE:
         inner = _activated(node.operands[0])
         return None if inner is None else (inner[0], SLICE(inner[1], **node.params))
@@ -363,7 +364,7 @@ Rowwise = tuple[Callable[[Node], Node], Node]
 def _rowwise(sequence: Node) -> Rowwise:
     """How a sequence is computed row by row of another one: by a product with weights, and a bias."""
     found: Rowwise | None = None
-    if sequence.op.name == "add":
+    if sequence.op is ADD:
         found = _biased(*sequence.operands) or _biased(*sequence.operands[::-1])
     elif sequence.op is CONTRACT and sequence.ndim == 3:
         found = _product(sequence)

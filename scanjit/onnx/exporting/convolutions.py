@@ -5,12 +5,13 @@ from __future__ import annotations
 from scanjit import types
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Writer
+from scanjit.ops.windows import WINDOWS
 
 
 def conv(w: Writer, node: Node, filters: str) -> str | None:
     """The result of a product by Conv; None if it is no convolution of one or two axes, in groups or not."""
     seen, weights = node.operands
-    if seen.op.name != "windows" or node.dtype.kind != "f":
+    if seen.op is not WINDOWS or node.dtype.kind != "f":
         return None
     count = len(seen.params["axes"])
     x = seen.operands[0]

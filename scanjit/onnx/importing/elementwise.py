@@ -13,25 +13,25 @@ from scanjit.onnx import tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops
-from scanjit.ops.elementwise import ABS, INVERT, ISINF, MAXIMUM, MINIMUM, MOD, ROUND, SIGN, SUB, cast, where
+from scanjit.ops.elementwise import ABS, INVERT, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, cast, where
 from scanjit.types import not_negative
 
 Function = Callable[[Call], Node]
 
 
-def unary(name: str) -> Function:
-    """An op of one input that is an op here."""
-    return lambda call: ir.apply(ir.OPS[name], call.input(0))
+def of(function: Callable[[Node], Any]) -> Function:
+    """An op of one input and no attributes."""
+    return lambda call: function(call.input(0))
 
 
-def binary(name: str) -> Function:
-    """An op of two inputs of one dtype that is an op here."""
-    return lambda call: ir.apply(ir.OPS[name], *call.pair())
+def binary(function: Callable[[Node, Node], Node]) -> Function:
+    """An op of two inputs of one dtype."""
+    return lambda call: function(*call.pair())
 
 
-def joined(name: str) -> Function:
-    """An op of any number of inputs, joined by an op of two."""
-    return lambda call: functools.reduce(lambda a, b: ir.apply(ir.OPS[name], a, b), call.all())
+def joined(function: Callable[[Node, Node], Node]) -> Function:
+    """An op of any number of inputs of one dtype: `f(f(a, b), c)`."""
+    return lambda call: functools.reduce(function, call.all())
 
 
 def mean(call: Call) -> Node:
@@ -128,11 +128,6 @@ def infinite(call: Call) -> Node:
     return found if negative else found & (x > 0)
 
 
-def round_(call: Call) -> Node:
-    """The nearest whole number, ties to the even one."""
-    return ir.apply(ROUND, call.input(0))
-
-
 def logical_not(call: Call) -> Node:
     """Where a condition does not hold."""
     return ir.apply(INVERT, ops.truth(call.input(0)))
@@ -216,11 +211,6 @@ def prelu(call: Call) -> Node:
     """x, or x times a slope where it is negative."""
     x, slope = call.pair()
     return where(x < 0, x * slope, x)
-
-
-def of(function: Callable[[Node], Any]) -> Function:
-    """A function of one input."""
-    return lambda call: function(call.input(0))
 
 
 def arcsinh(x: Node) -> Node:

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import LEAVES, Node
-from scanjit.ops.shape import CONCATENATE
-from scanjit.ops.stretch import constant_value
+from scanjit.ir import Node, Op
+from scanjit.ops.elementwise import CAST, EQUAL, FLOORDIV, MOD, WHERE
+from scanjit.ops.index import GATHER
+from scanjit.ops.prod import PROD
+from scanjit.ops.shape import CONCATENATE, RESHAPE, SLICE
+from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dim, Dimension
 
-_MOST = 1 << 16
-"""What has more elements than this is not computed while a graph is built."""
 _LONGEST = 256
 """Vectors with more elements than this are no shapes."""
 _USUAL = 100_003
@@ -56,23 +57,8 @@ def array(node: Node) -> np.ndarray | None:
     known = constant_value(node)
     if known is not None and known.shape == node.type.shape:
         return known
-    order = ir.walk([node])
-    if any(n.op in LEAVES or n.op is ir.SIZE or "body" in n.params or _is_large(n) for n in order):
-        return None
-    values: dict[Node, Any] = {}
-    try:
-        with np.errstate(all="ignore"):
-            for n in order:
-                values[n] = n.op.reference(*(values[arg] for arg in n.operands), **n.params)
-    except errors.ScanjitError:  # as an index out of bounds: an error of the run
-        return None
-    return np.asarray(values[node])
-
-
-def _is_large(node: Node) -> bool:
-    if node.several or any(isinstance(dim, Dim) for dim in node.type.shape):
-        return True
-    return next(ir.atoms_of(node), None) is not None or types.as_int(types.product(node.type.shape)) > _MOST
+    value = ir.computed(node)
+    return None if value is None else np.asarray(value)
 
 
 def truth(condition: Node) -> bool | None:
@@ -86,20 +72,13 @@ def truth(condition: Node) -> bool | None:
 
 def usual(condition: Node) -> bool | None:
     """Whether a condition holds for most sizes; None if it depends on more than sizes."""
-    order = ir.walk([condition])
-    atoms = {atom for n in order if n.op is ir.SIZE for atom in types.atoms(n.params["dim"])}
-    if any(n.op in LEAVES or (n.op is not ir.SIZE and ("body" in n.params or _is_large(n))) for n in order):
-        return None
+    dims = {n: n.params["dim"] for n in ir.walk([condition]) if n.op is ir.SIZE}
+    atoms = {atom for dim in dims.values() for atom in types.atoms(dim)}
     if any(atom.kind == "value" for atom in atoms):
         return None
     sizes = {atom: _USUAL + 2 * i for i, atom in enumerate(sorted(atoms, key=lambda atom: atom.serial))}
-    values: dict[Node, Any] = {}
-    for n in order:
-        if n.op is ir.SIZE:
-            values[n] = np.int64(types.evaluate(n.params["dim"], sizes))
-        else:
-            values[n] = n.op.reference(*(values[arg] for arg in n.operands), **n.params)
-    return bool(values[condition])
+    value = ir.computed(condition, {n: np.int64(types.evaluate(dim, sizes)) for n, dim in dims.items()})
+    return None if value is None else bool(value)
 
 
 def dims(node: Node, what: str) -> tuple[Dimension, ...]:
@@ -141,7 +120,7 @@ def _read(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
         return [bool(v) if value.dtype.kind == "b" else int(v) for v in value.reshape(-1)]
     if node.op is ir.SIZE:
         return [node.params["dim"]]
-    rule = _RULES.get(node.op.name)
+    rule = _RULES.get(node.op) or (_each(node.op.of_dims) if node.op.of_dims else None)
     operands = [elements_of(arg, done) for arg in node.operands] if rule is not None else [None]
     if rule is not None and not any(o is None for o in operands):
         return rule(count, *operands, **node.params)
@@ -179,32 +158,23 @@ def _equal(a: Any, b: Any) -> bool | None:
     return True if a == b else False if apart else None
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    return a if condition else b
-
-
 _same = lambda count, x, **_: x * count if len(x) == 1 else x
-_RULES: dict[str, Callable[..., Elements | None]] = {
-    "concatenate": lambda count, *xs, axis: [v for x in xs for v in x],
-    "slice": _slice,
-    "gather": _gather,
-    "dimshuffle": _same,
-    "reshape": _same,
-    "broadcast_to": _same,
-    "cast": lambda count, x, *, dtype: x if dtype.kind in "iu" else None,
-    "add": _each(lambda a, b: a + b),
-    "sub": _each(lambda a, b: a - b),
-    "mul": _each(lambda a, b: a * b),
-    "neg": _each(lambda a: 0 - a),
-    "floordiv": _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a // b),
-    "mod": _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a % b),
-    "minimum": _each(types.minimum),
-    "maximum": _each(types.maximum),
-    "equal": _each(_equal),
-    "where": _each(_chosen),
-    "sum": lambda count, x, *, axes: [sum(x)] if axes and None not in x else x,
-    "prod": lambda count, x, *, axes: [types.product(x)] if axes and None not in x else x,
+_RULES: dict[Op, Callable[..., Elements | None]] = {
+    CONCATENATE: lambda count, *xs, axis: [v for x in xs for v in x],
+    SLICE: _slice,
+    GATHER: _gather,
+    DIMSHUFFLE: _same,
+    RESHAPE: _same,
+    BROADCAST_TO: _same,
+    CAST: lambda count, x, *, dtype: x if dtype.kind in "iu" else None,
+    FLOORDIV: _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a // b),
+    MOD: _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a % b),
+    EQUAL: _each(_equal),
+    WHERE: _each(lambda condition, a, b: a if condition else b),
+    SUM: lambda count, x, *, axes: [sum(x)] if axes and None not in x else x,
+    PROD: lambda count, x, *, axes: [types.product(x)] if axes and None not in x else x,
 }
+"""How the elements of the result are computed from those of the operands. Ops with `of_dims` need no rule."""
 
 
 def ints(node: Node, what: str) -> tuple[int, ...]:
