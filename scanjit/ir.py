@@ -311,21 +311,8 @@ def _inferred(op: Op, operands: Iterable[Node], params: dict[str, Any]) -> tuple
 
 def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, ...]:
     """The nodes whose values the dimensions in `params` use, except for nodes that are in `args` already."""
-    found: dict[Node, None] = {}
-
-    def visit(value: Any) -> None:
-        if isinstance(value, Dim):
-            for atom in types.atoms(value):
-                if atom.kind == "value":
-                    found[atom.args[0]] = None
-        elif isinstance(value, tuple | list):
-            for item in value:
-                visit(item)
-        elif isinstance(value, Type):
-            visit(value.shape)
-
-    for value in params.values():
-        visit(value)
+    atoms = [atom for value in params.values() for atom in _param_atoms(value)]
+    found = {atom.args[0]: None for atom in atoms if atom.kind == "value"}
     for arg in args:
         found.pop(arg, None)
     return tuple(found)
@@ -531,6 +518,23 @@ def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] |
         return node.op(*args[: node.arity], **params)
 
 
+def with_params(node: Node, **changed: Any) -> Node:
+    """The same node with some parameters changed."""
+    with errors.located(node.where):
+        return node.op(*node.operands, **{**node.params, **changed})
+
+
+def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]) -> list[Node]:
+    """The outputs, with `change(old, new)` in place of each node, from the leaves up. `new` is the node on arguments
+    that are replaced already; None leaves it."""
+    done: dict[Node, Node] = {}
+    for node in walk(outputs):
+        new = rebuild(node, tuple([done[arg] for arg in node.args]))
+        changed = change(node, new)
+        done[node] = new if changed is None else changed
+    return [done[output] for output in outputs]
+
+
 class Graph:
     """A closed graph: its outputs depend on its inputs alone. Inputs are `bound` nodes, known by position, so that
     equal functions are the same object. Make one with `Graph.of`.
@@ -625,11 +629,9 @@ def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
 
 
 def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
-    kinds = node.types
-    for kind in kinds:
-        for dim in kind.shape:
-            yield from types.atoms(dim)
-    for value in node.params.values():
+    """The atoms of the dimensions in a node's types and parameters; with `inside`, in the graph of a loop or branch
+    too."""
+    for value in (node.types, *node.params.values()):
         yield from _param_atoms(value)
     for graph in graphs_in([node]) if inside else ():
         for inner in graph.nodes():

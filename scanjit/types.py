@@ -492,9 +492,14 @@ Shapes = tuple[tuple[Dimension, ...], tuple[Dimension, ...]]
 """The shape that a tensor has, and the shape that it should have."""
 
 
+def shape_text(shape: Sequence[object]) -> str:
+    """A shape as Python writes it: `(n, 3)`, `(n,)`."""
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+
+
 def other_shape(what: str, shapes: Sequence[Sequence[object]], where: str | None = None) -> errors.ShapeError:
     """The error for a tensor that should have another shape."""
-    got, expected = (f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})" for shape in shapes)
+    got, expected = map(shape_text, shapes)
     return errors.ShapeError(f"{what} has another shape than it should", got=got, expected=expected, where=where)
 
 
@@ -529,7 +534,7 @@ def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None =
         found.append(Condition("==", left, right, what, shapes=shapes))
     if isinstance(left, int) or isinstance(right, int):
         return left if isinstance(left, int) else right
-    return min(left, right, key=lambda d: (len(d.terms), [[a.serial for a in m] for m, _ in d.terms]))
+    return min(left, right, key=_rank)
 
 
 def require(
@@ -581,6 +586,15 @@ class Type:
 
     def __repr__(self) -> str:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
+
+
+def agree(a: Type, b: Type, what: str) -> None:
+    """Two types must be equal; `what` says of what they are. Sizes may be equal at run time only (`equate`). Another
+    dtype or rank is a fault of the compiler."""
+    if a.dtype != b.dtype or a.ndim != b.ndim:
+        raise errors.InternalError(f"{what} must have one type", got=f"{a} and {b}")
+    for left, right in zip(a.shape, b.shape, strict=True):
+        equate(left, right, what)
 
 
 LARGEST = 2**62

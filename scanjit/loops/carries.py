@@ -221,7 +221,7 @@ class Carries:
         for item in self.items:
             before, after = item.type, results[item.output][item.place].type
             if before.ndim != after.ndim or any(map(_differ, before.shape, after.shape)):
-                have, new = (_shape_text(t.shape) for t in (before, after))
+                have, new = (types.shape_text(t.shape) for t in (before, after))
                 raise ScanError(
                     f"{item.leaf} changes its shape: initial has shape {have}, the step returns {new}",
                     got=f"{after} from the step",
@@ -271,10 +271,6 @@ def _differ(before: Any, after: Any) -> bool:
     return isinstance(before - after, int) or 1 in (before, after)
 
 
-def _shape_text(shape: Sequence[Any]) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
 def _dtype_advice(before: np.dtype, after: np.dtype) -> str:
     if types.promote([before, after]) == after:
         return f"start from {after}, or return sj.cast(value, '{before}')"
@@ -284,7 +280,7 @@ def _dtype_advice(before: np.dtype, after: np.dtype) -> str:
 def _shape_advice(before: Type, after: Type) -> str:
     pairs = zip(reversed(before.shape), reversed(after.shape), strict=False)
     if before.ndim <= after.ndim and all(b == 1 or not _differ(b, a) for b, a in pairs):
-        text = _shape_text(after.shape)
+        text = types.shape_text(after.shape)
         return f"start from the whole shape: use sj.zeros({text}, '{before.dtype}') or sj.broadcast_to(initial, {text})"
     if before.ndim != after.ndim:
         return "return a value of as many axes as the initial value has"

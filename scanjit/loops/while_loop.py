@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.errors import ScanError
-from scanjit.ir import Graph, Node, apply, constant
+from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import until
@@ -152,4 +152,4 @@ def _checked(node: Node, most: Dimension, where: str) -> list[Node]:
 
 def _with_length(node: Node, length: Dimension) -> Node:
     """A scan with another number of steps."""
-    return node.op(*node.operands, **{**node.params, "length": length})
+    return with_params(node, length=length)

@@ -32,10 +32,7 @@ def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int
         (zip(outputs[:half], outputs[half:], strict=True), "the results of the branches of ifelse"),
     ):
         for a, b in pairs:
-            if a.dtype != b.dtype or a.ndim != b.ndim:
-                raise errors.InternalError(f"{what} must have one type", got=f"{a} and {b}")
-            for left, right in zip(a.shape, b.shape, strict=True):
-                types.equate(left, right, what)
+            types.agree(a, b, what)
     return tuple(outputs[:half])
 
 

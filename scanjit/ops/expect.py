@@ -76,10 +76,7 @@ SPECIFY_SHAPE = View(
 
 
 def _via_infer(x: Type, y: Type) -> Type:
-    if x.dtype != y.dtype or x.ndim != y.ndim:
-        raise errors.InternalError("two computations of one value must have one type", got=f"{x} and {y}")
-    for a, b in zip(x.shape, y.shape, strict=True):
-        types.equate(a, b, "the sizes of two computations of one value")
+    types.agree(x, y, "two computations of one value")
     return x
 
 

@@ -48,7 +48,7 @@ def _system(a: Type, b: Type, name: str) -> Type:
     if a.dtype != b.dtype or a.ndim != b.ndim:
         raise errors.InternalError(f"{name} takes operands of one dtype and batch", got=f"{a} and {b}")
     fitting = (*a.shape[:-2], n, b.shape[-1])
-    what = f"the right side of {name} with matrices ({', '.join(map(str, a.shape))})"
+    what = f"the right side of {name} with matrices {types.shape_text(a.shape)}"
     shape = [types.equate(d, w, what, shapes=(b.shape, fitting)) for d, w in zip(b.shape, fitting, strict=True)]
     return b.with_shape(shape)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Graph, Node, Op, graphs_in, rebuild, walk
+from scanjit.ir import Graph, Node, Op, graphs_in, rebuilt, walk, with_params
 from scanjit.ops.stretch import over_batch
 from scanjit.types import Dimension, Type
 
@@ -76,13 +76,13 @@ def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> l
     print twice."""
     if not has_probes(outputs):
         return list(outputs)
-    done: dict[Node, Node] = {}
-    for node in walk(outputs):
-        new = done[node.args[0]] if node.op in which else rebuild(node, tuple(done[arg] for arg in node.args))
+
+    def change(old: Node, new: Node) -> Node | None:
+        if old.op in which:
+            return new.args[0]
         body = new.params.get("body")
-        if node.op not in which and isinstance(body, Graph) and has_probes(body.outputs):
-            with errors.located(node.where):
-                inner = Graph.of(body.inputs, without_probes(body.outputs, which))
-                new = new.op(*new.operands, **{**new.params, "body": inner})
-        done[node] = new
-    return [done[output] for output in outputs]
+        if not isinstance(body, Graph) or not has_probes(body.outputs):
+            return None
+        return with_params(new, body=body.with_outputs(without_probes(body.outputs, which)))
+
+    return rebuilt(outputs, change)

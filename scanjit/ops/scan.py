@@ -104,10 +104,10 @@ def _infer(
     values = [layout.value_type(i, init) for i, init in enumerate(inits)]
     seen = [ir.map_dims(node.type, lambda d: types.substitute(d, outside)) for node in (*body.inputs, *body.outputs)]
     for given, inner in zip((*values, *rows, *consts), seen[: len(operands)], strict=True):
-        _same(given, inner, "an operand of a scan and the body's input")
+        types.agree(given, inner, "an operand of a scan and the body's input")
     new, ys, _stop = layout.split_results(seen[len(operands) :])
     for before, after in zip(values, new, strict=True):
-        _same(before, after, "a carry before and after a step")
+        types.agree(before, after, "a carry before and after a step")
     for node in layout.split_results(body.outputs)[1]:
         if any(atom.kind == "value" and atom not in outside for dim in node.type.shape for atom in types.atoms(dim)):
             raise errors.ScanError(
@@ -120,13 +120,6 @@ def _infer(
 
 SHORT = "a tap reads {right} steps back: a step can read only what earlier steps returned"
 """The error for `1 <= lag`."""
-
-
-def _same(a: Type, b: Type, what: str) -> None:
-    if a.dtype != b.dtype or a.ndim != b.ndim:
-        raise errors.InternalError(f"{what} must have one type", got=f"{a} and {b}")
-    for left, right in zip(a.shape, b.shape, strict=True):
-        types.equate(left, right, what)
 
 
 def _reference(*operands: np.ndarray, **params: Any) -> Any:
@@ -402,7 +395,7 @@ class _Reverse:
         node = scan.node
         if len(kept) > len(scan.ys):
             body = Graph.of(scan.inputs, [*scan.after, *kept, *scan.ends])
-            node = node.op(*node.operands, **{**node.params, "body": body})
+            node = ir.with_params(node, body=body)
         results = ir.parts(node)
         return results, [(carry, results[layout.carries + at[carry]]) for carry in scan.before if carry in used]
 

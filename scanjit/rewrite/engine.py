@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scanjit import errors
-from scanjit.ir import PART, Graph, Node, Op, rebuild, walk
+from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, with_params
 from scanjit.ops.scan import SCAN
 
 
@@ -163,8 +163,7 @@ class Rewriter:
         if "body" in node.params:
             body = self._body(node.params["body"])
             if body is not node.params["body"]:
-                with errors.located(node.where):
-                    return node.op(*node.operands, **{**node.params, "body": body})
+                return with_params(node, body=body)
         applied = self.rules.apply(node, self.used)
         if applied is None:
             return node
@@ -201,38 +200,28 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
     Scans are met in the order of their dependence, with their operands already replaced (`before`: as it was in
     `outputs`). Bodies are not entered.
     """
-    done: dict[Node, Node] = {}
     results: dict[Node, Mapping[int, Node] | None] = {}
-    order = walk(outputs)
-    if not any(node.op is SCAN for node in order):
-        return list(outputs)
-    for node in order:
-        new = None
-        if node.op is PART:
-            given = results.get(node.args[0])
-            new = given[node.params["index"]] if given is not None else None
-        done[node] = new if new is not None else rebuild(node, tuple(done[arg] for arg in node.args))
-        if node.op is SCAN:
-            results[node] = change(node, done[node])
-    return [done[output] for output in outputs]
+
+    def replaced(old: Node, new: Node) -> Node | None:
+        if old.op is SCAN:
+            results[old] = change(old, new)
+        given = results.get(old.args[0]) if old.op is PART else None
+        return None if given is None else given[old.params["index"]]
+
+    return rebuilt(outputs, replaced) if any(node.op is SCAN for node in walk(outputs)) else list(outputs)
 
 
 def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
     """Apply a pass to the body of every scan and ifelse, once for equal bodies. `change` must enter the bodies inside
     of these itself."""
     known: dict[Graph, Graph] = {}
-    done: dict[Node, Node] = {}
-    order = walk(outputs)
-    if not any("body" in node.params for node in order):
-        return list(outputs)
-    for node in order:
-        new = rebuild(node, tuple(done[arg] for arg in node.args))
-        if "body" in new.params:
-            body = new.params["body"]
-            if body not in known:
-                known[body] = body.with_outputs(change(list(body.outputs)))
-            if known[body] is not body:
-                with errors.located(new.where):
-                    new = new.op(*new.operands, **{**new.params, "body": known[body]})
-        done[node] = new
-    return [done[output] for output in outputs]
+
+    def replaced(old: Node, new: Node) -> Node | None:
+        body = new.params.get("body")
+        if body is None:
+            return None
+        if body not in known:
+            known[body] = body.with_outputs(change(list(body.outputs)))
+        return None if known[body] is body else with_params(new, body=known[body])
+
+    return rebuilt(outputs, replaced) if any("body" in node.params for node in walk(outputs)) else list(outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scanjit import errors, ir
-from scanjit.ir import PART, Node, apply, rebuild, walk
+from scanjit.ir import PART, Node, apply, rebuilt
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import MINIMUM
 from scanjit.ops.index import GATHER
@@ -28,15 +28,14 @@ Number = Callable[[Dimension], Node]
 def folded(outputs: list[Node], concerned: Callable[[Node], bool], number: Number) -> list[Node]:
     """The outputs, with reductions over the steps of some scans moved into these scans. `number` makes a node of a
     size."""
-    done: dict[Node, Node] = {}
-    for node in walk(outputs):
-        new = rebuild(node, tuple(done[arg] for arg in node.args))
-        found = None
-        if isinstance(new.op, Reduction) and 0 in new.params["axes"]:
-            with errors.located(node.where):
-                found = _folded(new, new.op, concerned, number)
-        done[node] = new if found is None else found
-    return [done[output] for output in outputs]
+
+    def change(old: Node, new: Node) -> Node | None:
+        if not isinstance(new.op, Reduction) or 0 not in new.params["axes"]:
+            return None
+        with errors.located(old.where):
+            return _folded(new, new.op, concerned, number)
+
+    return rebuilt(outputs, change)
 
 
 def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], number: Number) -> Node | None:

@@ -6,7 +6,7 @@ is added to the carry's initial value instead."""
 from __future__ import annotations
 
 from scanjit import errors
-from scanjit.ir import PART, Node, rebuild, walk
+from scanjit.ir import PART, Node, rebuilt
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SET_SLICE, SLICE
@@ -22,12 +22,7 @@ def last_rows(outputs: list[Node], notes: list[Note]) -> list[Node]:
     is a last row is checked before anything runs."""
     outputs = in_bodies(outputs, lambda inner: last_rows(inner, notes))
     outputs = map_scans(outputs, lambda old, scan: _first_row(scan, notes))
-    done: dict[Node, Node] = {}
-    for node in walk(outputs):
-        new = rebuild(node, tuple(done[arg] for arg in node.args))
-        final = _final(new) if new.op is SLICE else None
-        done[node] = new if final is None else final
-    return [done[output] for output in outputs]
+    return rebuilt(outputs, lambda old, new: _final(new) if new.op is SLICE else None)
 
 
 def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:

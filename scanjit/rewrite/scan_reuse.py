@@ -3,7 +3,7 @@ step."""
 
 from __future__ import annotations
 
-from scanjit.ir import PART, Node, rebuild, walk
+from scanjit.ir import PART, Node, rebuild, rebuilt, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN
 from scanjit.ops.view import View
@@ -30,13 +30,15 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
                 notes.append(Note("reuse", scan.where, "a value that the loop stores is not computed again outside"))
     if not known:
         return outputs
-    done: dict[Node, Node] = {}
-    for node in order:  # what equals a y is replaced where it is used, not where the loop itself makes it
-        done[node] = rebuild(node, tuple(done[arg] for arg in node.args))
-        if node in known:
-            part = known[node]
-            done[node] = rebuild(part, tuple(done[arg] for arg in part.args))
-    return [done[output] for output in outputs]
+    scans: dict[Node, Node] = {}
+
+    def replaced(old: Node, new: Node) -> Node | None:
+        if old.op is SCAN:
+            scans[old] = new
+        part = known.get(old)
+        return None if part is None else rebuild(part, (scans[part.args[0]],))
+
+    return rebuilt(outputs, replaced)
 
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:

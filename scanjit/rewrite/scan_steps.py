@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, dim_node, rebuild, replace, walk
+from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, dim_node, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, captured
 from scanjit.ops.elementwise import CAST, FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE, cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
@@ -68,26 +68,25 @@ class _Level:
             outputs = self._with_last_rows(merge(outputs, self.notes))
             outputs = folded(outputs, lambda scan: self.moves(scan.params["length"]), _number)
             outputs = prune(merge(outputs, self.notes), self.notes)
-        order = walk(outputs)
-        used = {(node.args[0], node.params["index"]) for node in order if node.op is PART}
-        done: dict[Node, Node] = {}
+        used = {(node.args[0], node.params["index"]) for node in walk(outputs) if node.op is PART}
         parts: dict[Node, dict[int, Node]] = {}
-        for node in order:
-            if node.op is PART and node.args[0] in parts:
-                done[node] = parts[node.args[0]][node.params["index"]]
-                continue
-            new = self._with_body(rebuild(node, tuple(done[arg] for arg in node.args)))
-            done[node] = new
-            with errors.located(node.where):
+
+        def replaced(old: Node, new: Node) -> Node | None:
+            if old.op is PART and old.args[0] in parts:
+                return parts[old.args[0]][old.params["index"]]
+            new = self._with_body(new)
+            with errors.located(old.where):
                 if new.op is SCAN and self.moves(new.params["length"]):
-                    found = self._counting(new, [i for i in range(len(node.types)) if (node, i) in used])
+                    found = self._counting(new, [i for i in range(len(old.types)) if (old, i) in used])
                     if found is not None:
-                        parts[node] = found
+                        parts[old] = found
                 elif new.op is SLICE and (taken := self._taken(new)) is not None:
-                    done[node] = taken
+                    return taken
                 elif new.op is SIZE and self.moves(new.params["dim"]):
-                    done[node] = _number(new.params["dim"])
-        return [done[output] for output in outputs]
+                    return _number(new.params["dim"])
+            return new
+
+        return rebuilt(outputs, replaced)
 
     def _is_concerned(self, outputs: Sequence[Node]) -> bool:
         return any(node.op is SCAN and self.moves(node.params["length"]) for node in walk(outputs))
@@ -143,8 +142,7 @@ class _Level:
         graph = Graph.of(body.inputs, new)
         first = layout.carries + layout.sequences if layout is not None else 0
         sizes = ir.sizes_in(graph, node.operands if layout is not None else node.operands[1:], first)
-        with errors.located(node.where):
-            return node.op(*node.operands, **{**node.params, "body": graph, "sizes": sizes})
+        return ir.with_params(node, body=graph, sizes=sizes)
 
     # ---- what is known before ----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Collection, Iterable, Sequence
 
 from scanjit import types
-from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, rebuild, replace, walk
+from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
 from scanjit.ops.scan import SCAN
@@ -22,19 +22,17 @@ from scanjit.types import Condition
 def without_unfit(outputs: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
     scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size."""
-    done: dict[Node, Node] = {}
     results: dict[Node, Sequence[Node]] = {}
     found: list[Node] = []
-    for node in walk(outputs):
-        if node.op is PART and node.args[0] in results:
-            done[node] = results[node.args[0]][node.params["index"]]
-            continue
-        done[node] = new = rebuild(node, tuple(done[arg] for arg in node.args))
-        made = _fitting(new) if node.op is IFELSE else None
-        if made is not None:
-            results[node], unfit = made
+
+    def replaced(old: Node, new: Node) -> Node | None:
+        if old.op is IFELSE and (made := _fitting(new)) is not None:
+            results[old], unfit = made
             found.append(unfit)
-    return [done[output] for output in outputs], found
+        given = results.get(old.args[0]) if old.op is PART else None
+        return None if given is None else given[old.params["index"]]
+
+    return rebuilt(outputs, replaced), found
 
 
 def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:

@@ -106,7 +106,12 @@ def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
     vector = b.ndim == 1
     if vector:
         n = a.type.shape[-1]
-        types.equate(b.type.shape[0], n, f"the right side of {name} with matrices {_shown(a)}", (b.type.shape, (n,)))
+        types.equate(
+            b.type.shape[0],
+            n,
+            f"the right side of {name} with matrices {types.shape_text(a.type.shape)}",
+            (b.type.shape, (n,)),
+        )
         b = DIMSHUFFLE(b, order=(0, None))
     if a.ndim == 2:
         return side_by_side(op, a, b, b.ndim - 2, **flags) if b.ndim > 2 else _as_given(op(a, b, **flags), vector)
@@ -135,10 +140,6 @@ def _need_square(a: Node, name: str) -> None:
         raise errors.ShapeError(f"{name} takes matrices: the last two axes of a tensor", got=a.type)
     rows, columns = a.type.shape[-2:]
     types.equate(rows, columns, f"the matrix of {name}", (a.type.shape, (*a.type.shape[:-1], rows)))
-
-
-def _shown(a: Node) -> str:
-    return f"({', '.join(map(str, a.type.shape))})"
 
 
 def inv(a: Any) -> Node:
