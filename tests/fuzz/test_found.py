@@ -12,6 +12,7 @@ from tests.fuzz.checkpoints import with_checkpoints
 from tests.fuzz.curvature import second_order
 
 FOUND = {
+    300133: "with checkpoints, the gradient of a state of one row and one column was rounded otherwise",
     881283: "rounding decides whether the reference raises",
     910005707: "in a branch, the last row of a loop of no steps was taken for the initial value",
     910008910: "the forward loop of a derivative was to stack what has another size in each step",

@@ -14,7 +14,8 @@ from scanjit.schedule.memory.addresses import assign
 from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)
-LENGTHS = (1, 2, 7)
+LENGTHS = (1, 2, 9)
+"""The last is more than the lanes of any vector of float64, and no multiple of them."""
 
 Outputs = tuple[list[Any], list[Any]]
 
@@ -57,6 +58,13 @@ def garch(checkpoint: Any) -> Outputs:
     v = sj.scan(lambda a, v: p[0] ** 2 + p[1] ** 2 * a * a + sj.sigmoid(p[2]) * v, x, 0.5, checkpoint=checkpoint)
     cost = (sj.log(v) + x * x / v).sum()
     return [x, p], [cost, *sj.grad(cost, [x, p])]
+
+
+def one_column(checkpoint: Any) -> Outputs:
+    """A state of one row and one column: its gradient is a linear recurrence of a number."""
+    x = sj.tensor(("T", 1, 1), name="x")
+    cost = sj.scan(lambda row, h: sj.tanh(row + h * 0.7), x, sj.zeros((1, 1)), checkpoint=checkpoint)[-1].sum()
+    return [x], [cost, *sj.grad(cost, [x])]
 
 
 def elementwise(checkpoint: Any) -> Outputs:
@@ -178,8 +186,8 @@ def stacked(checkpoint: Any) -> Outputs:
 
 
 PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
-    lstm, last_state, backwards, truncated, unrolled, garch, elementwise, taps, noisy, dropout, two_lags, both_ways,
-    nested, second_order, tangent, stacked,
+    lstm, last_state, backwards, truncated, unrolled, garch, one_column, elementwise, taps, noisy, dropout, two_lags,
+    both_ways, nested, second_order, tangent, stacked,
 )  # fmt: skip
 SAVES = {
     "lstm", "last_state", "backwards", "truncated", "unrolled", "elementwise", "noisy", "dropout", "two_lags",
@@ -221,7 +229,7 @@ def test_no_step() -> None:
 @pytest.mark.parametrize("program", [dropout, two_lags, both_ways], ids=lambda p: p.__name__)
 def test_any_vectors_blocks_and_threads(program: Callable[[Any], Outputs]) -> None:
     for width, threads in ((16, 1), (64, 2)):
-        with Config(width=width).active():
+        with Config(width=width, small=True).active():  # sums are added up in the same pieces
             plain = results(program(None), "emulate")
         with Config(width=width, small=True, shared=True, threads=threads).active():
             for value, other in zip(results(program(2), "emulate", True), plain, strict=True):

@@ -8,6 +8,7 @@ from scanjit import types
 from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.nests import Buffer
 from scanjit.schedule.tiles.linear import linear
+from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.checkpoint.candidate import reads_of
 from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
@@ -28,9 +29,10 @@ def related(flow: Flow, chains: Mapping[Group, Chain], root: Group, others: Iter
 
 
 def is_linear(loop: Group) -> bool:
-    """Whether several steps of a loop are done at a time: from where it begins, so that it cannot begin elsewhere."""
+    """Whether several steps of a loop are computed at a time. How its results are rounded depends on where it begins,
+    so it cannot begin elsewhere."""
     nest = the_scan(loop).nest
-    return nest is not None and bool(linear(nest))
+    return nest is not None and bool(linear(merge_loops(nest)))  # without loops of one iteration, as it will be tiled
 
 
 def reached(flow: Flow, loop: Group) -> Iterator[Group]:
