@@ -1,6 +1,7 @@
 """The target that code is made for unless another one is handed in: the machine that this process runs on.
 
-Only this file asks the machine. It needs llvmlite only: a process that runs cached kernels never imports Numba.
+Only this file and `caches` ask the machine. They need llvmlite only: a process that runs cached kernels never imports
+Numba.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextvars import ContextVar
 import llvmlite.binding as llvm
 
 from scanjit import errors
+from scanjit.runtime.caches import cache_sizes
 from scanjit.target import Target, target_for
 
 TRIPLE: str = llvm.get_process_triple()
@@ -62,7 +64,8 @@ def _host(width: str | None, name: str | None, features: str | None) -> Target:
     if features is None:
         features = "" if name == "generic" else _features()
     name = name or llvm.get_host_cpu_name()
-    return target_for(TRIPLE, name, features, int(width) if width else None)
+    sizes = cache_sizes()
+    return target_for(TRIPLE, name, features, int(width) if width else None, sizes.get(1), sizes.get(2))
 
 
 def _features() -> str:

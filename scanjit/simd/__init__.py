@@ -11,7 +11,6 @@ from the cache or runs them in plain Python (`scanjit.simd.emulate`) never pays 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from typing import Any
 
 from . import table
@@ -38,21 +37,10 @@ def is_public(name: str) -> bool:
 def __getattr__(name: str) -> Any:
     if not is_public(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import ops
+    from . import intrinsics
 
     with _lock:
         found = globals().get(name)
         if found is None:
-            found = globals()[name] = ops.make(name)
+            found = globals()[name] = intrinsics.make(name)
         return found
-
-
-def ops_for(names: Iterable[str]) -> dict[str, Any]:
-    """The compiled functions of these names, as the globals of a generated program.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Public names, such as ``"load_f32x16"`` or ``"tanh"``.
-    """
-    return {name: __getattr__(name) if name not in globals() else globals()[name] for name in names}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from scanjit.kinds import KINDS, Kind, integer_of
 
@@ -54,76 +54,76 @@ class Lanes(ABC):
     # ---- what a backend gives -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def splat(self, number: Any, kind: Kind | None = None) -> Lanes:
+    def splat(self, number: Any, kind: Kind | None = None) -> Self:
         """The number in every lane, as `kind` (by default the kind of this vector)."""
 
     @abstractmethod
-    def iota(self, kind: Kind) -> Lanes:
+    def iota(self, kind: Kind) -> Self:
         """0, 1, 2, ... as `kind`."""
 
     @abstractmethod
-    def arithmetic(self, op: str, other: Lanes) -> Lanes:
+    def arithmetic(self, op: str, other: Self) -> Self:
         """One of `ARITHMETIC`; both sides have one type. Shifts by the width or more give what NumPy gives."""
 
     @abstractmethod
-    def compare(self, op: str, other: Lanes) -> Lanes:
+    def compare(self, op: str, other: Self) -> Self:
         """One of `COMPARISONS`: false on NaN, except ``ne``."""
 
     @abstractmethod
-    def unary(self, op: str) -> Lanes:
+    def unary(self, op: str) -> Self:
         """One of ``neg abs sqrt floor ceil trunc rint`` on floats (neg on ints too)."""
 
     @abstractmethod
-    def fma(self, b: Lanes, c: Lanes) -> Lanes:
+    def fma(self, b: Self, c: Self) -> Self:
         """``self * b + c``, rounded once where the CPU can."""
 
     @abstractmethod
-    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
+    def two_product(self, b: Self) -> tuple[Self, Self]:
         """The rounded product and its exact rounding error (no overflow or underflow assumed)."""
 
     @abstractmethod
-    def choose(self, yes: Lanes, no: Lanes) -> Lanes:
+    def choose(self, yes: Self, no: Self) -> Self:
         """This mask selects `yes` or `no`."""
 
     @abstractmethod
-    def copysign(self, sign: Lanes) -> Lanes:
+    def copysign(self, sign: Self) -> Self:
         """The magnitude of this and the sign of `sign`."""
 
     @abstractmethod
-    def cast(self, kind: Kind) -> Lanes:
+    def cast(self, kind: Kind) -> Self:
         """Convert elements; float to int truncates, saturates at 32 or 64 bits, gives 0 for NaN, then wraps."""
 
     @abstractmethod
-    def bitcast(self, kind: Kind) -> Lanes:
+    def bitcast(self, kind: Kind) -> Self:
         """The same bits as elements of `kind`."""
 
     @abstractmethod
-    def halves(self) -> tuple[Lanes, Lanes]:
+    def halves(self) -> tuple[Self, Self]:
         """The lower and the upper half of the lanes."""
 
     @abstractmethod
-    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> Lanes:
+    def rescue(self, mask: Self, slow: Callable[[], Self]) -> Self:
         """This value, but ``slow()`` in the lanes of `mask`; `slow` costs nothing when no lane needs it."""
 
     @abstractmethod
     def repeat(
-        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
-    ) -> list[Lanes]:
+        self, state: Sequence[Self], busy: Callable[..., Self], step: Callable[..., Sequence[Self]]
+    ) -> list[Self]:
         """``while any(busy(*state)): state = step(*state)``."""
 
     @abstractmethod
-    def libm(self, symbol: str, *others: Lanes) -> Lanes:
+    def libm(self, symbol: str, *others: Self) -> Self:
         """Call a C function of doubles in every lane (float32 goes through double)."""
 
     @abstractmethod
-    def fmod(self, other: Lanes) -> Lanes:
+    def fmod(self, other: Self) -> Self:
         """C's fmod, exact."""
 
     @abstractmethod
-    def divide(self, other: Lanes) -> Lanes:
+    def divide(self, other: Self) -> Self:
         """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
 
-    def scale(self, exponent: Lanes) -> Lanes | None:
+    def scale(self, exponent: Self) -> Self | None:
         """``self * 2**exponent`` for whole float exponents if the CPU has such an instruction, else None."""
         return None
 
@@ -134,7 +134,7 @@ class Lanes(ABC):
         """Such as ``"f32x16"``."""
         return type_name(self.kind, self.lanes)
 
-    def like(self, other: Lanes | Number) -> Lanes:
+    def like(self, other: Self | Number) -> Self:
         """`other` as a vector of this type: numbers are splatted, another vector type is an error."""
         if not isinstance(other, Lanes):
             if isinstance(other, float) and not self.kind.floating:
@@ -144,51 +144,62 @@ class Lanes(ABC):
             raise TypeError(f"operands are {self.type_name} and {other.type_name}; cast one of them")
         return other
 
-    def _operator(self, op: str, other: Any, reflected: bool = False) -> Lanes:
+    def _operator(self, op: str, other: Any, reflected: bool = False) -> Self:
         check_operator(op, self.kind)
         other = self.like(other)
         return other.arithmetic(op, self) if reflected else self.arithmetic(op, other)
 
-    def _comparison(self, op: str, other: Any) -> Lanes:
+    def _comparison(self, op: str, other: Any) -> Self:
         check_operator(op, self.kind)
         return self.compare(op, self.like(other))
 
     # fmt: off
-    def __add__(self, other: Any) -> Lanes: return self._operator("add", other)
-    def __radd__(self, other: Any) -> Lanes: return self._operator("add", other, True)
-    def __sub__(self, other: Any) -> Lanes: return self._operator("sub", other)
-    def __rsub__(self, other: Any) -> Lanes: return self._operator("sub", other, True)
-    def __mul__(self, other: Any) -> Lanes: return self._operator("mul", other)
-    def __rmul__(self, other: Any) -> Lanes: return self._operator("mul", other, True)
-    def __truediv__(self, other: Any) -> Lanes: return self._operator("div", other)
-    def __rtruediv__(self, other: Any) -> Lanes: return self._operator("div", other, True)
-    def __and__(self, other: Any) -> Lanes: return self._operator("and", other)
-    def __rand__(self, other: Any) -> Lanes: return self._operator("and", other, True)
-    def __or__(self, other: Any) -> Lanes: return self._operator("or", other)
-    def __ror__(self, other: Any) -> Lanes: return self._operator("or", other, True)
-    def __xor__(self, other: Any) -> Lanes: return self._operator("xor", other)
-    def __rxor__(self, other: Any) -> Lanes: return self._operator("xor", other, True)
-    def __lshift__(self, other: Any) -> Lanes: return self._operator("shl", other)
-    def __rlshift__(self, other: Any) -> Lanes: return self._operator("shl", other, True)
-    def __rshift__(self, other: Any) -> Lanes: return self._operator("shr", other)
-    def __rrshift__(self, other: Any) -> Lanes: return self._operator("shr", other, True)
-    def __lt__(self, other: Any) -> Lanes: return self._comparison("lt", other)
-    def __le__(self, other: Any) -> Lanes: return self._comparison("le", other)
-    def __gt__(self, other: Any) -> Lanes: return self._comparison("gt", other)
-    def __ge__(self, other: Any) -> Lanes: return self._comparison("ge", other)
-    def __eq__(self, other: Any) -> Lanes: return self._comparison("eq", other)  # type: ignore[override]
-    def __ne__(self, other: Any) -> Lanes: return self._comparison("ne", other)  # type: ignore[override]
+    def __add__(self, other: Any) -> Self: return self._operator("add", other)
+    def __radd__(self, other: Any) -> Self: return self._operator("add", other, True)
+    def __sub__(self, other: Any) -> Self: return self._operator("sub", other)
+    def __rsub__(self, other: Any) -> Self: return self._operator("sub", other, True)
+    def __mul__(self, other: Any) -> Self: return self._operator("mul", other)
+    def __rmul__(self, other: Any) -> Self: return self._operator("mul", other, True)
+    def __truediv__(self, other: Any) -> Self: return self._operator("div", other)
+    def __rtruediv__(self, other: Any) -> Self: return self._operator("div", other, True)
+    def __and__(self, other: Any) -> Self: return self._operator("and", other)
+    def __rand__(self, other: Any) -> Self: return self._operator("and", other, True)
+    def __or__(self, other: Any) -> Self: return self._operator("or", other)
+    def __ror__(self, other: Any) -> Self: return self._operator("or", other, True)
+    def __xor__(self, other: Any) -> Self: return self._operator("xor", other)
+    def __rxor__(self, other: Any) -> Self: return self._operator("xor", other, True)
+    def __lshift__(self, other: Any) -> Self: return self._operator("shl", other)
+    def __rlshift__(self, other: Any) -> Self: return self._operator("shl", other, True)
+    def __rshift__(self, other: Any) -> Self: return self._operator("shr", other)
+    def __rrshift__(self, other: Any) -> Self: return self._operator("shr", other, True)
+    def __lt__(self, other: Any) -> Self: return self._comparison("lt", other)
+    def __le__(self, other: Any) -> Self: return self._comparison("le", other)
+    def __gt__(self, other: Any) -> Self: return self._comparison("gt", other)
+    def __ge__(self, other: Any) -> Self: return self._comparison("ge", other)
+    def __eq__(self, other: Any) -> Self: return self._comparison("eq", other)  # type: ignore[override]
+    def __ne__(self, other: Any) -> Self: return self._comparison("ne", other)  # type: ignore[override]
     # fmt: on
 
-    def __neg__(self) -> Lanes:
+    def __neg__(self) -> Self:
         if self.kind.is_mask:
             raise TypeError("operator - is not defined for masks")
         return self.unary("neg")
 
-    def __invert__(self) -> Lanes:
+    def __invert__(self) -> Self:
         if self.kind.floating:
             raise TypeError(f"operator ~ is not defined for {self.kind.name} vectors")
         return self.arithmetic("xor", self.splat(True if self.kind.is_mask else -1))
+
+    def error_as_product(self, a: Self, b: Self) -> Self:
+        """The rounding error of this product ``a * b`` without fma, as Dekker computes it: both factors are split into
+        halves whose products are exact."""
+        (a_high, a_low), (b_high, b_low) = a._split(), b._split()
+        return ((a_high * b_high - self) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+    def _split(self) -> tuple[Self, Self]:
+        t = self * format_of(self).splitter
+        high = t - (t - self)
+        return high, self - high
 
     def __bool__(self) -> bool:
         raise TypeError("a vector has no truth value; use any_of(mask) or all_of(mask)")
@@ -243,18 +254,6 @@ def bits(x: Lanes) -> Lanes:
 def wide(x: Lanes) -> Lanes:
     """The same values as float64."""
     return x.cast(KINDS["f64"])
-
-
-def dekker_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
-    """The rounding error of ``a*b`` without fma: split both into halves whose products are exact."""
-    factor = format_of(a).splitter
-    t = a * factor
-    a_high = t - (t - a)
-    a_low = a - a_high
-    t = b * factor
-    b_high = t - (t - b)
-    b_low = b - b_high
-    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 class FloatFormat:

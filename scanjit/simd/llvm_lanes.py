@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import llvmlite.binding
 from llvmlite import ir
@@ -12,7 +12,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind, integer_of
 from scanjit.target import Target
 
-from .lanes import Lanes, dekker_error, format_of
+from .lanes import Lanes, format_of
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -158,6 +158,7 @@ def outlined(
     return LlvmLanes(builder, builder.call(found, [a.value for a in arguments]), kind, lanes)
 
 
+@final
 class LlvmLanes(Lanes):
     """A vector value under construction.
 
@@ -202,8 +203,7 @@ class LlvmLanes(Lanes):
     def iota(self, kind: Kind) -> LlvmLanes:
         return self._new(constant_list(kind, range(self.lanes)), kind)
 
-    def arithmetic(self, op: str, other: Lanes) -> LlvmLanes:
-        assert isinstance(other, LlvmLanes)
+    def arithmetic(self, op: str, other: LlvmLanes) -> LlvmLanes:
         b, x, y = self.builder, self.value, other.value
         if self.kind.floating:
             return self._new(getattr(b, "f" + op)(x, y, flags=self.flags))
@@ -223,8 +223,7 @@ class LlvmLanes(Lanes):
         shifted = emit(self.value, b.and_(other.value, last))
         return self._new(b.select(inside, shifted, constant(self.kind, self.lanes, 0)))
 
-    def compare(self, op: str, other: Lanes) -> LlvmLanes:
-        assert isinstance(other, LlvmLanes)
+    def compare(self, op: str, other: LlvmLanes) -> LlvmLanes:
         sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[op]
         b = self.builder
         if self.kind.floating:
@@ -244,26 +243,22 @@ class LlvmLanes(Lanes):
             raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
         return self._intrinsic("abs", ir.Constant(I1, 0)) if self.kind.signed else self
 
-    def fma(self, b: Lanes, c: Lanes) -> LlvmLanes:
-        assert isinstance(b, LlvmLanes) and isinstance(c, LlvmLanes)
+    def fma(self, b: LlvmLanes, c: LlvmLanes) -> LlvmLanes:
         if self.kind.floating and self._target.has_fma:
             return self._intrinsic("fma", b.value, c.value)
         product = self.arithmetic("mul", b)
         return product.arithmetic("add", c)
 
-    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
-        assert isinstance(b, LlvmLanes)
+    def two_product(self, b: LlvmLanes) -> tuple[LlvmLanes, LlvmLanes]:
         product = self * b
         if self._target.has_fma:
             return product, self.fma(b, -product)
-        return product, dekker_error(self, b, product)
+        return product, product.error_as_product(self, b)
 
-    def choose(self, yes: Lanes, no: Lanes) -> LlvmLanes:
-        assert isinstance(yes, LlvmLanes) and isinstance(no, LlvmLanes)
+    def choose(self, yes: LlvmLanes, no: LlvmLanes) -> LlvmLanes:
         return yes._new(self.builder.select(self.value, yes.value, no.value))
 
-    def copysign(self, sign: Lanes) -> LlvmLanes:
-        assert isinstance(sign, LlvmLanes)
+    def copysign(self, sign: LlvmLanes) -> LlvmLanes:
         return self._intrinsic("copysign", sign.value)
 
     def cast(self, kind: Kind) -> LlvmLanes:
@@ -297,7 +292,7 @@ class LlvmLanes(Lanes):
             self.builder.shuffle_vector(self.value, undefined, indices(range(start, stop))), lanes=stop - start
         )
 
-    def halves(self) -> tuple[Lanes, Lanes]:
+    def halves(self) -> tuple[LlvmLanes, LlvmLanes]:
         half = self.lanes // 2
         return self.part(0, half), self.part(half, self.lanes)
 
@@ -307,8 +302,7 @@ class LlvmLanes(Lanes):
             return self.builder.extract_element(self.value, ir.Constant(I32, 0))
         return call(self.builder, f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [self.value])
 
-    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> LlvmLanes:
-        assert isinstance(mask, LlvmLanes)
+    def rescue(self, mask: LlvmLanes, slow: Callable[[], LlvmLanes]) -> LlvmLanes:
         b = self.builder
         needed = mask.any()
         before = b.block
@@ -325,53 +319,45 @@ class LlvmLanes(Lanes):
         return self._new(merged)
 
     def repeat(
-        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
-    ) -> list[Lanes]:
+        self, state: Sequence[LlvmLanes], busy: Callable[..., LlvmLanes], step: Callable[..., Sequence[LlvmLanes]]
+    ) -> list[LlvmLanes]:
         b = self.builder
         before, head = b.block, b.append_basic_block("while")
         body, done = b.append_basic_block("body"), b.append_basic_block("done")
         b.branch(head)
         b.position_at_end(head)
         phis: list[ir.PhiInstr] = []
-        current: list[Lanes] = []
+        current: list[LlvmLanes] = []
         for item in state:
-            assert isinstance(item, LlvmLanes)
             phi = b.phi(item.value.type)
             phi.add_incoming(item.value, before)
             phis.append(phi)
             current.append(item._new(phi))
         mask = busy(*current)
-        assert isinstance(mask, LlvmLanes)
         b.cbranch(mask.any(), body, done)
         b.position_at_end(body)
         following = step(*current)
         for phi, item in zip(phis, following, strict=True):
-            assert isinstance(item, LlvmLanes)
             phi.add_incoming(item.value, b.block)
         b.branch(head)
         b.position_at_end(done)
         return current
 
-    def libm(self, symbol: str, *others: Lanes) -> Lanes:
-        operands = []
-        for operand in (self, *others):
-            assert isinstance(operand, LlvmLanes)
-            operands.append(operand.cast(KINDS["f64"]))
+    def libm(self, symbol: str, *others: LlvmLanes) -> LlvmLanes:
+        operands = [self.cast(KINDS["f64"]), *(other.cast(KINDS["f64"]) for other in others)]
         in_lanes = functools.partial(_libm_lanes, symbol)
         result = outlined(self.builder, f"libm.{symbol}", in_lanes, operands, inline=False)
         return self._new(result.value, result.kind).cast(self.kind)
 
-    def divide(self, other: Lanes) -> LlvmLanes:
-        assert isinstance(other, LlvmLanes)
+    def divide(self, other: LlvmLanes) -> LlvmLanes:
         b = self.builder
         if not self.kind.signed:
             return self._new(b.udiv(self.value, other.value))
         negated = other == -1  # the one overflow, which traps
         divisor = negated.choose(other.splat(1), other)
-        assert isinstance(divisor, LlvmLanes)
-        return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))  # type: ignore[attr-defined]
+        return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))
 
-    def fmod(self, other: Lanes) -> Lanes:
+    def fmod(self, other: LlvmLanes) -> LlvmLanes:
         if not self._target.has_fma:
             return self.libm("fmod", other)
         # r = a - trunc(a/b)*b is exact with one rounding; the rounded quotient can only be one too large.
@@ -382,8 +368,7 @@ class LlvmLanes(Lanes):
         easy = (quotient.unary("abs") < 2.0**22) & (other.unary("abs") < float("inf"))
         return rest.rescue(~easy, lambda: self.libm("fmod", other))
 
-    def scale(self, exponent: Lanes) -> LlvmLanes | None:
-        assert isinstance(exponent, LlvmLanes)
+    def scale(self, exponent: LlvmLanes) -> LlvmLanes | None:
         width = self.lanes * self.kind.bits
         if width < 128 or not self._target.has_avx512:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind
@@ -128,7 +130,7 @@ def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None
     builder.store(value, pointer(builder, address, I64)).align = 8
 
 
-def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: list[ir.Value]) -> None:
+def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: Sequence[ir.Value]) -> None:
     """Copy a square block: row i is `lanes` elements at `source + i*source_step`; lane j of all rows goes to
     `target + j*target_step`. The operands are target, target_step, source, source_step (steps in bytes)."""
     builder.call(_transpose_function(builder.module, _stored(kind), lanes), operands)

@@ -6,14 +6,14 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from scanjit.kinds import KINDS, Kind, integer_of
 
-from .lanes import Lanes, check_operator, dekker_error
+from .lanes import Lanes, check_operator
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -69,6 +69,7 @@ def to_kind(number: Any, kind: Kind) -> Any:
     return kind.dtype.type(number)
 
 
+@final
 class NumpyLanes(Lanes):
     """A vector value that holds a one-dimensional array.
 
@@ -97,12 +98,10 @@ class NumpyLanes(Lanes):
     def iota(self, kind: Kind) -> NumpyLanes:
         return NumpyLanes(np.arange(self.lanes, dtype=kind.dtype), kind)
 
-    def arithmetic(self, op: str, other: Lanes) -> NumpyLanes:
-        assert isinstance(other, NumpyLanes)
+    def arithmetic(self, op: str, other: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(_ARITHMETIC[op](self.array, other.array), self.kind)
 
-    def compare(self, op: str, other: Lanes) -> NumpyLanes:
-        assert isinstance(other, NumpyLanes)
+    def compare(self, op: str, other: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(_COMPARISONS[op](self.array, other.array), _BOOL)
 
     def unary(self, op: str) -> NumpyLanes:
@@ -110,20 +109,17 @@ class NumpyLanes(Lanes):
             raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
         return NumpyLanes(_UNARY[op](self.array), self.kind)
 
-    def fma(self, b: Lanes, c: Lanes) -> NumpyLanes:
-        assert isinstance(b, NumpyLanes) and isinstance(c, NumpyLanes)
+    def fma(self, b: NumpyLanes, c: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(self.array * b.array + c.array, self.kind)  # as on a CPU without the instruction
 
-    def two_product(self, b: Lanes) -> tuple[Lanes, Lanes]:
+    def two_product(self, b: NumpyLanes) -> tuple[NumpyLanes, NumpyLanes]:
         product = self * b
-        return product, dekker_error(self, b, product)
+        return product, product.error_as_product(self, b)
 
-    def choose(self, yes: Lanes, no: Lanes) -> NumpyLanes:
-        assert isinstance(yes, NumpyLanes) and isinstance(no, NumpyLanes)
+    def choose(self, yes: NumpyLanes, no: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(np.where(self.array, yes.array, no.array), yes.kind)
 
-    def copysign(self, sign: Lanes) -> NumpyLanes:
-        assert isinstance(sign, NumpyLanes)
+    def copysign(self, sign: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(np.copysign(self.array, sign.array), self.kind)
 
     def cast(self, kind: Kind) -> NumpyLanes:
@@ -145,40 +141,37 @@ class NumpyLanes(Lanes):
         """Lanes `start` to `stop`."""
         return NumpyLanes(self.array[start:stop], self.kind)
 
-    def halves(self) -> tuple[Lanes, Lanes]:
+    def halves(self) -> tuple[NumpyLanes, NumpyLanes]:
         half = self.lanes // 2
         return self.part(0, half), self.part(half, self.lanes)
 
-    def rescue(self, mask: Lanes, slow: Callable[[], Lanes]) -> Lanes:
-        assert isinstance(mask, NumpyLanes)
+    def rescue(self, mask: NumpyLanes, slow: Callable[[], NumpyLanes]) -> NumpyLanes:
         return mask.choose(slow(), self) if mask.array.any() else self
 
     def repeat(
-        self, state: Sequence[Lanes], busy: Callable[..., Lanes], step: Callable[..., Sequence[Lanes]]
-    ) -> list[Lanes]:
+        self, state: Sequence[NumpyLanes], busy: Callable[..., NumpyLanes], step: Callable[..., Sequence[NumpyLanes]]
+    ) -> list[NumpyLanes]:
         current = list(state)
-        while busy(*current).array.any():  # type: ignore[attr-defined]
+        while busy(*current).array.any():
             current = list(step(*current))
         return current
 
-    def libm(self, symbol: str, *others: Lanes) -> NumpyLanes:
+    def libm(self, symbol: str, *others: NumpyLanes) -> NumpyLanes:
         if symbol == "fmod":
             return self.fmod(*others)
         function = _c_function(symbol, 1 + len(others))
-        columns = [v.array.tolist() for v in (self, *others)]  # type: ignore[attr-defined]
+        columns = [v.array.tolist() for v in (self, *others)]
         values = [function(*row) for row in zip(*columns, strict=True)]
         return NumpyLanes(np.array(values, self.kind.dtype), self.kind)
 
-    def divide(self, other: Lanes) -> NumpyLanes:
-        assert isinstance(other, NumpyLanes)
+    def divide(self, other: NumpyLanes) -> NumpyLanes:
         quotient = self.array // other.array
         rest = self.array - quotient * other.array  # NumPy's floors
         return NumpyLanes(
             (quotient + ((rest != 0) & ((self.array < 0) != (other.array < 0)))).astype(self.kind.dtype), self.kind
         )
 
-    def fmod(self, other: Lanes) -> NumpyLanes:
-        assert isinstance(other, NumpyLanes)
+    def fmod(self, other: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(np.fmod(self.array, other.array), self.kind)
 
 

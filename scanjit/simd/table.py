@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import arith, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
 from .lanes import Lanes, fma, rint, sqrt
@@ -27,7 +27,7 @@ class Function(NamedTuple):
         True for a handful of instructions, which need no function of their own.
     """
 
-    evaluate: Callable[..., Lanes]
+    evaluate: Callable[..., Any]
     arity: int = 1
     families: str = "f"
     result: str = "same"

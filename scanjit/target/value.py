@@ -10,6 +10,9 @@ AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
 POSIX = ("linux", "darwin", "macos", "bsd")
 """What the triples of systems contain whose C library has `sched_yield`."""
+LEVEL1_BYTES, LEVEL2_BYTES = 2**15, 2**20
+"""The caches of a target of which nobody knows them: no larger than those of most processors, since code that expects
+too much cache is slower than code that expects too little."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Target:
     vector_bytes : the bytes of a vector register; 4 where there are none.
     registers : how many vector registers there are.
     tiles : how fast register tiles of each shape are.
-    level1_bytes, level2_bytes : the bytes of the first and second cache for data, which a core has for itself.
+    level1_bytes, level2_bytes : how many bytes of the first and second cache for data a core has for itself.
 
     Examples
     --------
@@ -40,8 +43,8 @@ class Target:
     vector_bytes: int
     registers: int
     tiles: Speeds = field(compare=False, repr=False)
-    level1_bytes: int = 32 * 1024
-    level2_bytes: int = 2**20
+    level1_bytes: int = LEVEL1_BYTES
+    level2_bytes: int = LEVEL2_BYTES
 
     def has(self, *features: str) -> bool:
         """Whether code may use all these instructions: `target.has("avx2", "fma")`."""
@@ -87,13 +90,21 @@ class Target:
         return max(1, self.vector_bytes // itemsize)
 
 
-def target_for(triple: str, name: str = "", features: str = "", vector_bytes: int | None = None) -> Target:
+def target_for(
+    triple: str,
+    name: str = "",
+    features: str = "",
+    vector_bytes: int | None = None,
+    level1_bytes: int | None = None,
+    level2_bytes: int | None = None,
+) -> Target:
     """A target, from what LLVM calls it.
 
     Parameters
     ----------
     triple, name, features : as in `Target`.
     vector_bytes : the bytes of a vector register, if code is to use narrower ones than the processor has.
+    level1_bytes, level2_bytes : as in `Target`, where they are known.
 
     Examples
     --------
@@ -104,7 +115,8 @@ def target_for(triple: str, name: str = "", features: str = "", vector_bytes: in
     """
     width = _vector_bytes(triple, features) if vector_bytes is None else vector_bytes
     registers = 32 if width == 64 or _is_arm64(triple) else 16
-    return Target(triple, name, features, width, registers, speeds(name, width, registers))
+    near = level1_bytes or LEVEL1_BYTES, level2_bytes or LEVEL2_BYTES
+    return Target(triple, name, features, width, registers, speeds(name, width, registers), *near)
 
 
 def _architecture(triple: str) -> str:

@@ -1,0 +1,272 @@
+"""The functions that are no arithmetic: loads, stores, casts, masks, single lanes, meetings of threads.
+
+`FORMS` is a table. A row says what a function takes and gives, in words, and how it becomes instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba.core.typing.templates import signature
+
+from scanjit.kinds import KINDS
+
+from . import lapack, memory, table
+from .llvm_lanes import I32, I64, LlvmLanes, indices, join, splat_scalar
+from .operands import common, is_number, need, need_mask, need_vector, operand, splat, types
+from .types import SimdType, mask_type, simd_type
+
+INT = types.int64
+Typing = Callable[..., Any]
+Lowering = Callable[[ir.IRBuilder, Any, Sequence[ir.Value]], ir.Value]
+
+
+class Form(NamedTuple):
+    """What a function takes and gives, and how it becomes instructions.
+
+    The *type* of a call is the vector type in the function's name (`load_f32x8`), or else that of its first vector
+    (`store`). In names such as `head_x8`, which say the lanes only, it is a mask.
+
+    Attributes
+    ----------
+    takes : a word for each argument: an "int"; a "mask" with as many lanes as the type; "offsets", int64 in as many
+        lanes; the "same" type; any "vector".
+    gives : a word for the result: "nothing", an "int", a "bool", a "mask", the "same" type, "one" lane of it, or
+        "twice" its lanes.
+    lower : a function of the builder, the type and the operands. It returns the result. Vectors are `LlvmLanes`, other
+        operands are values of LLVM's.
+    check : raises a TypeError if the type and the types of the arguments do not go together.
+    """
+
+    takes: str
+    gives: str
+    lower: Callable[..., Any]
+    check: Callable[..., None] = lambda type_, *args: None
+
+    def typed(self, named: SimdType | None) -> Typing:
+        """What Numba asks for the signature of a call, from the types of its arguments."""
+        words = self.takes.split()
+
+        def typing(*args: Any) -> Any:
+            need(len(args) == len(words), f"takes {len(words)} arguments, got {len(args)}")
+            type_ = _type_of(words, args, named)
+            for word, given in zip(words, args, strict=True):
+                _check(word, given, type_)
+            self.check(type_, *args)
+            passed = [INT if word == "int" else given for word, given in zip(words, args, strict=True)]
+            return signature(_RESULTS[self.gives](type_), *passed)
+
+        return typing
+
+    def lowered(self, named: SimdType | None) -> Lowering:
+        """What Numba calls to emit the instructions of a call."""
+        words = self.takes.split()
+
+        def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+            operands = [
+                LlvmLanes(builder, value, given.kind, given.lanes) if word in ("vector", "same") else value
+                for word, given, value in zip(words, sig.args, args, strict=True)
+            ]
+            result = self.lower(builder, _type_of(words, sig.args, named), *operands)
+            return result.value if isinstance(result, LlvmLanes) else result
+
+        return lowering
+
+
+def _type_of(words: Sequence[str], args: Sequence[Any], named: SimdType | None) -> Any:
+    """The type of a call: see `Form`. None for a call without vectors."""
+    return named or next((given for word, given in zip(words, args, strict=True) if word == "vector"), None)
+
+
+def _check(word: str, given: Any, type_: Any) -> None:
+    """Raise a TypeError unless an argument is what a word of a form says."""
+    if word == "int":
+        need(isinstance(given, types.Integer), f"expected an integer, got {given}")
+    elif word == "vector":
+        need_vector(given)
+    elif word == "mask":
+        need_mask(given, need_vector(type_).lanes)
+    else:
+        wanted = type_ if word == "same" else simd_type(KINDS["i64"], need_vector(type_).lanes)
+        need(given is wanted, f"expected {wanted}, got {given}")
+
+
+_RESULTS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda type_: types.none,
+    "int": lambda type_: INT,
+    "bool": lambda type_: types.boolean,
+    "mask": lambda type_: mask_type(type_.lanes),
+    "same": lambda type_: type_,
+    "one": lambda type_: simd_type(type_.kind, 1),
+    "twice": lambda type_: simd_type(type_.kind, 2 * type_.lanes),
+}
+
+
+# ---- instructions ----------------------------------------------------------------------------------------------------
+
+
+def _iota(b: ir.IRBuilder, type_: SimdType, start: ir.Value) -> LlvmLanes:
+    first = LlvmLanes(b, splat(b, type_.kind, type_.lanes, start), type_.kind, type_.lanes)
+    return first.arithmetic("add", first.iota(type_.kind))
+
+
+def _head(b: ir.IRBuilder, type_: SimdType, count: ir.Value) -> ir.Value:
+    """A mask of the first `count` lanes.
+
+    The comparison is made in 8 bits, where one register holds all lanes, so the count is first clamped to 0..lanes. It
+    is made in 16 lanes at least, and the rest is cut off: LLVM takes the other bits of a mask register for zero.
+    """
+    kind, lanes, wide = KINDS["i8"], type_.lanes, max(type_.lanes, 16)
+    zero, top = ir.Constant(I64, 0), ir.Constant(I64, lanes)
+    count = b.select(b.icmp_signed("<", count, zero), zero, count)
+    count = b.select(b.icmp_signed(">", count, top), top, count)
+    bound = LlvmLanes(b, splat(b, kind, wide, count), kind, wide)
+    mask = bound.iota(kind).compare("lt", bound).value
+    if wide == lanes:
+        return mask
+    first = ir.Constant(ir.VectorType(I32, lanes), [ir.Constant(I32, i) for i in range(lanes)])
+    return b.shuffle_vector(mask, mask, first)
+
+
+def _load_strided(b: ir.IRBuilder, type_: SimdType, address: ir.Value, stride: ir.Value, mask: ir.Value) -> LlvmLanes:
+    offsets = memory.strided_offsets(b, type_.lanes, stride)
+    return memory.gather(b, type_.kind, type_.lanes, address, offsets, mask)
+
+
+def _store_strided(
+    b: ir.IRBuilder, type_: SimdType, address: ir.Value, stride: ir.Value, value: LlvmLanes, mask: ir.Value
+) -> None:
+    memory.scatter(b, address, memory.strided_offsets(b, type_.lanes, stride), value, mask)
+
+
+def _lane(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir.Value:
+    return splat_scalar(b, b.extract_element(x.value, b.trunc(k, I32)), 1)
+
+
+def _lane_i64(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir.Value:
+    scalar = b.extract_element(x.value, b.trunc(k, I32))
+    if scalar.type.width == 64:
+        return scalar
+    return (b.sext if x.kind.signed else b.zext)(scalar, I64)
+
+
+def _first_in_all(b: ir.IRBuilder, x: LlvmLanes, lanes: int) -> ir.Value:
+    """The first lane of a vector in every lane of another one."""
+    return splat_scalar(b, b.extract_element(x.value, ir.Constant(I32, 0)), lanes)
+
+
+def _slide(up: bool, count: int, b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, other: LlvmLanes) -> ir.Value:
+    first, second = (other, x) if up else (x, other)
+    start = type_.lanes - count if up else count
+    return b.shuffle_vector(first.value, second.value, indices(range(start, start + type_.lanes)))
+
+
+# ---- what goes together ----------------------------------------------------------------------------------------------
+
+
+def _check_bitcast(type_: SimdType, x: SimdType) -> None:
+    need(not x.kind.is_mask and not type_.kind.is_mask, "masks have no bits in memory; cast them")
+    need(x.lanes == type_.lanes and x.kind.bits == type_.kind.bits, f"{x.name} has other lanes")
+
+
+def _check_slide(count: int, type_: SimdType, *_: SimdType) -> None:
+    need(type_.lanes > count, f"{type_.name} has no {count} lanes to spare")
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+FORMS: dict[str, Form] = {
+    # of the type in their names
+    "load": Form("int", "same", lambda b, t, at: memory.load(b, t.kind, t.lanes, at)),
+    "load_masked": Form("int mask", "same", lambda b, t, *args: memory.load_masked(b, t.kind, t.lanes, *args)),
+    "broadcast": Form("int", "same", lambda b, t, at: memory.broadcast(b, t.kind, t.lanes, at)),
+    "load_strided": Form("int int mask", "same", _load_strided),
+    "gather": Form("int offsets mask", "same", lambda b, t, *args: memory.gather(b, t.kind, t.lanes, *args)),
+    "transpose": Form("int int int int", "nothing", lambda b, t, *args: memory.transpose(b, t.kind, t.lanes, args)),
+    "iota": Form("int", "same", _iota, lambda t, start: need(t.kind.integral, f"not defined for {t.kind.name}")),
+    "cast": Form(
+        "vector",
+        "same",
+        lambda b, t, x: x.cast(t.kind),
+        lambda t, x: need(x.lanes == t.lanes, f"{x.name} has not {t.lanes} lanes"),
+    ),
+    "bitcast": Form("vector", "same", lambda b, t, x: x.bitcast(t.kind), _check_bitcast),
+    # of so many lanes
+    "head": Form("int", "mask", _head),
+    # of the type of their first vector
+    "store": Form("int vector", "nothing", lambda b, t, *args: memory.store(b, *args)),
+    "store_masked": Form("int vector mask", "nothing", lambda b, t, *args: memory.store_masked(b, *args)),
+    "store_strided": Form("int int vector mask", "nothing", _store_strided),
+    "scatter": Form("int offsets vector mask", "nothing", lambda b, t, *args: memory.scatter(b, *args)),
+    "any_of": Form("vector", "bool", lambda b, t, mask: mask.any(), lambda t, mask: need_mask(mask, t.lanes)),
+    "all_of": Form(
+        "vector", "bool", lambda b, t, mask: b.not_((~mask).any()), lambda t, mask: need_mask(mask, t.lanes)
+    ),
+    "lane": Form("vector int", "one", _lane),
+    "lane0": Form("vector", "one", lambda b, t, x: _first_in_all(b, x, 1)),
+    "lane_i64": Form(
+        "vector int", "int", _lane_i64, lambda t, x, k: need(not x.kind.floating, f"{x.name} holds no integers")
+    ),
+    "concat_lanes": Form("vector same", "twice", lambda b, t, *parts: join(parts)),
+    "opaque": Form("vector", "same", lambda b, t, x: memory.opaque(b, x.value)),
+    # without vectors
+    "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
+    "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
+    "barrier": Form("int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
+    "interrupted": Form("int", "bool", lambda b, t, line: memory.interrupted(b, line)),
+    "clock": Form("", "int", lambda b, t: memory.clock(b)),
+}
+"""By name, without the suffix that says a type."""
+FORMS |= {
+    f"{name}_{kind}": Form(
+        "int " * count, "int", lambda b, t, *args, name=name, kind=kind: lapack.call(b, name, KINDS[kind], args)
+    )
+    for name, count in lapack.FUNCTIONS.items()
+    for kind in ("f32", "f64")
+}
+FORMS |= {
+    name: Form("vector same", "same", partial(_slide, *slide), partial(_check_slide, slide[1]))
+    for name, slide in table.SLIDES.items()
+}
+
+
+# ---- those that take numbers, and a spread, whose result has another type than its operand ---------------------------
+
+
+def select_typing(mask: Any, yes: Any, no: Any) -> Any:
+    """The signature of `select`: of the two values, one may be a number."""
+    type_ = common((yes, no))
+    need_mask(mask, type_.lanes)
+    return signature(type_, mask, yes, no)
+
+
+def select_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+    """The instruction of `select`."""
+    pair = zip(sig.args[1:], args[1:], strict=True)
+    return b.select(args[0], *(operand(b, sig.return_type, type_, value).value for type_, value in pair))
+
+
+def splat_typing(type_: SimdType, value: Any) -> Any:
+    """The signature of `splat`: it takes a number, or one lane."""
+    kind = type_.kind
+    if value is not simd_type(kind, 1):
+        need(is_number(value), f"expected a number or a vector of one {kind.name}, got {value}")
+        need(kind.floating or not isinstance(value, types.Float), f"a float for {kind.name} lanes")
+    return signature(type_, value)
+
+
+def spread_typing(lanes: int, x: Any) -> Any:
+    """The signature of `spread`: it takes one lane of any kind."""
+    need(need_vector(x).lanes == 1, f"expected one lane, got {x}")
+    return signature(simd_type(x.kind, lanes), x)
+
+
+def splat_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+    """The instructions of `splat` and `spread`."""
+    type_, (given,), (value,) = sig.return_type, sig.args, args
+    if isinstance(given, SimdType):
+        return _first_in_all(b, LlvmLanes(b, value, given.kind, 1), type_.lanes)
+    return splat(b, type_.kind, type_.lanes, value)
