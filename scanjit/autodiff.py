@@ -190,7 +190,7 @@ def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientEr
 def float_node(value: Any, what: str) -> Node:
     """The node of a value, which must be one that has derivatives (a float)."""
     node = as_node(value)
-    if node.dtype.kind != "f":
+    if not node.type.kind.floating:
         raise errors.GradientError(
             f"{what} must be of floats: {node.name or 'this'} is of {node.dtype}, which has no derivatives",
             got=repr(node),

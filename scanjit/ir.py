@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
@@ -30,6 +30,7 @@ OPS: dict[str, Op] = {}
 class Traits(TypedDict, total=False):
     """What passes ask about an op. Each is an attribute of `Op`, with the default that is safe for any op."""
 
+    is_branch: bool
     moves_data: bool
     never_fails: bool
     is_linear: bool
@@ -55,6 +56,10 @@ class Op:
     vjp : `vjp(g, y, *args, **params) -> tuple of (Node | None)`, one cotangent an argument, None where there is none.
         `g` is the cotangent of the result `y` (for several results: tuples, with None in `g`). None for ops
         without a derivative (their results count as constants).
+    selective_vjp : `selective_vjp(node, g, needed) -> list of (Node | None)`, instead of `vjp`, for an op that computes
+        less if not all cotangents are needed. `needed` has a bool for each operand.
+    connected : `connected(node, results, through) -> list of Node`: the operands that some of an op's several results
+        depend on. By default, each result depends on all operands.
     jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero. Without this rule, a linear
         op is applied to the tangents, and the vjp of any other op is transposed.
     batch : `batch(args, batched, size, **params) -> (Node, bool)`. Batched arguments have their batch axis first;
@@ -70,6 +75,7 @@ class Op:
 
     Attributes
     ----------
+    is_branch : it runs one of the two halves of its graph, as its first operand says.
     moves_data : its elements need no arithmetic. They are copied from the operands (`reshape`), count up (`iota`) or
         are stored in the node (a constant).
     never_fails : no values of its operands make it raise an error. False also where nobody has thought about it.
@@ -87,7 +93,7 @@ class Op:
     of_dims : the op as a function of dimensions, for ops that users may compute sizes with (`add`); None for others.
     """
 
-    kind: ClassVar[str] = "op"
+    is_branch: bool = False
     moves_data: bool = False
     never_fails: bool = False
     is_linear: bool = False
@@ -105,6 +111,8 @@ class Op:
         infer: Callable[..., Any],
         reference: Callable[..., Any],
         vjp: Callable[..., tuple[Node | None, ...]] | None = None,
+        selective_vjp: Callable[[Node, Any, Sequence[bool]], list[Node | None]] | None = None,
+        connected: Callable[[Node, Collection[int], Callable[[Node], bool]], list[Node]] | None = None,
         jvp: Callable[..., Any] | None = None,
         batch: Callable[..., tuple[Node, bool]] | None = None,
         batch_params: Callable[..., dict[str, Any]] | None = None,
@@ -116,7 +124,11 @@ class Op:
         if name in OPS:
             raise ValueError(f"two ops are named {name}")
         self.name, self.infer, self.reference = name, infer, reference
-        self.vjp, self.jvp, self.batch, self.batch_params = vjp, jvp, batch, batch_params
+        if selective_vjp is not None:
+            needs = selective_vjp
+            vjp = lambda g, y, *operands, **params: tuple(needs(y[0].args[0], g, [True] * len(operands)))
+        self.vjp, self.selective_vjp, self.connected = vjp, selective_vjp, connected
+        self.jvp, self.batch, self.batch_params = jvp, batch, batch_params
         self.samples, self.dtypes, self.doc = samples, dtypes, doc
         vars(self).update(traits)
         OPS[name] = self
@@ -245,11 +257,21 @@ def apply(op: Op, *values: Any) -> Node:
     return op(*op.prepare(values))
 
 
+def is_symbol(value: object) -> bool:
+    """Whether a value is a node, or a shared variable, which stands for one."""
+    return isinstance(value, Node) or hasattr(value, "__scanjit_node__")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a Python scalar. Python scalars are weak: `x * 2` has the dtype of `x`."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
 def as_node(value: Any) -> Node:
     """A node from a node, a shared variable, an array or a number."""
     if isinstance(value, Node):
         return value
-    if hasattr(value, "__scanjit_node__"):
+    if is_symbol(value):
         return value.__scanjit_node__()
     try:
         array = np.asarray(value)
@@ -420,14 +442,14 @@ def as_dim(value: Any) -> Dimension:
         return int(value)
     if isinstance(value, Dim):
         return value
-    if not isinstance(value, Node) or value.ndim or value.dtype.kind not in "iu":
+    if not isinstance(value, Node) or value.ndim or not value.type.kind.integral:
         raise errors.ArgumentError("a size must be an integer or an integer scalar", got=repr(value))
     if value.op is CONSTANT:
         return int(value.params["data"].array)
     if value.op is SIZE:
         return value.params["dim"]
     rule = value.op.of_dims
-    if rule is not None and all(arg.dtype.kind in "iu" for arg in value.operands):
+    if rule is not None and all(arg.type.kind.integral for arg in value.operands):
         return rule(*map(as_dim, value.operands))
     if (number := computed(value)) is not None:
         return int(number)

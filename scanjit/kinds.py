@@ -54,6 +54,18 @@ class Kind(NamedTuple):
         """Whether it is true or false."""
         return self.family == "b"
 
+    @property
+    def order(self) -> int:
+        """Where it stands in the order of masks, integers, floats. A value of an earlier one can become a later one."""
+        return "biuf".index(self.family) - (self.family in "uf")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest value: infinities for floats, False and True for masks."""
+        if self.integral:
+            return np.iinfo(self.dtype).min, np.iinfo(self.dtype).max
+        return (-np.inf, np.inf) if self.floating else (False, True)
+
 
 KINDS: dict[str, Kind] = {
     name: Kind(name, name[0], bits, np.dtype(dtype), moved)
@@ -69,6 +81,7 @@ KINDS: dict[str, Kind] = {
     )
 }
 """The table, by name."""
+_OF_DTYPE = {kind.dtype: kind for kind in KINDS.values()}
 
 
 def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
@@ -87,11 +100,10 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
         return dtype
     if isinstance(dtype, str) and dtype in KINDS:
         return KINDS[dtype]
-    wanted = np.dtype(dtype)
-    for kind in KINDS.values():
-        if kind.dtype == wanted:
-            return kind
-    raise ValueError(f"no SIMD element kind for {dtype!r}; known: {', '.join(KINDS)}")
+    found = _OF_DTYPE.get(np.dtype(dtype))
+    if found is None:
+        raise ValueError(f"no SIMD element kind for {dtype!r}; known: {', '.join(KINDS)}")
+    return found
 
 
 def integer_of(bits: int) -> Kind:

@@ -16,7 +16,8 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.config import config
-from scanjit.ir import Node
+from scanjit.ir import Node, is_number
+from scanjit.kinds import kind_of
 from scanjit.loops import frames
 from scanjit.loops.scan import scan
 from scanjit.ops.elementwise import Elementwise, cast, where
@@ -221,11 +222,11 @@ class Stream:
         >>> Stream(1).bernoulli((8,), 0.9).type
         bool(8)
         """
-        kind = types.dtype_of(dtype)
+        wanted = types.dtype_of(dtype)
         _check_probability(p, "p of bernoulli is a probability")
-        own = _float(None, p) if _is_tensor(p) else kind if kind.kind == "f" else np.dtype("float64")
+        own = _float(None, p) if _is_tensor(p) else wanted if kind_of(wanted).floating else np.dtype("float64")
         sizes = _shape(shape, p)
-        return cast(self._draw(RANDOM_UNIFORM, sizes, dtype=own) < _parameter(p, own, sizes), kind)
+        return cast(self._draw(RANDOM_UNIFORM, sizes, dtype=own) < _parameter(p, own, sizes), wanted)
 
     def integers(self, low: Any, high: Any = None, shape: Any = None, dtype: Any = "int64") -> Node:
         """Integers from `low` to `high` - 1, equally likely; if only `low` is given, from 0 to `low` - 1.
@@ -423,17 +424,17 @@ def _float(dtype: Any, *parameters: Any) -> np.dtype:
     """The dtype of numbers with these parameters."""
     if dtype is None:
         found = [as_tensor(value).dtype for value in parameters if _is_tensor(value)]
-        floats = [kind for kind in found if kind.kind == "f"]
+        floats = [one for one in found if kind_of(one).floating]
         dtype = types.promote(floats) if floats else config.floatX
-    kind = types.dtype_of(dtype)
-    if kind.kind != "f":
-        raise errors.DtypeError("these random numbers are floats", got=kind, expected="float32 or float64")
-    return kind
+    wanted = types.dtype_of(dtype)
+    if not kind_of(wanted).floating:
+        raise errors.DtypeError("these random numbers are floats", got=wanted, expected="float32 or float64")
+    return wanted
 
 
 def _integers(value: Any) -> Node:
     node = as_tensor(value)
-    if node.dtype.kind not in "iu":
+    if not node.type.kind.integral:
         raise errors.DtypeError("the bounds of random integers are integers", got=node.type)
     return node
 
@@ -452,7 +453,7 @@ def _fitting(node: Node, sizes: tuple[Dimension, ...]) -> Node:
 
 def _parameter(value: Any, dtype: np.dtype, sizes: tuple[Dimension, ...]) -> Any:
     """A parameter as what to calculate with: Python's numbers as they are."""
-    if isinstance(value, int | float) and not isinstance(value, np.generic):
+    if is_number(value):
         return value
     return _fitting(as_tensor(value, dtype), sizes)
 

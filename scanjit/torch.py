@@ -19,7 +19,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node, new_input
 from scanjit.loops.structure import Tree
 from scanjit.ops import Elementwise
-from scanjit.ops.chain import is_float, pullback
+from scanjit.ops.chain import carries_gradient, pullback
 from scanjit.ops.view import View
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.tensor import tensor
@@ -211,7 +211,7 @@ class _Program:
         self._keeping: dict[tuple[int, ...], _Program] = {}
         self._pullbacks: dict[Any, _Pullback] = {}
         self._lock = threading.RLock()
-        self.floats = [is_float(node) for node in self.outputs]
+        self.floats = [carries_gradient(node) for node in self.outputs]
         self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from scanjit import errors
-from scanjit.kinds import KINDS
+from scanjit.kinds import KINDS, Kind, kind_of
 from scanjit.walks import bottom_up
 
 _serial = itertools.count()
@@ -576,6 +576,11 @@ class Type:
         """The number of axes."""
         return len(self.shape)
 
+    @property
+    def kind(self) -> Kind:
+        """What its elements are computed in. Asked whether these are floats, integers, or true and false."""
+        return kind_of(self.dtype)
+
     def with_dtype(self, dtype: Any) -> Type:
         """The same shape with another dtype."""
         return Type(np.dtype(dtype), self.shape)
@@ -674,9 +679,9 @@ def promote(dtypes: Sequence[np.dtype], scalars: Sequence[bool | int | float] = 
     if not dtypes:
         return np.dtype("float64" if "f" in kinds else "int64" if "i" in kinds else "bool")
     dtype = np.result_type(*dtypes)
-    if "f" in kinds and dtype.kind != "f":
+    if "f" in kinds and not kind_of(dtype).floating:
         return np.dtype("float64")
-    if "i" in kinds and dtype.kind == "b":
+    if "i" in kinds and kind_of(dtype).is_mask:
         return np.dtype("int64")
     return dtype
 

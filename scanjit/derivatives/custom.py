@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import LEAVES, Node, as_node
-from scanjit.loops.structure import Mismatch, Tree, flatten, function_location, is_number, is_symbol
+from scanjit.ir import LEAVES, Node, as_node, is_number, is_symbol
+from scanjit.loops.structure import Mismatch, Tree, flatten, function_location
 from scanjit.loops.wrappers import Wrapper
-from scanjit.ops.chain import differentiable, is_float
+from scanjit.ops.chain import carries_gradient, differentiable
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.stretch import full
 
@@ -135,7 +135,7 @@ class CustomVjp(Wrapper):
     def _check_closed(self, results: Sequence[Node], operands: Sequence[Node]) -> None:
         """Raise an error if the function uses a float symbol that is not one of its arguments."""
         given = set(operands)
-        leaves = [n for n in ir.walk(results, given) if n.op in LEAVES and n not in given and is_float(n)]
+        leaves = [n for n in ir.walk(results, given) if n.op in LEAVES and n not in given and carries_gradient(n)]
         passed = differentiable(results, leaves, given)
         for node in leaves:
             if node in passed and any(result in passed for result in results):
@@ -218,7 +218,7 @@ class _Rule(DerivativeRule):
         """A cotangent that has the type of its argument."""
         if value is None:
             return None
-        if argument.dtype.kind != "f":
+        if not argument.type.kind.floating:
             raise self._error(backward, i, f"{argument!r} is not of floats, its cotangent is None", value)
         if is_number(value):
             return full(value, argument.type.shape, argument.dtype)

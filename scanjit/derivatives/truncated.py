@@ -10,7 +10,7 @@ from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, as_node
 from scanjit.loops.scan import scan
 from scanjit.loops.structure import describe, flatten, function_location
-from scanjit.ops.chain import is_float
+from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import AND, EQUAL, STOP_GRADIENT, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
@@ -172,7 +172,7 @@ class _Cut:
                 where=function_location(self.fn),
             )
         loss = as_node(returned[1])
-        if loss.ndim or loss.dtype.kind != "f":
+        if loss.ndim or not loss.type.kind.floating:
             raise errors.ScanError(
                 "the loss of a step is a scalar of floats",
                 got=loss.type,
@@ -184,6 +184,6 @@ class _Cut:
 
 def _stopped(x: Any, condition: Node | None) -> Any:
     """The state, a constant to differentiation where the condition holds."""
-    if condition is None or not is_float(as_node(x)):
+    if condition is None or not carries_gradient(as_node(x)):
         return x
     return where(condition, apply(STOP_GRADIENT, x), x)

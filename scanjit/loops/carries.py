@@ -13,19 +13,15 @@ import numpy as np
 from scanjit import ir, types
 from scanjit.config import config
 from scanjit.errors import ScanError
-from scanjit.ir import Node, new_input
+from scanjit.ir import Node, is_number, new_input
+from scanjit.kinds import Kind, kind_of
 from scanjit.loops import windows
 from scanjit.loops.entries import Entry, Leaf, moment
 from scanjit.loops.step import Returned
-from scanjit.loops.structure import is_number
 from scanjit.ops.elementwise import CAST
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
 from scanjit.types import Dimension, Type
-
-_ORDER = "biuf"
-"""Kinds of dtype: a weak scalar takes the dtype of a result whose kind is not before its own."""
-
 
 LONGEST_LINE = 8
 """A tap that reaches back no further reads a delay line of carries, which fit registers; another one is a carry with a
@@ -53,7 +49,7 @@ class Feedback:
     def of(cls, output: int, place: int, entry: Entry, leaf: Leaf, dtype: np.dtype | None = None) -> Feedback:
         """The carry of a leaf of an entry of outputs_info; `dtype` is that of a weak initial value."""
         if is_number(leaf.value):
-            value = ir.constant(leaf.value, dtype or default_dtype(np.asarray(leaf.value).dtype.kind))
+            value = ir.constant(leaf.value, dtype or default_dtype(kind_of(type(leaf.value))))
         else:
             value = leaf.value
         far, line = _divided(entry.taps)
@@ -163,9 +159,8 @@ class Carries:
         def node(value: Any, at: tuple[int, int]) -> Node:
             if not is_number(value):
                 return value
-            kind = np.asarray(value).dtype.kind
-            dtype = dtypes.get(at)
-            fits = dtype is not None and _ORDER.index(kind) <= _ORDER.index(dtype.kind)
+            kind, dtype = kind_of(type(value)), dtypes.get(at)
+            fits = dtype is not None and kind.order <= kind_of(dtype).order
             return ir.constant(value, dtype if fits else default_dtype(kind))
 
         return [tuple(node(value, (i, k)) for k, value in enumerate(group)) for i, group in enumerate(returned.groups)]
@@ -187,10 +182,10 @@ class Carries:
         changed = {}
         for item, entering in zip(weak, met, strict=True):
             result = results[item.output][item.place]
-            own, kind = np.asarray(item.leaf.value).dtype.kind, result.dtype.kind
-            if result.ndim or _ORDER.index(kind) < _ORDER.index(own):
+            own, kind = kind_of(type(item.leaf.value)), result.type.kind
+            if result.ndim or kind.order < own.order:
                 continue
-            alike = [dtype for dtype in entering if dtype.kind == kind]
+            alike = [dtype for dtype in entering if kind_of(dtype).family == kind.family]
             wanted = types.promote(alike) if alike else default_dtype(kind)
             if wanted == item.type.dtype:
                 wanted = result.dtype
@@ -202,9 +197,9 @@ class Carries:
         """These carries, the weak ones with exactly the dtypes that the step returned; None if they have them."""
         changed = {}
         for item in self.items:
-            dtype, own = results[item.output][item.place].dtype, item.type.dtype
-            if item.weak and dtype != own and _ORDER.index(dtype.kind) >= _ORDER.index(own.kind):
-                changed[id(item)] = dtype
+            result, own = results[item.output][item.place].type, item.type
+            if item.weak and result.dtype != own.dtype and result.kind.order >= own.kind.order:
+                changed[id(item)] = result.dtype
         return self._with_dtypes(changed) if changed else None
 
     def _with_dtypes(self, dtypes: dict[int, np.dtype]) -> Carries:
@@ -239,9 +234,9 @@ class Carries:
                 )
 
 
-def default_dtype(kind: str) -> np.dtype:
+def default_dtype(kind: Kind) -> np.dtype:
     """The dtype of Python numbers of a kind that meet nothing else."""
-    return np.dtype({"b": "bool", "f": config.floatX}.get(kind, "int64"))
+    return np.dtype(config.floatX if kind.floating else "bool" if kind.is_mask else "int64")
 
 
 def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> list[set[np.dtype]]:

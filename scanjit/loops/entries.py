@@ -10,8 +10,8 @@ import numpy as np
 
 from scanjit import types
 from scanjit.errors import ScanError
-from scanjit.ir import Node, as_dim, as_node
-from scanjit.loops.structure import Tree, describe, flatten, is_container, is_number, is_symbol
+from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
+from scanjit.loops.structure import Tree, describe, flatten, is_container
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.types import Dim, Dimension
 
@@ -197,7 +197,7 @@ def _taps(given: Any, label: str, default: tuple[int, ...]) -> tuple[Dimension, 
 def _is_tap(given: Any) -> bool:
     if isinstance(given, bool | np.bool_):
         return False
-    symbolic = isinstance(given, Node) and not given.ndim and given.dtype.kind in "iu"
+    symbolic = isinstance(given, Node) and not given.ndim and given.type.kind.integral
     return symbolic or isinstance(given, int | np.integer | Dim)
 
 
@@ -230,7 +230,7 @@ def steps(given: Any, name: str = "n_steps") -> Dimension | None:
     if isinstance(given, int | np.integer) and given > types.LARGEST:
         raise ScanError(f"{name} is larger than a loop can count", got=given, expected="at most 2**62")
     node = symbol(given, name)
-    if node.ndim or node.dtype.kind not in "iu":
+    if node.ndim or not node.type.kind.integral:
         raise wrong
     length = as_dim(given if isinstance(given, int | np.integer) else node)
     if isinstance(length, int) and length < 0:

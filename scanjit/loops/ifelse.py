@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from scanjit.errors import ArgumentError, DtypeError, ShapeError
-from scanjit.ir import Node, as_node, constant, walk
+from scanjit.ir import Node, as_node, constant, is_number, is_symbol, walk
 from scanjit.loops import frames
-from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_number, is_symbol
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten
 from scanjit.ops.branch import captured
 from scanjit.ops.stretch import broadcast_to
 from scanjit.types import Dimension

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scanjit.errors import ScanError, ScanjitError
-from scanjit.ir import Node
+from scanjit.ir import Node, is_number
 from scanjit.loops.entries import Entry, symbol
 from scanjit.loops.frozen import warn_of_draws
-from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container, is_number
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container
 from scanjit.loops.updates import is_updates
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, tracebacks
-from scanjit.ir import Node
+from scanjit.ir import Node, is_symbol
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,6 @@ def describe(value: Any) -> str:
         return repr(value)
     text = repr(value)
     return f"{text if len(text) < 60 else text[:57] + '...'} ({type(value).__name__})"
-
-
-def is_symbol(value: Any) -> bool:
-    """Whether a value is a node, or a shared variable, which stands for one."""
-    return isinstance(value, Node) or hasattr(value, "__scanjit_node__")
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a Python scalar. Python scalars are weak: `x * 2` has the dtype of `x`."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def _is_array_text(value: Any) -> bool:

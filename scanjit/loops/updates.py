@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.errors import ScanError
-from scanjit.ir import SHARED, Node, as_node, constant, new_input, replace
-from scanjit.loops.structure import is_symbol
+from scanjit.ir import SHARED, Node, as_node, constant, is_symbol, new_input, replace
 from scanjit.ops.elementwise import cast
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.chain import connected, is_float, pullback, pushforward
+from scanjit.ops.chain import carries_gradient, connected, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ANY
@@ -40,41 +40,31 @@ def _reference(*operands: np.ndarray, **params: Any) -> Any:
     raise errors.InternalError("the reference interpreter runs branches itself: a body is not a function of arrays")
 
 
-class Branch(Op):
-    """The class of `IFELSE`."""
+def _vjp(node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
+    """An ifelse between the pullbacks of both branches."""
+    inputs, then, other = opened(node)
+    seeds = {i: ir.new_input(out.type) for i, out in enumerate(then) if g[i] is not None}
+    wanted = [i for i, need in enumerate(needed[1:]) if need and carries_gradient(inputs[i])]
+    found = [
+        pullback([half[i] for i in seeds], list(seeds.values()), [inputs[i] for i in wanted]) for half in (then, other)
+    ]
+    given = [(seed, cotangent) for i, seed in seeds.items() if (cotangent := g[i]) is not None]
+    results = _derived(node, inputs, given, [inputs[i] for i in wanted], list(map(_not_printed, found)))
+    cotangents = dict(zip(wanted, results, strict=True))
+    return [None, *(cotangents.get(i) for i in range(len(inputs)))]
 
-    kind: ClassVar[str] = "branch"
-    reads_memory = "all"
 
-    def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
-        """As `vjp`, but only for the operands that are needed: an ifelse between the pullbacks of both branches."""
-        inputs, then, other = opened(node)
-        seeds = {i: ir.new_input(out.type) for i, out in enumerate(then) if g[i] is not None}
-        wanted = [i for i, need in enumerate(needed[1:]) if need and is_float(inputs[i])]
-        found = [
-            pullback([half[i] for i in seeds], list(seeds.values()), [inputs[i] for i in wanted])
-            for half in (then, other)
-        ]
-        given = [(seed, cotangent) for i, seed in seeds.items() if (cotangent := g[i]) is not None]
-        results = _derived(node, inputs, given, [inputs[i] for i in wanted], list(map(_not_printed, found)))
-        cotangents = dict(zip(wanted, results, strict=True))
-        return [None, *(cotangents.get(i) for i in range(len(inputs)))]
-
-    def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
-        """The operands that some of the results depend on, in either branch."""
-        inputs, then, other = opened(node)
-        found = connected([half[i] for half in (then, other) for i in sorted(results)], through=through)
-        return [operand for operand, inner in zip(node.operands[1:], inputs, strict=True) if inner in found]
+def _connected(node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
+    """The operands that some of the results depend on, in either branch."""
+    inputs, then, other = opened(node)
+    found = connected([half[i] for half in (then, other) for i in sorted(results)], through=through)
+    return [operand for operand, inner in zip(node.operands[1:], inputs, strict=True) if inner in found]
 
 
 def _not_printed(found: Sequence[Node | None]) -> list[Node | None]:
     """Derivatives that do not print again what the branch itself prints."""
     new = iter(without_probes([x for x in found if x is not None], [PRINT]))
     return [None if x is None else next(new) for x in found]
-
-
-def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
-    return tuple(IFELSE.selective_vjp(y[0].args[0], g, [is_float(operand) for operand in operands]))
 
 
 def _jvp(tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
@@ -138,13 +128,16 @@ def _of_chosen(outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node,
     return then if safe else captured(ANY(chosen, axes=(0,)), then, [zeros_like(node) for node in then])
 
 
-IFELSE = Branch(
+IFELSE = Op(
     "ifelse",
     infer=_infer,
     reference=_reference,
-    vjp=_vjp,
+    selective_vjp=_vjp,
+    connected=_connected,
     jvp=_jvp,
     batch=_batch,
+    is_branch=True,
+    reads_memory="all",
     doc="where a condition holds, the first half of the outputs of a graph; else the second half, and only that is run",
 )
 """The first operand is the condition, the others are the arguments of the graph `body`. `sizes`: for each operand whose

@@ -12,13 +12,11 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import PART, Node, new_input, parts, walk
 from scanjit.ops.stretch import broadcast_to, or_zeros, sum_to
-from scanjit.types import Type
 
 
-def is_float(node: Node) -> bool:
+def carries_gradient(node: Node) -> bool:
     """Whether the values of a node, or one of its several results, are floats: only floats have derivatives."""
-    kinds: tuple[Type, ...] = node.types
-    return any(kind.dtype.kind == "f" for kind in kinds)
+    return any(type_.kind.floating for type_ in node.types)
 
 
 def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Collection[Node] = ()) -> set[Node]:
@@ -28,7 +26,7 @@ def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Colle
     wrt, constant = set(wrt), set(constant)
     found: set[Node] = set()
     for node in walk(outputs, constant):
-        if node in constant or not is_float(node):
+        if node in constant or not carries_gradient(node):
             continue
         passes = node.op is PART or node.op.vjp is not None
         if node in wrt or (passes and any(arg in found for arg in node.operands)):
@@ -37,7 +35,7 @@ def differentiable(outputs: Iterable[Node], wrt: Iterable[Node], constant: Colle
 
 
 def connected(
-    outputs: Iterable[Node], constant: Collection[Node] = (), through: Callable[[Node], bool] = is_float
+    outputs: Iterable[Node], constant: Collection[Node] = (), through: Callable[[Node], bool] = carries_gradient
 ) -> set[Node]:
     """The nodes from which a path leads to one of `outputs`, through float nodes or those for which `through` is true.
     The derivative may be zero.
@@ -53,8 +51,7 @@ def connected(
             continue
         if node.op is PART:
             used.setdefault(node.args[0], set()).add(node.params["index"])
-        of_results = getattr(node.op, "connected", None)
-        operands = node.operands if of_results is None else of_results(node, used[node], through)
+        operands = node.operands if node.op.connected is None else node.op.connected(node, used[node], through)
         found.update(operand for operand in operands if through(operand) and operand not in constant)
     return found
 
@@ -144,9 +141,8 @@ def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Nod
     if node.op is PART or not any(needed):
         return nothing
     with errors.located(node.where):
-        selective = getattr(node.op, "selective_vjp", None)
-        if selective is not None:
-            return selective(node, total, needed)
+        if node.op.selective_vjp is not None:
+            return node.op.selective_vjp(node, total, needed)
         assert node.op.vjp is not None  # else the node would be on no path
         return node.op.vjp(total, _results(node), *node.operands, **node.params)
 
@@ -188,7 +184,7 @@ def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node | None]) -
 
 def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
     """The tangent of a node (for several results: a tuple); None where it is zero."""
-    if all(tangent is None for tangent in tangents) or not is_float(node):
+    if all(tangent is None for tangent in tangents) or not carries_gradient(node):
         return None
     if node.op is PART:
         return tangents[0][node.params["index"]]
@@ -215,8 +211,7 @@ def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
     """The tangent of a node whose op has a vjp but no jvp. The vjp is linear in the cotangent, and its transpose is the
     jvp."""
     several = node.several
-    kinds: tuple[Type, ...] = node.types
-    seeds = [new_input(kind) if kind.dtype.kind == "f" else None for kind in kinds]
+    seeds = [new_input(type_) if type_.kind.floating else None for type_ in node.types]
     assert node.op.vjp is not None
     cotangents = node.op.vjp(tuple(seeds) if several else seeds[0], _results(node), *node.operands, **node.params)
     pairs = [

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from scanjit import ir
 from scanjit.ir import LEAVES, PART, Node, walk
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.chain import is_float
+from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE, Elementwise
 from scanjit.ops.reduce import ANY, MAX
 from scanjit.ops.reduction import Reduction
@@ -47,9 +47,9 @@ def batch_chosen(
         Whether the outputs may also be computed if no example is chosen.
     """
     if _cannot_fail(outputs, wide):
-        leaves = [node for node in walk(outputs) if node.op in LEAVES and is_float(node)]
+        leaves = [node for node in walk(outputs) if node.op in LEAVES and carries_gradient(node)]
         given = dict(wide) | {node: over_batch(node, False, size) for node in leaves if node not in wide}
-        made = {node: _guarded(chosen, new) if is_float(new) else new for node, new in given.items()}
+        made = {node: _guarded(chosen, new) if carries_gradient(new) else new for node, new in given.items()}
         return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], True
     one = _chosen_one(chosen, size)
     made = {node: _filled(chosen, new, one) for node, new in wide.items()}
@@ -79,14 +79,14 @@ def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> 
             differs.add(node)
         elif all(arg in closed for arg in node.args):
             closed.add(node)
-        if node.op.kind == "branch":
+        if node.op.is_branch:
             inside = node.params["body"](*node.operands[1:])
             if not _harmless(inside, stops | set(node.operands), differs):
                 return False
         elif node.op is not PART and not _has_constant_slope(node, closed):
             if not isinstance(node.op, Elementwise | Reduction):
                 return False
-            if is_float(node) and any(map(is_float, node.operands)) and node not in differs | closed:
+            if carries_gradient(node) and any(map(carries_gradient, node.operands)) and node not in differs | closed:
                 return False
     return True
 
@@ -115,5 +115,5 @@ def _chosen_one(chosen: Node, size: Dimension) -> Node:
 
 def _filled(chosen: Node, x: Node, one: Node) -> Node:
     """`x` with the rows of other examples replaced by that of a chosen one."""
-    row = (ANY if x.dtype.kind == "b" else SUM)(select(one, x, zeros_like(x)), axes=(0,))
-    return select(chosen, x, ir.apply(STOP_GRADIENT, row) if is_float(row) else row)
+    row = (ANY if x.type.kind.is_mask else SUM)(select(one, x, zeros_like(x)), axes=(0,))
+    return select(chosen, x, ir.apply(STOP_GRADIENT, row) if carries_gradient(row) else row)

@@ -54,7 +54,9 @@ def _vjp(
             "a rule for derivatives is no part of a file or a pickle: what was read from one has no derivative here",
             got=repr(y[0]),
         )
-    full = [None if node.dtype.kind != "f" else or_zeros(cotangent, node) for cotangent, node in zip(g, y, strict=True)]
+    full = [
+        None if not node.type.kind.floating else or_zeros(cotangent, node) for cotangent, node in zip(g, y, strict=True)
+    ]
     return (*[None] * results, *rule(full, y, operands[results:]))
 
 

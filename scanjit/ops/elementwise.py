@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, Node, Op, apply, as_node, constant
+from scanjit.ir import CONSTANT, Node, Op, apply, as_node, constant, is_number
+from scanjit.kinds import kind_of
 from scanjit.ops import special
 from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
@@ -40,7 +41,6 @@ class Elementwise(Op):
         long as the other operands stay the same. None: found out by computing a few values.
     """
 
-    kind: ClassVar[str] = "elementwise"
     never_fails = goes_anywhere = True
 
     def __init__(
@@ -81,18 +81,18 @@ class Elementwise(Op):
 
     def _promoted(self, values: Sequence[Any]) -> list[Node]:
         """The values as nodes of one dtype, one that the op accepts. Python numbers are weak."""
-        given = [v if _is_weak(v) else as_node(v) for v in values]
+        given = [v if is_number(v) else as_node(v) for v in values]
         scalars = [v for v in given if not isinstance(v, Node)]
         dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
-        if dtype.kind == "b" and "b" not in self.takes and "i" in self.takes:
+        if kind_of(dtype).is_mask and "b" not in self.takes and "i" in self.takes:
             if not self.bools:
                 raise errors.DtypeError(f"{self.name} is not defined for bool", fix="use logical operators: ~ & | ^")
             dtype = np.dtype("int8")
-        elif dtype.kind not in self.takes.replace("i", "iu"):
+        elif kind_of(dtype).family not in self.takes.replace("i", "iu"):
             if self.takes != "f":
                 raise errors.DtypeError(f"{self.name} is not defined for {dtype}", expected="integers or bools")
             dtype = np.dtype("float64")
-        if dtype.kind in "iu" and any(not _fits(v, dtype) for v in scalars):
+        if kind_of(dtype).integral and any(not _fits(v, dtype) for v in scalars):
             if self.result != "bool":
                 raise errors.DtypeError("this Python integer does not fit the dtype", got=scalars, expected=dtype)
             dtype = np.dtype("int64")
@@ -136,10 +136,6 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 )
 
 
-def _is_weak(value: Any) -> bool:
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-
-
 def _fits(value: Any, dtype: np.dtype) -> bool:
     limits = np.iinfo(dtype)
     return isinstance(value, bool) or not isinstance(value, int) or limits.min <= value <= limits.max
@@ -169,7 +165,7 @@ def cast(x: Node, dtype: Any) -> Node:
 
 def truth(x: Node) -> Node:
     """`x != 0`."""
-    return x if x.dtype.kind == "b" else cast(x, "bool")
+    return x if x.type.kind.is_mask else cast(x, "bool")
 
 
 def where(condition: Node, a: Any, b: Any) -> Node:
@@ -178,7 +174,7 @@ def where(condition: Node, a: Any, b: Any) -> Node:
 
 
 def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
-    if x.dtype.kind != "f" or dtype.kind not in "iu":
+    if not kind_of(x.dtype).floating or not kind_of(dtype).integral:
         return x.astype(dtype)
     # What C leaves undefined is defined here: NaN is 0; numbers beyond 32 bits (64 for int64) saturate, then wrap.
     limits = np.iinfo(np.int64 if dtype.itemsize == 8 else np.int32)
@@ -190,7 +186,7 @@ def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
 
 def _bool_or(boolean: str, number: str) -> Callable[..., str]:
     """A lowering with a different expression for bools, which are masks in generated code."""
-    return lambda dtype, *_: boolean if dtype.kind == "b" else number
+    return lambda dtype, *_: boolean if kind_of(dtype).is_mask else number
 
 
 _TWO = ((-3.0, 3.0), (-3.0, 3.0))
@@ -200,10 +196,10 @@ _NONZERO = ((-3.0, 3.0), (0.5, 3.0))
 
 CAST = Elementwise(
     "cast",
-    lower=lambda source, *, dtype: "{0} != 0" if dtype.kind == "b" else "cast_{T}({0})",
+    lower=lambda source, *, dtype: "{0} != 0" if kind_of(dtype).is_mask else "cast_{T}({0})",
     result=lambda source, *, dtype: dtype,
     reference=_cast_reference,
-    vjp=lambda g, y, x, *, dtype: (cast(g, x.dtype) if x.dtype.kind == "f" and dtype.kind == "f" else None,),
+    vjp=lambda g, y, x, *, dtype: (cast(g, x.dtype) if x.type.kind.floating and y.type.kind.floating else None,),
     jvp=None,  # its transposed vjp, in which dtypes are exchanged
     samples=lambda rng, dtype: [
         ((sample(rng, (3,), dtype, 0, 3),), {"dtype": d}) for d in types.DTYPES if d != np.dtype(dtype)
@@ -232,7 +228,7 @@ CLIP_GRADIENT = Elementwise(
 )
 WHERE = Elementwise(
     "where",
-    lower=lambda c, a, b: "({0} & {1}) | (~{0} & {2})" if a.kind == "b" else "select({0}, {1}, {2})",
+    lower=lambda c, a, b: "({0} & {1}) | (~{0} & {2})" if kind_of(a).is_mask else "select({0}, {1}, {2})",
     mixed=True,
     reference=np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
@@ -318,7 +314,7 @@ MOD = Elementwise(
 
 
 def _pow_reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.dtype.kind == "f":
+    if kind_of(x.dtype).floating:
         return np.power(x, y)
     # NumPy raises for negative powers of integers. Here the value is truncated: 0, but 1 or -1 for 1 and -1.
     unit = np.where(x == 1, 1, np.where((x == -1) & (x < 0), np.where(y % 2 == 0, 1, -1), 0))
@@ -360,7 +356,7 @@ def power(x: Any, exponent: Any) -> Node:
     known = constant_value(exponent)
     if known is None or exponent.ndim:
         return POW(x, exponent)
-    if known < 0 and x.dtype.kind in "iu":
+    if known < 0 and x.type.kind.integral:
         raise errors.ArgumentError("integers have no negative powers", got=f"exponent {known}", fix="cast to a float")
     if known in (0, 1, 2, 3, 4):
         factors = {0: full(1, x.type.shape, x.dtype), 1: x}
@@ -553,14 +549,14 @@ def _rounding(name: str, reference: Callable[..., Any], doc: str) -> Elementwise
         lower=_of_floats(name),
         takes="if",
         bools=False,
-        reference=lambda x: x if x.dtype.kind in "iu" else reference(x),
+        reference=lambda x: x if kind_of(x.dtype).integral else reference(x),
         vjp=lambda g, y, x: (zeros_like(x),),
         doc=doc,
     )
 
 
 def _of_floats(name: str) -> Callable[..., str]:
-    return lambda dtype: name + "({0})" if dtype.kind == "f" else "{0}"
+    return lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}"
 
 
 FLOOR = _rounding("floor", np.floor, "the largest whole number that is not larger")

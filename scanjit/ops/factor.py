@@ -36,7 +36,7 @@ def _square(a: Type, name: str) -> Dimension:
     """The size of square matrices."""
     if a.ndim < 2:
         raise errors.ShapeError(f"{name} takes matrices", got=a)
-    if a.dtype.kind != "f":
+    if not a.kind.floating:
         raise errors.InternalError(f"{name} takes floats", got=a)
     rows, columns = a.shape[-2:]
     return types.equate(rows, columns, f"the matrix of {name}", shapes=(a.shape, (*a.shape[:-1], rows)))

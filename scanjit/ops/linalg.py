@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +82,6 @@ def _batch(
 class Contraction(Op):
     """A sum of products of two operands, with axes named by the labels `left`, `right` and `out`."""
 
-    kind: ClassVar[str] = "contraction"
     reads_memory = "all"
     goes_anywhere = True
 

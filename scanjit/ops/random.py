@@ -170,19 +170,34 @@ def _samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, 
     yield (rng.integers(0, 9, 3), np.int64(0), np.arange(4)[:, None]), {}
 
 
-def _of_floats(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _float_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     for arrays, _ in _samples(rng, dtype):
         for name in ("float64", "float32"):
             yield arrays, {"dtype": np.dtype(name)}
 
 
-def _of_shuffles(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _shuffle_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     for size in (0, 1, 2, 9):
         yield (_keys(rng), _keys(rng), np.arange(size), np.int64(size)), {}
 
 
+_COUNTERS = ((-9, 9),) * 3
+"""From where tests sample a key, a block and an index."""
+
+
 def _op(name: str, **rest: Any) -> Elementwise:
-    return Elementwise(name, takes="i", dtypes=("int64",), **rest)
+    return Elementwise(name, **{"takes": "i", "dtypes": ("int64",), "domain": _COUNTERS, **rest})
+
+
+def _of_floats(name: str, **rest: Any) -> Elementwise:
+    """An op whose parameter `dtype` is the dtype of the result."""
+    return _op(
+        name,
+        lower=lambda *_, dtype: f"{name}_f{8 * dtype.itemsize}({{0}}, {{1}}, {{2}})",
+        result=lambda *_, dtype: dtype,
+        samples=_float_samples,
+        **rest,
+    )
 
 
 RANDOM_BITS = _op(
@@ -190,28 +205,19 @@ RANDOM_BITS = _op(
     lower="random_bits({0}, {1}, {2})",
     reference=_bits,
     cost=80,
-    domain=((-9, 9),) * 3,
     samples=_samples,
     doc="64 random bits of a key, a block and an index",
 )
-RANDOM_UNIFORM = _op(
+RANDOM_UNIFORM = _of_floats(
     "random_uniform",
-    lower=lambda *_, dtype: f"random_uniform_f{8 * dtype.itemsize}({{0}}, {{1}}, {{2}})",
-    result=lambda *_, dtype: dtype,
     reference=_uniform,
     cost=80,
-    domain=((-9, 9),) * 3,
-    samples=_of_floats,
     doc="a uniform number, at least 0 and below 1, of a key, a block and an index",
 )
-RANDOM_NORMAL = _op(
+RANDOM_NORMAL = _of_floats(
     "random_normal",
-    lower=lambda *_, dtype: f"random_normal_f{8 * dtype.itemsize}({{0}}, {{1}}, {{2}})",
-    result=lambda *_, dtype: dtype,
     reference=_normal,
     cost=150,
-    domain=((-9, 9),) * 3,
-    samples=_of_floats,
     doc="a number of the standard normal distribution, of a key, a block and an index",
 )
 RANDOM_SHUFFLE = _op(
@@ -220,6 +226,6 @@ RANDOM_SHUFFLE = _op(
     reference=_shuffle,
     cost=6000,
     domain=((-9, 9), (-9, 9), (0, 4), (5, 5)),
-    samples=_of_shuffles,
+    samples=_shuffle_samples,
     doc="where a random permutation of 0 ... size - 1 takes an index, by a key, a block, the index and the size",
 )

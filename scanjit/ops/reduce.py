@@ -6,12 +6,13 @@ Compositions of reductions (`mean`, `var`, `logsumexp`...) are in `scanjit.tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node, Op, apply
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
@@ -25,14 +26,6 @@ def _extreme_vjp(g: Node, y: Node, x: Node, *, axes: tuple[int, ...]) -> tuple[N
     met = x == expand(y, axes)
     count = expand(SUM(cast(met, x.dtype), axes=axes), axes)
     return (where(met, expand(g, axes) / count, 0),)
-
-
-def _lowest(dtype: np.dtype) -> Any:
-    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
-
-
-def _highest(dtype: np.dtype) -> Any:
-    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 def _extreme(name: str, pairwise: Elementwise, **rest: Any) -> Reduction:
@@ -50,7 +43,7 @@ MAX = _extreme(
     "max",
     MAXIMUM,
     horizontal="reduce_max",
-    initial=_lowest,
+    initial=lambda dtype: kind_of(dtype).limits[0],
     function=np.maximum.reduce,
     doc="the largest over axes; NaN if there is one",
 )
@@ -58,7 +51,7 @@ MIN = _extreme(
     "min",
     MINIMUM,
     horizontal="reduce_min",
-    initial=_highest,
+    initial=lambda dtype: kind_of(dtype).limits[1],
     function=np.minimum.reduce,
     doc="the smallest over axes; NaN if there is one",
 )
@@ -96,7 +89,6 @@ class ArgReduction(Op):
         every number, as in NumPy.
     """
 
-    kind: ClassVar[str] = "argreduction"
     goes_anywhere = True
 
     def __init__(self, name: str, *, beats: str, function: Callable[..., Any], doc: str) -> None:
@@ -123,7 +115,7 @@ class ArgReduction(Op):
 
     def text(self, dtype: np.dtype) -> str:
         """The condition in generated code for operands of a dtype."""
-        if dtype.kind == "f":
+        if kind_of(dtype).floating:
             return f"({self.beats}) | (({{0}} != {{0}}) & ({{1}} == {{1}}))"
         return self.beats
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ class Reduction(Op):
     keeps_zero : whether the result is zero if all reduced elements are zero.
     """
 
-    kind: ClassVar[str] = "reduction"
     never_fails = goes_anywhere = True
 
     def __init__(

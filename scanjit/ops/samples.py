@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import types
+from scanjit.kinds import kind_of
 
 INTS = ("int8", "int16", "int32", "int64", "uint8")
 FLOATS = ("float64", "float32")
@@ -23,11 +24,11 @@ def sample(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, low: float = -3, high: float = 3
 ) -> np.ndarray:
     """Random numbers of a dtype between two bounds (for tests)."""
-    kind = np.dtype(dtype).kind
-    if kind == "b":
+    kind = kind_of(dtype)
+    if kind.is_mask:
         return rng.random(shape) < 0.5
-    if kind in "iu":
-        lowest = max(math.ceil(low), 0) if kind == "u" else math.ceil(low)
+    if kind.integral:
+        lowest = max(math.ceil(low), 0) if not kind.signed else math.ceil(low)
         return np.asarray(rng.integers(lowest, max(int(high), lowest) + 1, shape)).astype(dtype)
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import batch_graph, loops_by
-from scanjit.ops.chain import connected, differentiable, is_float, pullback, pushforward
+from scanjit.ops.chain import carries_gradient, connected, differentiable, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.elementwise import WHERE
 from scanjit.ops.expect import NEGATIVE
@@ -126,53 +126,33 @@ def _reference(*operands: np.ndarray, **params: Any) -> Any:
     raise errors.InternalError("the reference interpreter runs scans itself: a body is not a function of arrays")
 
 
-class Scan(Op):
-    """The class of `SCAN`."""
+def _connected(node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
+    """The operands that the given results depend on, after any number of steps."""
+    scan = _Open(node)
+    carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.types))])
+    stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
 
-    kind: ClassVar[str] = "scan"
-    reads_memory = "all"
+    def reached(active: Sequence[int]) -> set[Node]:
+        return connected([*(scan.after[i] for i in active), *stacked], through=through)
 
-    def selective_vjp(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> list[Node | None]:
-        """As `vjp`, but only for the operands that are needed. The reverse scan has no carries for other cotangents."""
-        return _Reverse(node, g, needed).cotangents()
+    def grown(active: Sequence[int]) -> list[int]:
+        found = reached(active)
+        return [i for i, before in enumerate(scan.before) if before in found]
 
-    def connected(self, node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
-        """The operands that the given results depend on, after any number of steps."""
-        scan = _Open(node)
-        carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.types))])
-        stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
-
-        def reached(active: Sequence[int]) -> set[Node]:
-            return connected([*(scan.after[i] for i in active), *stacked], through=through)
-
-        def grown(active: Sequence[int]) -> list[int]:
-            found = reached(active)
-            return [i for i, before in enumerate(scan.before) if before in found]
-
-        active = _grown((i for i, is_asked in enumerate(carries) if is_asked), grown)
-        found = reached(active) | {scan.before[i] for i in active}  # there may be no step
-        return [operand for operand, inner in zip(node.operands, scan.inputs, strict=True) if inner in found]
+    active = _grown((i for i, is_asked in enumerate(carries) if is_asked), grown)
+    found = reached(active) | {scan.before[i] for i in active}  # there may be no step
+    return [operand for operand, inner in zip(node.operands, scan.inputs, strict=True) if inner in found]
 
 
-def _vjp(g: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
-    return tuple(SCAN.selective_vjp(y[0].args[0], g, [is_float(operand) for operand in operands]))
-
-
-def _jvp(tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
-    return _forward(y[0].args[0], tangents)
-
-
-def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> Any:
-    return _over_batch(args, batched, size, params)
-
-
-SCAN = Scan(
+SCAN = Op(
     "scan",
     infer=_infer,
     reference=_reference,
-    vjp=_vjp,
-    jvp=_jvp,
-    batch=_batch,
+    selective_vjp=lambda node, g, needed: _Reverse(node, g, needed).cotangents(),
+    connected=_connected,
+    jvp=lambda tangents, y, *operands, **params: _forward(y[0].args[0], tangents),
+    batch=lambda args, batched, size, **params: _over_batch(args, batched, size, params),
+    reads_memory="all",
     doc="a loop: carries from step to step, sequences read row by row",
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,
@@ -325,9 +305,9 @@ class _Reverse:
         self.scan = scan = _Open(node)
         self.g_carries, self.g_ys, _ = scan.layout.split_results(g)
         need_inits, need_xs, need_consts = scan.layout.split(needed)
-        self.wanted_rows = [i for i, need in enumerate(need_xs) if need and is_float(scan.rows[i])]
-        self.wanted_consts = [i for i, need in enumerate(need_consts) if need and is_float(scan.fixed[i])]
-        self.wanted_inits = [i for i, need in enumerate(need_inits) if need and is_float(scan.before[i])]
+        self.wanted_rows = [i for i, need in enumerate(need_xs) if need and carries_gradient(scan.rows[i])]
+        self.wanted_consts = [i for i, need in enumerate(need_consts) if need and carries_gradient(scan.fixed[i])]
+        self.wanted_inits = [i for i, need in enumerate(need_inits) if need and carries_gradient(scan.before[i])]
         self.varying = _grown(self.wanted_inits, self._carries_that_vary)
         self.seeds = [ir.new_input(carry.type) for carry in scan.before]
         self.y_seeds = {i: ir.new_input(y.type) for i, y in enumerate(scan.ys) if self.g_ys[i] is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ class View(Op):
     view: a slice and windows may leave some out. `repeats` says whether the view may have an element several times.
     """
 
-    kind: ClassVar[str] = "view"
     moves_data = never_fails = is_linear = True
 
     def __init__(

@@ -111,7 +111,7 @@ def _terms(g: Node) -> list[Node]:
 def _apart(g: Node, ndim: int, axes: Ints) -> bool:
     """Whether `g` is a product of two factors: one varies only with the places of windows, the other one only with the
     offsets inside of them."""
-    if g.op is not CONTRACT or g.dtype.kind == "b":
+    if g.op is not CONTRACT or g.type.kind.is_mask:
         return False
     out = g.params["out"]
     places, offsets = {out[axis] for axis in axes}, set(out[ndim:])

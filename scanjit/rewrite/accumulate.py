@@ -79,7 +79,7 @@ def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
         if any(arg in after for arg in node.args):
             after.add(node)
     node = new
-    while node.op in (ADD, SUB) and node.dtype.kind in "fi":
+    while node.op in (ADD, SUB) and (node.type.kind.floating or node.type.kind.signed):
         ways = [x for x in node.operands if x in after]
         fits = len(ways) == 1 and ways[0].type.shape == node.type.shape
         if not fits or (node.op is SUB and ways[0] is not node.operands[0]):
@@ -113,7 +113,7 @@ class _Linear:
             return None
         if op.is_linear and not isinstance(op, Reduction):  # a sum is made where its operand is, and summed over time
             return [x for x in node.operands if x in self.varying] if self._uniform(node) else None
-        if op in (MUL, DIV) and node.dtype.kind == "f":
+        if op in (MUL, DIV) and node.type.kind.floating:
             varying = [x for x in node.operands if not is_finite(x)]
             if len(varying) == 1 and (op is MUL or varying[0] is node.operands[0]):
                 return varying

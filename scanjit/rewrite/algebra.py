@@ -17,7 +17,7 @@ from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.rewrite.engine import Rules
-from scanjit.rewrite.match import is_elementwise, is_float, is_number, is_zero, like, scalar, stretch
+from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scalar, stretch
 
 rules = Rules()
 FOLDED_BYTES = 4096
@@ -84,7 +84,7 @@ def sub(node: Node) -> Node | None:
     a, b = node.operands
     if is_zero(b):
         return stretch(a, node)
-    if is_zero(a) and is_float(node):
+    if is_zero(a) and node.type.kind.floating:
         return stretch(ops.NEG(b), node)
     if b.op is ops.NEG:
         return ops.ADD(a, b.operands[0])
@@ -96,16 +96,16 @@ def mul(node: Node) -> Node | None:
     """x * 1 -> x;  x * -1 -> -x;  -x * -y -> x * y;  -x * c -> x * -c;  -x * y -> -(x * y);  integers: x * 0 -> 0"""
     a, b = node.operands
     for x, c in ((a, b), (b, a)):
-        if is_number(c, 1):
+        if is_filled(c, 1):
             return stretch(x, node)
-        if is_number(c, -1):
+        if is_filled(c, -1):
             return stretch(ops.NEG(x), node)
-        if is_zero(c) and not is_float(node):
+        if is_zero(c) and not node.type.kind.floating:
             return like(node, 0)
     if a.op is ops.NEG and b.op is ops.NEG:
         return ops.MUL(a.operands[0], b.operands[0])
     for x, y in ((a, b), (b, a)):
-        if x.op is ops.NEG and is_float(node):
+        if x.op is ops.NEG and node.type.kind.floating:
             if y.op is CONSTANT:
                 return ops.MUL(x.operands[0], constant(-y.params["data"].array))
             return ops.NEG(ops.MUL(x.operands[0], y))
@@ -116,12 +116,12 @@ def mul(node: Node) -> Node | None:
 def div(node: Node) -> Node | None:
     """x / 1 -> x;  -x / -y -> x / y;  x / 2^k -> x * 2^-k (exact)"""
     a, b = node.operands
-    if is_number(b, 1):
+    if is_filled(b, 1):
         return stretch(a, node)
     if a.op is ops.NEG and b.op is ops.NEG:
         return ops.DIV(a.operands[0], b.operands[0])
     divisor = scalar(b)
-    if divisor is not None and is_float(node) and np.isfinite(divisor) and divisor != 0:
+    if divisor is not None and node.type.kind.floating and np.isfinite(divisor) and divisor != 0:
         mantissa, exponent = np.frexp(divisor)
         if abs(mantissa) == 0.5 and abs(exponent) < 100:
             return stretch(ops.MUL(a, constant(np.asarray(1 / divisor, node.dtype))), node)
@@ -134,7 +134,7 @@ def neg(node: Node) -> Node | None:
     (x,) = node.operands
     if x.op is ops.NEG:
         return x.operands[0]
-    if x.op is ops.MUL and is_float(x):
+    if x.op is ops.MUL and x.type.kind.floating:
         for y, c in (x.operands, x.operands[::-1]):
             if c.op is CONSTANT:
                 return ops.MUL(y, constant(-c.params["data"].array))
@@ -154,9 +154,9 @@ def power(node: Node) -> Node | None:
         return stretch(x, node)
     if value == 2:
         return stretch(ops.MUL(x, x), node)
-    if value == -1 and is_float(node):
+    if value == -1 and node.type.kind.floating:
         return stretch(ops.DIV(constant(np.ones((), x.dtype)), x), node)
-    if value == 0.5 and is_float(node):
+    if value == 0.5 and node.type.kind.floating:
         return stretch(ops.SQRT(x), node)
     return None
 
@@ -195,7 +195,7 @@ def cast(node: Node) -> Node | None:
     if x.op is not ops.CAST:
         return None
     (base,) = x.operands
-    rounds = base.dtype.kind in "iu" and x.dtype.kind == "f" and base.dtype.itemsize >= x.dtype.itemsize
+    rounds = base.type.kind.integral and x.type.kind.floating and base.dtype.itemsize >= x.dtype.itemsize
     if np.can_cast(base.dtype, x.dtype, "safe") and not rounds:
         return base if base.dtype == dtype else ops.CAST(base, dtype=dtype)
     return None

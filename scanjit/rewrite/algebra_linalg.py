@@ -158,7 +158,8 @@ def _sum_alone(x: Node, labels: tuple[int, ...], alone: set[int]) -> tuple[Node,
 def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     """sum_k a[i, k, None] * b[None, k, j] -> sum_k a_ik b_kj: a product of matrices that is written with broadcasts"""
     (product,), axes = node.operands, node.params["axes"]
-    if product.op is not MUL or product.dtype.kind not in "fi" or used(product) > 1:
+    kind = product.type.kind
+    if product.op is not MUL or not (kind.floating or kind.signed) or used(product) > 1:
         return None
     (a, left), (b, right) = (_spread(x, product.type.shape) for x in product.operands)
     mine, others = set(left) - set(right), set(right) - set(left)

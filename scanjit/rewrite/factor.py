@@ -184,41 +184,18 @@ def _cholesky_small(node: Node) -> Node | None:
     return _assembled(rows)
 
 
-def _pivots(a: Node) -> tuple[list[Node], Node | None]:
+@small.rule(DET, LOGABSDET, DET_SIGN)
+def _determinant_small(node: Node) -> Node | None:
+    """det(a) -> the product of the pivots; logabsdet(a) -> the sum of their logarithms; det_sign(a) -> their signs"""
+    (a,) = node.operands
     n = _small_size(a)
-    assert n is not None
-    return _eliminated(_entries(a, n, n), [])
-
-
-@small.rule(DET)
-def _det_small(node: Node) -> Node | None:
-    """det(a) -> the product of the pivots"""
-    (a,) = node.operands
-    if not _small_size(a):
+    if not n:
         return None
-    pivots, sign = _pivots(a)
-    return _number(functools.reduce(operator.mul, pivots if sign is None else [sign, *pivots]))
-
-
-@small.rule(LOGABSDET)
-def _logabsdet_small(node: Node) -> Node | None:
-    """logabsdet(a) -> the sum of the logarithms of the pivots"""
-    (a,) = node.operands
-    if not _small_size(a):
-        return None
-    pivots, _ = _pivots(a)
-    return _number(functools.reduce(operator.add, [apply(LOG, abs(pivot)) for pivot in pivots]))
-
-
-@small.rule(DET_SIGN)
-def _det_sign_small(node: Node) -> Node | None:
-    """det_sign(a) -> the product of the signs of the pivots"""
-    (a,) = node.operands
-    if not _small_size(a):
-        return None
-    pivots, sign = _pivots(a)
-    signs = [apply(SIGN, pivot) for pivot in pivots]
-    return _number(functools.reduce(operator.mul, signs if sign is None else [sign, *signs]))
+    pivots, sign = _eliminated(_entries(a, n, n), [])
+    if node.op is LOGABSDET:
+        return _number(functools.reduce(operator.add, [apply(LOG, abs(pivot)) for pivot in pivots]))
+    factors = pivots if node.op is DET else [apply(SIGN, pivot) for pivot in pivots]
+    return _number(functools.reduce(operator.mul, factors if sign is None else [sign, *factors]))
 
 
 # ---- factors ---------------------------------------------------------------------------------------------------------
@@ -257,38 +234,16 @@ def _solve_by_factors(node: Node) -> Node | None:
     return _taken(_triangular(factors, _triangular(factors, b, True, False), False, False), inverse)
 
 
-def _diagonal(a: Node) -> tuple[Node, Node]:
-    """The diagonal of the factors, and the signs of the exchanges."""
+@large.rule(DET, LOGABSDET, DET_SIGN)
+def _determinant_by_factors(node: Node) -> Node | None:
+    """det(a) -> the product of the diagonal of a factor, and of the signs of the exchanges; logabsdet(a) -> the sum of
+    the logarithms of that diagonal; det_sign(a) -> the product of its signs, and of those of the exchanges"""
+    (a,) = node.operands
+    if _small_size(a):
+        return None
     factors, (_, _, signs) = _factors(a)
-    at = IOTA(length=a.type.shape[-1])
-    return GATHER(factors, at, at, axis=a.ndim - 2), signs
-
-
-@large.rule(DET)
-def _det_by_factors(node: Node) -> Node | None:
-    """det(a) -> the product of the diagonal of a factor"""
-    (a,) = node.operands
-    if _small_size(a):
-        return None
-    diagonal, signs = _diagonal(a)
-    return PROD(diagonal * signs, axes=(a.ndim - 2,))
-
-
-@large.rule(LOGABSDET)
-def _logabsdet_by_factors(node: Node) -> Node | None:
-    """logabsdet(a) -> the sum of the logarithms of the diagonal of a factor"""
-    (a,) = node.operands
-    if _small_size(a):
-        return None
-    diagonal, _ = _diagonal(a)
-    return SUM(apply(LOG, abs(diagonal)), axes=(a.ndim - 2,))
-
-
-@large.rule(DET_SIGN)
-def _det_sign_by_factors(node: Node) -> Node | None:
-    """det_sign(a) -> the product of the signs of the diagonal of a factor"""
-    (a,) = node.operands
-    if _small_size(a):
-        return None
-    diagonal, signs = _diagonal(a)
-    return PROD(apply(SIGN, diagonal) * signs, axes=(a.ndim - 2,))
+    at, axes = IOTA(length=a.type.shape[-1]), (a.ndim - 2,)
+    diagonal = GATHER(factors, at, at, axis=a.ndim - 2)
+    if node.op is LOGABSDET:
+        return SUM(apply(LOG, abs(diagonal)), axes=axes)
+    return PROD((diagonal if node.op is DET else apply(SIGN, diagonal)) * signs, axes=axes)

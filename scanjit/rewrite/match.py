@@ -27,7 +27,7 @@ def scalar(node: Node) -> float | None:
     return first if array.size == 1 or (array.size <= 4096 and bool((array == first).all())) else None
 
 
-def is_number(node: Node, number: float) -> bool:
+def is_filled(node: Node, number: float) -> bool:
     """Whether the node is a constant with this value everywhere."""
     value = scalar(node)
     return value is not None and bool(value == number)
@@ -35,12 +35,7 @@ def is_number(node: Node, number: float) -> bool:
 
 def is_zero(node: Node) -> bool:
     """Whether the node is a constant zero."""
-    return is_number(node, 0)
-
-
-def is_float(node: Node) -> bool:
-    """Whether the node's dtype is a floating one."""
-    return node.dtype.kind == "f"
+    return is_filled(node, 0)
 
 
 def is_elementwise(node: Node) -> bool:

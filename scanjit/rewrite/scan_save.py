@@ -241,7 +241,7 @@ class _Choice:
                     if self.image[node] not in self.ys and not _is_function(node)
                     if (uses := users.get(node, [])) and all(u is uses[0] for u in uses) and node not in self.outputs
                     if uses[0] in self.cheap and isinstance(uses[0].op, Elementwise)
-                    if uses[0].type.shape == node.type.shape and uses[0].dtype.kind == "f"
+                    if uses[0].type.shape == node.type.shape and uses[0].type.kind.floating
                 ),
                 None,
             )

@@ -199,7 +199,7 @@ class _Level:
             if node.op is MINIMUM:
                 return known_ones[0] if known_ones else None
             return types.maximum(*known_ones) if len(known_ones) == 2 else None
-        if node.op is CAST and node.operands[0].dtype.kind in "iu":
+        if node.op is CAST and node.operands[0].type.kind.integral:
             return self._most_of(node.operands[0])
         return None
 

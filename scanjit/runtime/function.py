@@ -17,8 +17,8 @@ import numpy as np
 
 from scanjit import errors, ir, show
 from scanjit.config import config
-from scanjit.ir import INPUT, SHARED, Node
-from scanjit.loops.structure import Tree, flatten, is_symbol
+from scanjit.ir import INPUT, SHARED, Node, is_symbol
+from scanjit.loops.structure import Tree, flatten
 from scanjit.ops.elementwise import cast
 from scanjit.ops.probe import has_probes
 from scanjit.rewrite.branches import share

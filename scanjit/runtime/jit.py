@@ -19,9 +19,9 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.config import config
-from scanjit.ir import Node
+from scanjit.ir import Node, is_symbol
 from scanjit.loops import frozen
-from scanjit.loops.structure import flatten, is_symbol
+from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.runtime.locks import holding

@@ -250,7 +250,7 @@ def one_hot(x: Any, num_classes: Any, dtype: Any = None) -> Node:
     <cast: float32(n..., 10)>
     """
     x = as_tensor(x)
-    if x.dtype.kind not in "iu":
+    if not x.type.kind.integral:
         raise errors.DtypeError("one_hot takes integers", got=x.dtype)
     (count,) = dimensions(num_classes)
     places = IOTA(length=count)

@@ -10,6 +10,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node, apply
+from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import power
 from scanjit.tensor.variables import as_tensor
@@ -130,7 +131,7 @@ def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, op
     values = [[1.0, 0.5], [0.5, 2.0]] if "f" in op.takes else [[1, 2], [3, 2]]
     given = values[: len(operands.split(", "))]
     result = op.reference(*map(np.array, given))
-    call = f"sj.{name}({', '.join(map(str, given))})" + (".round(4)" if result.dtype.kind == "f" else "")
+    call = f"sj.{name}({', '.join(map(str, given))})" + (".round(4)" if kind_of(result.dtype).floating else "")
     function.__doc__ = f"""`{name}({operands})`, element by element{": " + what if what else ""}.
 
     Parameters
@@ -142,7 +143,7 @@ def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, op
     --------
     >>> import scanjit as sj
     >>> sj.function([], {call}, mode="reference")()
-    {result.round(4) if result.dtype.kind == "f" else result!r}
+    {result.round(4) if kind_of(result.dtype).floating else result!r}
     """
     return function
 
@@ -235,7 +236,7 @@ def cast(x: Any, dtype: Any) -> Node:
 def _float(x: Any) -> Node:
     """As a float: integers and bools become float64."""
     node = as_tensor(x)
-    return node if node.dtype.kind == "f" else ops.cast(node, "float64")
+    return node if node.type.kind.floating else ops.cast(node, "float64")
 
 
 def square(x: Any) -> Node:
@@ -285,8 +286,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     <clip: float64(n...)>
     """
     x = as_tensor(x)
-    kind = x.dtype if x.dtype.kind == "f" else np.iinfo("int8" if x.dtype.kind == "b" else x.dtype)
-    low, high = (-math.inf, math.inf) if x.dtype.kind == "f" else (kind.min, kind.max)
+    low, high = kind_of("int8" if x.type.kind.is_mask else x.dtype).limits
     return apply(ops.CLIP, x, low if min is None else min, high if max is None else max)
 
 
@@ -321,9 +321,9 @@ def round(x: Any, decimals: int = 0) -> Node:
     array([0.5, 1.5, 2.3])
     """
     x = as_tensor(x)
-    if decimals == 0 or (x.dtype.kind != "f" and decimals > 0):
-        return x if x.dtype.kind == "b" else apply(ops.ROUND, x)
-    if x.dtype.kind != "f":
+    if decimals == 0 or (not x.type.kind.floating and decimals > 0):
+        return x if x.type.kind.is_mask else apply(ops.ROUND, x)
+    if not x.type.kind.floating:
         raise errors.NotSupportedError("integers are not rounded to tens", got=f"decimals={decimals}")
     return apply(ops.ROUND, x * 10.0**decimals) / 10.0**decimals if decimals > 0 else _round_up(x, 10.0**-decimals)
 

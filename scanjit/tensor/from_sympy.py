@@ -7,10 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from scanjit import errors, types
-from scanjit.ir import Node, constant
+from scanjit.ir import Node, constant, is_number
 from scanjit.ops.stretch import broadcast_to
 from scanjit.tensor import elementwise as functions
 from scanjit.tensor.variables import as_tensor
@@ -160,16 +158,12 @@ def _ordered(names: Sequence[str], values: Sequence[Any], named: dict[str, Any])
     return [{**found, **named}[name] for name in names]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-
-
 def _as_nodes(values: Sequence[Any]) -> list[Node]:
     """The arguments as nodes. Python's numbers take the dtype of the others."""
-    dtypes = [as_tensor(value).dtype for value in values if not _is_number(value)]
-    numbers = [value for value in values if _is_number(value)]
+    dtypes = [as_tensor(value).dtype for value in values if not is_number(value)]
+    numbers = [value for value in values if is_number(value)]
     weak = types.promote(dtypes, numbers) if dtypes else None
-    return [as_tensor(value, weak if _is_number(value) else None) for value in values]
+    return [as_tensor(value, weak if is_number(value) else None) for value in values]
 
 
 # ---- from expressions to nodes ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.tensor.variables import as_tensor, axis_of
+from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
 __all__ = ["take", "take_along_axis"]
@@ -71,7 +71,7 @@ def _window(key: slice, n: Dimension) -> AxisSlice:
 
 
 def _bound(value: Any) -> Dimension:
-    if isinstance(value, bool | np.bool_) or (isinstance(value, Node) and (value.ndim or value.dtype.kind not in "iu")):
+    if isinstance(value, bool | np.bool_) or (isinstance(value, Node) and (value.ndim or not value.type.kind.integral)):
         raise errors.ArgumentError("the bounds of a slice must be integers", got=repr(value))
     return ir.as_dim(value if isinstance(value, types.Dim | int | np.integer) else as_tensor(value))
 
@@ -95,7 +95,7 @@ def index_array(index: Node, n: Dimension, axis: int) -> Node:
             return cast(index, "int64")
         if isinstance(n, int):
             return ir.constant(np.where(known < 0, known + n, known), "int64")
-    if index.dtype.kind == "u" or index.op is IOTA:
+    if not index.type.kind.signed or index.op is IOTA:
         return cast(index, "int64")
     index = cast(index, "int64")
     return where(index < 0, index + ir.dim_node(n), index)
@@ -134,16 +134,10 @@ def _items(key: Any, ndim: int) -> list[Any]:
 
 def _is_mask(item: Any) -> bool:
     if isinstance(item, Node):
-        return item.dtype.kind == "b"
+        return item.type.kind.is_mask
     if item is None or item is Ellipsis or (isinstance(item, slice | int) and not isinstance(item, bool)):
         return False
-    return not isinstance(item, types.Dim) and not _has_nodes(item) and np.asarray(item).dtype.kind == "b"
-
-
-def _has_nodes(item: Any) -> bool:
-    if isinstance(item, list | tuple):
-        return any(map(_has_nodes, item))
-    return isinstance(item, Node) or hasattr(item, "__scanjit_node__")
+    return not isinstance(item, types.Dim) and not has_symbol(item) and np.asarray(item).dtype == np.bool_
 
 
 def _mask_indices(item: Any) -> list[np.ndarray]:
@@ -176,12 +170,12 @@ def _parts(x: Node, key: Any) -> list[_Part]:
 
 
 def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
-    if isinstance(item, list | tuple) and not _has_nodes(item) and not np.size(item):
+    if isinstance(item, list | tuple) and not has_symbol(item) and not np.size(item):
         item = np.asarray(item, np.int64)
     if isinstance(item, types.Dim):
         item = ir.dim_node(item)
-    plain = not isinstance(item, Node) and not _has_nodes(item)
-    if (np.asarray(item) if plain else as_tensor(item)).dtype.kind not in "iu":
+    plain = not has_symbol(item)
+    if not np.issubdtype((np.asarray(item) if plain else as_tensor(item)).dtype, np.integer):
         raise errors.ArgumentError(
             "only integers, slices, '...', None and integer arrays are indices", got=f"{item!r} for axis {axis}"
         )
@@ -282,10 +276,7 @@ def _value_for(view: Node, value: Any) -> Node:
     if view.base is None:
         raise errors.ArgumentError("only what an index gave can be set", got=repr(view), expected="x[...].set(value)")
     node = as_tensor(value)
-    if "biuf".index(node.dtype.kind) > "biuf".index(view.dtype.kind) and {node.dtype.kind, view.dtype.kind} != {
-        "i",
-        "u",
-    }:
+    if node.type.kind.order > view.type.kind.order:
         raise errors.DtypeError("the value to set does not fit the dtype", got=node.dtype, expected=view.dtype)
     node = cast(node, view.dtype)
     if node.ndim > view.ndim:
@@ -346,7 +337,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
     """
     x, index = as_tensor(x), as_tensor(indices)
     axis = axis_of(axis, x.ndim)
-    if index.ndim != x.ndim or index.dtype.kind not in "iu":
+    if index.ndim != x.ndim or not index.type.kind.integral:
         raise errors.ArgumentError("indices must be integers, with the axes of the tensor", got=index.type)
     places = []
     for a, n in enumerate(x.type.shape):

@@ -51,7 +51,7 @@ def assert_(cond: Any, x: Any, message: str = "") -> Node:
       ...
     """
     condition = as_node(cond)
-    if condition.dtype.kind != "b":
+    if not condition.type.kind.is_mask:
         raise errors.DtypeError(
             "the condition of assert_, its first argument, must be of bools",
             got=repr(condition),

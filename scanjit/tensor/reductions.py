@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from scanjit import errors, types
 from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
 from scanjit.ops import reduce as ops
@@ -55,7 +53,7 @@ def _accumulated(x: Any, dtype: Any) -> Node:
     """Cast to the dtype in which sums and products are computed: int64 for bools and integers, else the tensor's
     own."""
     x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.dtype.kind == "f" else "int64"))
+    return cast(x, dtype or (x.dtype if x.type.kind.floating else "int64"))
 
 
 def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
@@ -118,7 +116,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
 
 def _extreme(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
     """The largest or smallest; bools are compared as integers."""
-    if x.dtype.kind == "b":
+    if x.type.kind.is_mask:
         return cast(_reduced(op, cast(x, "int8"), axis, keepdims), "bool")
     return _reduced(op, x, axis, keepdims)
 
@@ -183,7 +181,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
 
 
 def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) -> Node:
-    if x.dtype.kind == "b":
+    if x.type.kind.is_mask:
         x = cast(x, "int8")
     if axis is None:
         found = op(RESHAPE(x, shape=(types.product(x.type.shape),)), axis=0)
@@ -198,7 +196,7 @@ def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) 
 
 def _float(x: Any, dtype: Any = None) -> Node:
     x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.dtype.kind == "f" else "float64"))
+    return cast(x, dtype or (x.dtype if x.type.kind.floating else "float64"))
 
 
 def _count(x: Node, axis: Any) -> Any:
@@ -379,8 +377,7 @@ def cummax(x: Any, axis: int | None = None) -> Node:
     array([1, 3, 3, 4])
     """
     x = as_tensor(x)
-    lowest = False if x.dtype.kind == "b" else -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return _running(x, axis, lowest, lambda total, row: apply(MAXIMUM, total, row))
+    return _running(x, axis, x.type.kind.limits[0], lambda total, row: apply(MAXIMUM, total, row))
 
 
 def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:

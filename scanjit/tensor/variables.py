@@ -128,19 +128,16 @@ def as_tensor(x: Any, dtype: Any = None) -> Node:
     >>> as_tensor([scalar(), 1])
     <concatenate: float64(2)>
     """
-    if isinstance(x, tuple | list) and any(map(_has_symbol, x)):
+    if isinstance(x, tuple | list) and any(map(has_symbol, x)):
         node = _stacked([as_tensor(item) for item in x])
     else:
         node = ir.as_node(x)
     return node if dtype is None else cast(node, dtype)
 
 
-def _has_symbol(x: Any) -> bool:
-    return (
-        isinstance(x, Node)
-        or hasattr(x, "__scanjit_node__")
-        or (isinstance(x, tuple | list) and any(map(_has_symbol, x)))
-    )
+def has_symbol(x: Any) -> bool:
+    """Whether a value is a symbol, or a (nested) list with one in it."""
+    return any(map(has_symbol, x)) if isinstance(x, tuple | list) else ir.is_symbol(x)
 
 
 def _stacked(rows: Sequence[Node]) -> Node:
