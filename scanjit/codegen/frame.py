@@ -127,6 +127,8 @@ class Frame:
         self, over: NestLoop | None, hint: str, bounds: Sequence[str], step: int = 1, most: int | None = None
     ) -> str:
         """Open a loop over `bounds` (a start and a stop) in steps; returns its counter."""
+        if most is None and over is not None and isinstance(over.size, int):
+            most = -(-over.size // step)
         name, (start, stop) = self.fresh(hint), bounds
         text = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
         self.push(f"for {name} in range({text}):", over, name, most)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scanjit import types
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
 from scanjit.codegen.space import Space, group
@@ -12,40 +11,54 @@ from scanjit.schedule.nests import Load, NestLoop, Register
 
 
 def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
-    """Strips of points go through time. Along one loop of unknown size, the vector that is not full goes through time
-    alone; so do all, if fewer than two are full. Which points do so does not depend on threads: with carries in
-    registers, the last bit may be another one."""
-    (*outer, lane), width = frame.nest.space, frame.tile.lanes
-    first, last = frame.bounds(lane)
-    if outer or isinstance(lane.size, int) or lane is frame.tile.own:
-        _until(frame, values, time, last)
+    """Strips of points go through time; if the points are few, each vector goes through time alone. It depends on how
+    many there are in all, not on how many a thread has: with carries in registers, the last bit may be another one."""
+    first = frame.nest.space[0]
+    if frame.tile.many == 1:
+        _strips(frame, values, time, frame.bounds(first))
         return
-    full = frame.size(lane.size // width * width * types.minimum(lane.size // (2 * width), 1))
-    _until(frame, values, time, f"min({last}, {full})")
-    alone = Space(frame, TimeInside(frame, values, time).write)
-    alone.lane_range(lane, f"max({first}, {full})", last, True)
+    many = frame.size(first.size * frame.tile.many)
+    start, stop = frame.bounds(first)
+    _strips(frame, values, time, (start, f"min({stop}, {many})"))
+    _alone(frame, values, time, (f"max({start}, {many})", stop))
 
 
-def _until(frame: Frame, values: Values, time: NestLoop, end: str) -> None:
-    """Loops over strips, the last of which ends there; in them the loop over time, in that loops over points."""
+def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
+    """Loops over strips, between these bounds of the first loop; in them the loop over time, in that one loops over
+    points. A vector that is not full goes first: its masked lanes reach into the next row, and a load waits if the step
+    has just stored there."""
     depth, ranges = len(frame.scopes), {}
     for loop, strip in zip(frame.nest.space, frame.tile.strips, strict=True):
-        first, last = frame.bounds(loop)
-        last = end if loop is frame.lane else last
+        first, last = bounds if loop is frame.nest.space[0] else frame.bounds(loop)
         ranges[loop] = (first, last) if strip == loop.size else group(frame, first, last, frame.size(strip))
     count(frame, time, frame.loop(time, "t", ("0", frame.size(time.size))))
     *outer, lane = frame.nest.space
     for loop in outer:
-        point = frame.fresh("i")
-        frame.push(f"for {point} in range({', '.join(ranges[loop])}):", loop, point)
-    (first, last), width = ranges[lane], frame.tile.lanes
-    whole = lane.size % width == 0 if isinstance(lane.size, int) else not outer
+        frame.loop(loop, "i", ranges[loop])
+    (first, last), lanes = ranges[lane], frame.tile.lanes
     points = Space(frame, lambda: _step(frame, values))
-    if whole and lane is not frame.tile.own:
-        points.lane_range(lane, first, last, False)
-    else:
-        points.full_and_rest(lane, first, last, width)
+    if not _whole(frame):
+        full = frame.line("full", f"{first} + ({last} - {first})//{lanes}*{lanes}")
+        points.lane_range(lane, full, last, True)
+        last = full
+    points.lane_range(lane, first, last, False)
     frame.pop(depth)
+
+
+def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
+    """Loops over vectors, between these bounds of the first loop; in them the loop over time."""
+    depth, (*outer, lane) = len(frame.scopes), frame.nest.space
+    for loop in outer:
+        frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
+    space = Space(frame, TimeInside(frame, values, time).write)
+    space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), not _whole(frame))
+    frame.pop(depth)
+
+
+def _whole(frame: Frame) -> bool:
+    """Whether all vectors are full."""
+    lane = frame.nest.space[-1]
+    return isinstance(lane.size, int) and lane.size % frame.tile.lanes == 0 and lane is not frame.tile.own
 
 
 def _step(frame: Frame, values: Values) -> None:

@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import types
+from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
+from scanjit.schedule import schedule
 from scanjit.schedule.cost import rates
+from scanjit.schedule.nests import Nest, leaves_of
+from scanjit.schedule.threads.split import piece
+from scanjit.types import Dimension
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
 
@@ -42,10 +48,10 @@ def turns(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph
     return [x, a, b, p, q], sj.scan(step, sequences=x, outputs_info=[p, q, None, None], go_backwards=True)[1:]
 
 
-def channels(steps: int | str, columns: int | str, dtype: str = "float32") -> Graph:
+def channels(steps: int | str, columns: int | str, dtype: str = "float32", batch: int | str = "B") -> Graph:
     """Rows of a batch with weights a channel: two loops that do not become one."""
-    x, w = sj.tensor((steps, "B", columns), dtype, "x"), sj.tensor((columns,), dtype, "w")
-    h = sj.tensor(("B", columns), dtype, "h")
+    x, w = sj.tensor((steps, batch, columns), dtype, "x"), sj.tensor((columns,), dtype, "w")
+    h = sj.tensor((batch, columns), dtype, "h")
     return [x, w, h], [sj.scan(lambda x, h: sj.sigmoid(w * h + x), sequences=x, outputs_info=[h])]
 
 
@@ -193,10 +199,64 @@ def test_known_sizes_change_no_choice(program: Callable[..., Graph]) -> None:
         assert decisions(with_gradient(program(steps, columns))) == unknown, (steps, columns)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 16, 31])
+@pytest.mark.parametrize("columns", [1, 2, 16, 23])
 def test_one_vector_keeps_its_carries_in_registers(columns: int) -> None:
     with Config(width=64).active():
-        assert all("inside" in line for line in decisions(two_carries("T", columns)))
+        assert all(line.startswith("inside") for line in decisions(two_carries("T", columns)))
+
+
+def nest_with_time(columns: int | str, batch: int | str) -> Nest:
+    """The nest of the scan over channels."""
+    inputs, outputs = channels("T", columns, batch=batch)
+    program = schedule(inputs, rewrite(outputs).outputs, with_vectors(64))
+    return next(leaf for leaf in leaves_of(program.body) if isinstance(leaf, Nest) and leaf.time is not None)
+
+
+def evaluated(dim: Dimension, batch: int, columns: int) -> int:
+    sizes = {"B": batch, "N": columns, "T": 100}
+    return types.evaluate(dim, {atom: sizes[atom.name] for atom in types.atoms(dim)})
+
+
+def test_few_points_have_time_inside() -> None:
+    """A call with few points does what a function does that knows how many there are, or only the batch, or only the
+    columns."""
+    unknown = {(batch, columns): nest_with_time(columns, batch) for batch in ("B", 1, 4) for columns in ("N", 12, 24)}
+    for batch, columns in itertools.product((1, 4, 9, 64), (9, 12, 23, 24, 40, 100)):
+        tile = nest_with_time(columns, batch).tile
+        assert tile is not None
+        for (b, n), nest in unknown.items():
+            assert nest.tile is not None
+            if b in ("B", batch) and n in ("N", columns):
+                strips = bool(nest.tile.strips) and evaluated(nest.tile.many, batch, columns) == 1
+                assert strips == bool(tile.strips), (batch, columns, b, n)
+
+
+@pytest.mark.parametrize("columns", [40, 300])
+def test_pieces_are_strips_at_least(columns: int) -> None:
+    """A long nest is computed in pieces, to end soon. But the rows of a strip stay together."""
+    nest = nest_with_time("N", "B")
+    assert nest.tile is not None
+    atoms = {atom for dim in nest.dims for atom in types.atoms(dim)}
+    sizes = {atom: {"B": 64, "N": columns, "T": 10**6}.get(atom.name, 0) for atom in atoms}
+    rows = types.evaluate(nest.tile.strips[0], sizes)
+    assert 1 < rows < 64
+    assert piece(nest, sizes) == rows
+
+
+@pytest.mark.parametrize("columns", [16, 40])
+def test_short_loops_of_steps_do_not_look(columns: int) -> None:
+    """A known number of columns is short also where a thread has some of them: no loop over stretches around them."""
+    x, w, h = (
+        sj.tensor(("T", 1, columns), "float32"),
+        sj.tensor((columns,), "float32"),
+        sj.tensor((1, columns), "float32"),
+    )
+    y = sj.scan(lambda x, h: sj.sigmoid(w * h + x), sequences=x, outputs_info=[h])
+    with Config(width=64).active():
+        source = sj.function([x, w, h], sj.grad((y * y).sum(), w), mode="emulate").source
+    steps = source.split("def ")
+    assert any("low" in text for text in steps)
+    assert not any("low" in text and "stretch" in text for text in steps)
 
 
 def test_lengths_fit_what_is_near() -> None:

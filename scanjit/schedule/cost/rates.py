@@ -26,6 +26,8 @@ LATENCY = 4.0
 expensive operation consists of can be done at the same time."""
 NEXT_ROW = 4.0
 """An access that goes to another row of its buffer at every step."""
+LOOP = 24.0
+"""The beginning and the end of a loop."""
 
 # ---- in operations, of threads --------------------------------------------------------------------------------------
 

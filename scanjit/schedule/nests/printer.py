@@ -254,7 +254,8 @@ class _NestWriter:
             parts.append(f"{self.writer.dim(tile.group)} tiles of columns before the next rows")
         if tile.strips:
             lengths = zip(map(self.writer.dim, tile.strips), nest.space, strict=True)
-            parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths))
+            some = "" if tile.many == 1 else f" where {self.writer.dim(tile.many)} is 1"
+            parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths) + some)
         if tile.split is not None:
             parts.append(f"threads share {self.names(tile.split)}, {tile.unit} at a time")
         if tile.own is not None:

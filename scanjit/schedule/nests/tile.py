@@ -21,7 +21,8 @@ class Tile:
     all threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
 
     In a nest with time, `strips` says of each loop of the space how many iterations a strip has: all points of a strip
-    go through a step before any goes through the next. Without strips, time is inside all other loops.
+    go through a step before any goes through the next. Without strips, time is inside all other loops; so it is in
+    calls in which `many` is 0. In others it is 1.
     """
 
     lanes: int = 1
@@ -37,6 +38,7 @@ class Tile:
     each: Dimension = 1
     rest: bool = False
     strips: tuple[Dimension, ...] = ()
+    many: Dimension = 1
 
     @property
     def row_loops(self) -> tuple[NestLoop, ...]:

@@ -63,8 +63,10 @@ def in_pieces(nest: Nest) -> bool:
 
 
 def piece(nest: Nest, sizes: Mapping[Atom, int]) -> int:
-    """How many iterations of the shared loop are one piece."""
+    """How many iterations of the shared loop are one piece: at least those of a strip."""
     assert nest.tile is not None
-    assert nest.tile.split is not None
-    turns, unit = types.evaluate(nest.tile.split.size, sizes), nest.tile.unit
-    return max(int(turns * rates.PIECE / (operations(nest, sizes) or rates.PIECE)) // unit, 1) * unit
+    split, unit, strips = nest.tile.split, nest.tile.unit, nest.tile.strips
+    assert split is not None
+    strip = types.evaluate(strips[nest.space.index(split)], sizes) if strips else 1
+    turns = types.evaluate(split.size, sizes) * rates.PIECE / (operations(nest, sizes) or rates.PIECE)
+    return max(int(turns) // unit, -(-strip // unit), 1) * unit

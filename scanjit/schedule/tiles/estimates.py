@@ -102,21 +102,36 @@ class StepCosts(NamedTuple):
     strips: float
 
 
-def step_costs(nest: Nest, lanes: int) -> StepCosts:
-    """What a step takes in a nest with time. The slower of two things counts: how long the vector units are busy, and
-    how long each operation waits for the one before it, where few vectors are computed side by side."""
-    vectors, (work, chain) = _vectors(nest, lanes), _work(nest)
+def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
+    """What a step takes in a nest with time, whose points fill so many vectors. The slower of two things counts: how
+    long the vector units are busy, and how long each operation waits for the one before it, where few vectors are
+    computed side by side."""
+    vectors, (work, chain) = _vectors(nest, lanes) if vectors is None else vectors, _work(nest)
     together, moves = _together(nest, lanes, work), rates.MOVE * len(nest.registers)
-    rows = sum(nest.time in access.strides for access, _ in nest.accesses()) if vectors > together else 0
+    rows = _rows(nest) if vectors > together else 0
     inside = max(work, rates.LATENCY * chain / together) + rates.NEXT_ROW * rows
     strips = max(work + moves, rates.LATENCY * (chain + moves) / min(vectors, MANY))
+    strips += rates.LOOP * len(nest.space) / min(vectors, MANY)
     return StepCosts(together, inside, strips)
 
 
+def fewest_vectors(nest: Nest, lanes: int) -> int:
+    """From how many vectors of points on strips are faster."""
+    costs = ((vectors, step_costs(nest, lanes, vectors)) for vectors in range(1, MANY))
+    return next((vectors for vectors, cost in costs if cost.strips < cost.inside), MANY)
+
+
 def _vectors(nest: Nest, lanes: int) -> int:
-    """How many vectors the points fill, as far as that is known."""
-    sizes = [loop.size if isinstance(loop.size, int) else MANY * lanes for loop in nest.space]
-    return max(math.prod([*sizes[:-1], max(sizes[-1] // lanes, 1)]), 1) if sizes else 1
+    """How many vectors the points fill, as far as that is known, rounded. Points of short rows count as if they shared
+    vectors: their loads reach into the next row, and wait for what is stored there."""
+    points = math.prod(loop.size if isinstance(loop.size, int) else MANY * lanes for loop in nest.space)
+    return max((points + lanes // 2) // lanes, 1)
+
+
+def _rows(nest: Nest) -> int:
+    """How many accesses go to another row at each step, where what is carried is in registers."""
+    moving = [access for access, _ in nest.accesses() if nest.time in access.strides]
+    return len(moving) - sum(nest.time in access.strides for access in nest.carried)
 
 
 def _together(nest: Nest, lanes: int, work: float) -> int:

@@ -4,14 +4,15 @@ points, with the carries in memory.
 With time inside, one vector of points goes through all steps: each step waits for the one before it, and finds its row
 far from that one's. With time around a strip, many vectors go through a step side by side, none waits for another, and
 rows are read in long pieces; but each vector loads its carries and stores them again. The choice follows an estimate of
-what a step takes. It needs the number of points only where they are few: one that is not known counts as many.
+what a step takes. It depends on the number of points where they are few: if that is not known, there is code for both,
+and each call takes one of them.
 """
 
 from __future__ import annotations
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, Tile
-from scanjit.schedule.tiles.estimates import step_costs
+from scanjit.schedule.tiles.estimates import fewest_vectors, step_costs
 from scanjit.types import Dimension
 
 
@@ -19,7 +20,7 @@ def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
     """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes `near_bytes`."""
     costs = step_costs(nest, lanes)
     if costs.strips < costs.inside:
-        return Tile(lanes, strips=_lengths(nest, lanes, near_bytes))
+        return Tile(lanes, strips=_lengths(nest, lanes, near_bytes), many=_many(nest, lanes))
     return Tile(lanes, costs.vectors)
 
 
@@ -30,8 +31,16 @@ def described(nest: Nest, tile: Tile) -> str:
         return "inside"
     costs = f"a vector's step takes {found.inside:.0f} operations with time inside, {found.strips:.0f} in strips"
     if tile.strips:
-        return f"around strips of {' x '.join(map(str, tile.strips))} points, carries in memory ({costs})"
+        few = "" if tile.many == 1 else "; inside, where points are few"
+        return f"around strips of {' x '.join(map(str, tile.strips))} points, carries in memory{few} ({costs})"
     return f"inside, carries in registers ({costs})"
+
+
+def _many(nest: Nest, lanes: int) -> Dimension:
+    """1 in calls whose points fill enough vectors for strips, rounded; 0 in others."""
+    least, sizes = fewest_vectors(nest, lanes) * lanes - lanes // 2, [loop.size for loop in nest.space]
+    known = types.product(size for size in sizes if isinstance(size, int))
+    return 1 if types.not_negative(known - least) else types.minimum(types.product(sizes) // least, 1)
 
 
 def _lengths(nest: Nest, lanes: int, near_bytes: int) -> tuple[Dimension, ...]:
