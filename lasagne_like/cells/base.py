@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class Cell(Parametrized, Captured):
 
     flattens_input: bool = True
     state_shape: Any = None
+    specs: Mapping[str, Any] = {}
+    """What `add_specified` makes parameters from, by their names."""
     _output_shape: Any = None
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
@@ -122,6 +124,24 @@ class Cell(Parametrized, Captured):
 
     def make_params(self, input_shape: Any) -> None:
         """Make the parameters, with `add_param`. Called once, by `build`."""
+
+    def add_specified(self, optional: Collection[str] = ("b",), **shapes: tuple[int, ...]) -> None:
+        """Make parameters from `specs` and keep them as attributes. Those whose names begin with W are regularizable.
+
+        Parameters
+        ----------
+        optional : names of parameters that may be left out: where the specification is None, the attribute is None.
+        **shapes : the shapes of the parameters, in the order in which they are made.
+        """
+        for name, shape in shapes.items():
+            param, spec = None, self.specs[name]
+            if spec is not None or name not in optional:
+                param = self.add_param(spec, shape, name, regularizable=name.startswith("W"))
+            setattr(self, name, param)
+
+    if TYPE_CHECKING:  # parameters are attributes
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def get_params(self, **tags: bool) -> list[Any]:
         """The parameters that have (`tag=True`) or lack (`tag=False`) tags, in the order in which they were made."""

@@ -11,16 +11,43 @@ from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell
 from lasagne_like.cells.lstm import LSTMState
 from lasagne_like.cells.structure import is_shape
+from lasagne_like.descriptions import completed
 from lasagne_like.utils import as_tuple, int_types
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
 class _ConvLSTM(Cell, ABC):
-    """`ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D`."""
+    """What `ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D` share.
+
+    Gates are stacked along the filters as i, f, c, o.
+
+    Parameters
+    ----------
+    num_filters : int
+    filter_size : int or tuple of ints
+        Odd; there are zeros around the input, and the sizes stay.
+    W_in, W_hid : initializer, array, shared variable or expression
+        Of shape (4 * num_filters, channels, *filter_size) and (4 * num_filters, num_filters, *filter_size).
+    b : initializer, array, shared variable, expression or None
+        Of shape (4 * num_filters,); None for none.
+    nonlinearity : callable or None
+        Of the candidate and of the output.
+    forget_bias : float
+        Added to the forget gate, on top of its bias: not a parameter.
+    **kwargs
+        `grad_clipping` and `name`: see `Cell`.
+
+    References
+    ----------
+    Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation nowcasting", 2015.
+    """
 
     flattens_input = False
     ndim = 0
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = cls.__doc__ and completed(cls.__doc__, _ConvLSTM)
 
     def __init__(
         self,
@@ -39,18 +66,16 @@ class _ConvLSTM(Cell, ABC):
             raise ValueError(f"filters of even size {self.filter_size} have no centre: give odd sizes")
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
         self.forget_bias = forget_bias
-        self._specs = W_in, W_hid, b
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b}
 
     def make_params(self, input_shape: Any) -> None:
         if not is_shape(input_shape) or len(input_shape) != self.ndim + 1:
             raise ValueError(
                 f"{self!r} takes inputs of shape (batch, channels, {self.ndim} sizes), got (batch, ...) + {input_shape}"
             )
-        W_in, W_hid, b = self._specs
         n = 4 * self.num_filters
-        self.W_in = self.add_param(W_in, (n, input_shape[0], *self.filter_size), name="W_in")
-        self.W_hid = self.add_param(W_hid, (n, self.num_filters, *self.filter_size), name="W_hid")
-        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+        inputs, outputs = (n, input_shape[0], *self.filter_size), (n, self.num_filters, *self.filter_size)
+        self.add_specified(W_in=inputs, W_hid=outputs, b=(n,))
         shape = (self.num_filters, *input_shape[1:])
         self.state_shape, self.output_shape = LSTMState(shape, shape), shape
 
@@ -91,72 +116,46 @@ def _convolved3d(x: Any, W: Any) -> Any:
     return z.reshape((batch, depth, filters, rows, columns)).dimshuffle(0, 2, 1, 3, 4)
 
 
-_PARAMETERS = """
-
-    Gates are stacked along the filters as i, f, c, o.
-
-    Parameters
-    ----------
-    num_filters : int
-    filter_size : int or tuple of ints
-        Odd; there are zeros around the input, and the sizes stay.
-    W_in, W_hid : initializer, array, shared variable or expression
-        Of shape (4 * num_filters, channels, *filter_size) and (4 * num_filters, num_filters, *filter_size).
-    b : initializer, array, shared variable, expression or None
-        Of shape (4 * num_filters,); None for none.
-    nonlinearity : callable or None
-        Of the candidate and of the output.
-    forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
-    **kwargs
-        `grad_clipping` and `name`: see `Cell`.
-
-    References
-    ----------
-    Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation nowcasting", 2015.
-"""
-
-
 class ConvLSTM1D(_ConvLSTM):
-    __doc__ = (
-        "An LSTM over inputs (batch, channels, length): convolutions are its products."
-        + _PARAMETERS
-        + """
+    """An LSTM over inputs (batch, channels, length): convolutions are its products.
+
+    COMMON
+
     Examples
     --------
     >>> import lasagne_like as lasagne
     >>> lasagne.layers.RNNLayer((None, None, 2, 10), lasagne.cells.ConvLSTM1D(4, 3)).output_shape
     (None, None, 4, 10)
     """
-    )
+
     ndim = 1
 
 
 class ConvLSTM2D(_ConvLSTM):
-    __doc__ = (
-        "An LSTM over inputs (batch, channels, rows, columns): convolutions are its products."
-        + _PARAMETERS
-        + """
+    """An LSTM over inputs (batch, channels, rows, columns): convolutions are its products.
+
+    COMMON
+
     Examples
     --------
     >>> import lasagne_like as lasagne
     >>> lasagne.layers.RNNLayer((None, None, 2, 8, 6), lasagne.cells.ConvLSTM2D(4, (3, 5))).output_shape
     (None, None, 4, 8, 6)
     """
-    )
+
     ndim = 2
 
 
 class ConvLSTM3D(_ConvLSTM):
-    __doc__ = (
-        "An LSTM over inputs (batch, channels, slices, rows, columns): convolutions are its products."
-        + _PARAMETERS
-        + """
+    """An LSTM over inputs (batch, channels, slices, rows, columns): convolutions are its products.
+
+    COMMON
+
     Examples
     --------
     >>> import lasagne_like as lasagne
     >>> lasagne.layers.RNNLayer((None, None, 2, 4, 8, 6), lasagne.cells.ConvLSTM3D(4, (1, 3, 5))).output_shape
     (None, None, 4, 4, 8, 6)
     """
-    )
+
     ndim = 3

@@ -80,18 +80,14 @@ class GatedDeltaNet(Cell):
         super().__init__(**kwargs)
         self.num_units, self.num_heads, self.epsilon = num_units, num_heads, epsilon
         self.num_keys = num_units if num_keys is None else num_keys
-        self._specs = W, W_a, W_b, A_log, b_a
+        self.specs = {"W": W, "W_a": W_a, "W_b": W_b, "A_log": A_log, "b_a": b_a}
         widths = [width_of_heads(size, num_heads) for size in (num_units, self.num_keys)]
         self.state_shape, self.output_shape = (num_heads, *widths), (num_units,)
 
     def make_params(self, input_shape: Any) -> None:
-        W, W_a, W_b, A_log, b_a = self._specs
         inputs, heads = features_of(self, input_shape), self.num_heads
-        self.W = self.add_param(W, (inputs, 2 * self.num_keys + self.num_units), name="W")
-        self.W_a = self.add_param(W_a, (inputs, heads), name="W_a")
-        self.W_b = self.add_param(W_b, (inputs, heads), name="W_b")
-        self.A_log = self.add_param(A_log, (heads,), name="A_log", regularizable=False)
-        self.b_a = self.add_param(b_a, (heads,), name="b_a", regularizable=False)
+        W, for_heads = (inputs, 2 * self.num_keys + self.num_units), (inputs, heads)
+        self.add_specified((), W=W, W_a=for_heads, W_b=for_heads, A_log=(heads,), b_a=(heads,))
 
     def precompute(self, x: Any) -> Any:
         z, n = sj.silu(x @ self.W), self.num_keys

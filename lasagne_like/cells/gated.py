@@ -24,6 +24,10 @@ class GatedCell(Cell):
     ----------
     num_units : int
         The number of units of each gate.
+    gates : dict, optional
+        From the names of gates to their specifications, for `make_params`. A subclass may define that instead.
+    recurrent : bool
+        Whether gates are computed from the last output too.
     **kwargs
         See `Cell`.
 
@@ -33,9 +37,9 @@ class GatedCell(Cell):
 
     >>> import lasagne_like as lasagne
     >>> class Latch(lasagne.cells.GatedCell):
-    ...     def make_params(self, input_shape):
+    ...     def __init__(self, num_units):
     ...         gates = {"gate": lasagne.cells.Gate(), "new": lasagne.cells.Gate(nonlinearity=None)}
-    ...         self.add_gates(gates, self.num_inputs(input_shape), self.num_units)
+    ...         super().__init__(num_units, gates)
     ...
     ...     def recur(self, z, h):
     ...         gate, new = self.split(z + self.project_hidden(h))
@@ -49,9 +53,12 @@ class GatedCell(Cell):
 
     weight_norm = False
 
-    def __init__(self, num_units: int, **kwargs: Any) -> None:
+    def __init__(
+        self, num_units: int, gates: Mapping[str, Gate] | None = None, recurrent: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.num_units = num_units
+        self.num_units, self.recurrent = num_units, recurrent
+        self.gates: Any = gates
         self.state_shape: Any = (num_units,)
         self._stacked: tuple[str, ...] = ()
 
@@ -129,11 +136,21 @@ class GatedCell(Cell):
         n = self.num_units
         return [z[..., i * n : (i + 1) * n] for i in range(len(self._stacked))]
 
+    def activated(self, z: Any, name: str) -> Any:
+        """The part of a gate in the products, after the nonlinearity of the gate."""
+        return getattr(self, f"nonlinearity_{name}")(z)
+
+    def split_activated(self, z: Any) -> list[Any]:
+        """The parts of all gates in their products, each after the nonlinearity of its gate."""
+        return [self.activated(part, name) for part, name in zip(self.split(z), self._stacked, strict=True)]
+
     def precompute(self, x: Any) -> Any:
         return self.project_input(x)
 
     def make_params(self, input_shape: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not define make_params(input_shape)")
+        if self.gates is None:
+            raise NotImplementedError(f"{type(self).__name__} does not define make_params(input_shape)")
+        self.add_gates(self.gates, self.num_inputs(input_shape), self.num_units if self.recurrent else None)
 
     def num_inputs(self, input_shape: Any) -> int:
         """The number of features of the input."""

@@ -141,11 +141,6 @@ class TimeFreqLSTM(_Windowed):
     ((None, None, 12), (3, 4))
     """
 
-    W_in: Any
-    W_time: Any
-    W_freq: Any
-    b: Any
-
     def make_params(self, input_shape: Any) -> None:
         self.add_windows(input_shape)
         self.add_lstm("", _GATES, ["cell_"])

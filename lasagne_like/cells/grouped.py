@@ -75,22 +75,19 @@ class GLSTM(Cell):
         self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
         self.forget_bias = forget_bias
-        self._specs = W_in, W_hid, b, W_proj
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": W_proj if num_proj else None}
         self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
-        W_in, W_hid, b, W_proj = self._specs
         groups, hidden = self.num_groups, self.num_proj or self.num_units
         sizes = {"units": self.num_units, "inputs": features_of(self, input_shape), "outputs": hidden}
         if groups < 1 or any(size % groups for size in sizes.values()):
             found = ", ".join(f"{size} {what}" for what, size in sizes.items())
             raise ValueError(f"{self!r} cannot cut into {groups} equal groups what it has: {found}")
         wide = 4 * self.num_units // groups
-        self.W_in = self.add_param(W_in, (groups, sizes["inputs"] // groups, wide), name="W_in")
-        self.W_hid = self.add_param(W_hid, (groups, hidden // groups, wide), name="W_hid")
-        self.b = None if b is None else self.add_param(b, (groups, wide), name="b", regularizable=False)
-        self.W_proj = self.add_param(W_proj, (self.num_units, hidden), name="W_proj") if self.num_proj else None
+        shapes = {"W_in": (groups, sizes["inputs"] // groups, wide), "W_hid": (groups, hidden // groups, wide)}
+        self.add_specified(["b", "W_proj"], **shapes, b=(groups, wide), W_proj=(self.num_units, hidden))
 
     def _products(self, x: Any, W: Any) -> Any:
         """(..., groups, what each gives) for (..., features)."""

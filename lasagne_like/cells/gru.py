@@ -57,37 +57,32 @@ class GRU(GatedCell):
         b_hid: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
+        gates = {"updategate": updategate, "resetgate": resetgate, "hidden_update": hidden_update}
+        super().__init__(num_units, gates, **kwargs)
         if b_hid is not None and not reset_after:
             raise ValueError("b_hid is a bias inside the reset gate: it needs reset_after=True")
-        self.reset_after, self._b_hid = reset_after, b_hid
-        self._gates = {"updategate": updategate, "resetgate": resetgate, "hidden_update": hidden_update}
+        self.reset_after, self.specs = reset_after, {"b_hid": b_hid}
 
     def make_params(self, input_shape: Any) -> None:
         names = ["resetgate", "updategate", "hidden_update"]
-        self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units, stacked=names)
-        self.b_hid = None
-        if self._b_hid is not None:
-            self.b_hid = self.add_param(self._b_hid, (self.num_units,), name="b_hid", regularizable=False)
+        self.add_gates(self.gates, self.num_inputs(input_shape), self.num_units, stacked=names)
+        self.add_specified(["b_hid"], b_hid=(self.num_units,))
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         xr, xu, xc = self.split(self.clipped(z))
         if self.reset_after:
             hr, hu, hc = self.split(self.clipped(self.project_hidden(state)))
-            r, u = self._active(xr + hr, "resetgate"), self._active(xu + hu, "updategate")
+            r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
             c = xc + r * (hc if self.b_hid is None else hc + self.b_hid)
         else:
             W = [self._weight("hid_to_resetgate"), self._weight("hid_to_updategate")]
             both = self.clipped(state @ sj.concatenate(W, axis=-1))
             n = self.num_units
-            r, u = self._active(xr + both[:, :n], "resetgate"), self._active(xu + both[:, n:], "updategate")
+            r, u = self.activated(xr + both[:, :n], "resetgate"), self.activated(xu + both[:, n:], "updategate")
             c = xc + (r * state) @ self._weight("hid_to_hidden_update")
-        c = self._active(self.clipped(c), "hidden_update")
+        c = self.activated(self.clipped(c), "hidden_update")
         h = (1 - u) * state + u * c
         return h, h
-
-    def _active(self, z: Any, name: str) -> Any:
-        return getattr(self, f"nonlinearity_{name}")(z)
 
 
 class UGRNN(GatedCell):
@@ -127,15 +122,11 @@ class UGRNN(GatedCell):
         forget_bias: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
+        super().__init__(num_units, {"gate": gate, "hid": hidden_update}, **kwargs)
         self.forget_bias = forget_bias
-        self._gates = {"gate": gate, "hid": hidden_update}
-
-    def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         zg, zc = self.split(self.clipped(z + self.project_hidden(state)))
-        g = self._gates["gate"].nonlinearity(zg + self.forget_bias)
-        h = g * state + (1 - g) * self._gates["hid"].nonlinearity(zc)
+        g = self.activated(zg + self.forget_bias, "gate")
+        h = g * state + (1 - g) * self.activated(zc, "hid")
         return h, h

@@ -21,17 +21,17 @@ class _Independent(GatedCell, ABC):
     """Gates with vectors `u_<gate>` in place of matrices for the state."""
 
     def __init__(self, num_units: int, gates: Mapping[str, Gate], u: Any, **kwargs: Any) -> None:
-        super().__init__(num_units, **kwargs)
-        self._gates, self._u = dict(gates), u
+        super().__init__(num_units, gates, recurrent=False, **kwargs)
+        self._u = u
 
     def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), None)
-        for name in self._gates:
+        super().make_params(input_shape)
+        for name in self.gates:
             setattr(self, f"u_{name}", self.add_param(self._u, (self.num_units,), name=f"u_{name}"))
 
-    def active(self, z: dict[str, Any], name: str, h: Any) -> Any:
-        """A gate, from what it has of the input."""
-        return self._gates[name].nonlinearity(self.clipped(z[name] + getattr(self, f"u_{name}") * h))
+    def opened(self, part: Any, name: str, h: Any) -> Any:
+        """A gate, from its part of the projected input and the last output."""
+        return self.activated(self.clipped(part + getattr(self, f"u_{name}") * h), name)
 
 
 class IndyLSTM(_Independent):
@@ -83,9 +83,9 @@ class IndyLSTM(_Independent):
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
-        parts = dict(zip(self._gates, self.split(z), strict=True))
-        parts["forgetgate"] = parts["forgetgate"] + self.forget_bias
-        i, f, new, o = (self.active(parts, name, old.hid) for name in parts)
+        i, f, new, o = self.split(z)
+        parts = {"ingate": i, "forgetgate": f + self.forget_bias, "cell": new, "outgate": o}
+        i, f, new, o = (self.opened(part, name, old.hid) for name, part in parts.items())
         c = f * old.cell + i * new
         h = o * self.nonlinearity(c)
         return h, LSTMState(c, h)
@@ -128,7 +128,7 @@ class IndyGRU(_Independent):
         super().__init__(num_units, gates, u, **kwargs)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        parts = dict(zip(self._gates, self.split(z), strict=True))
-        r, u = self.active(parts, "resetgate", state), self.active(parts, "updategate", state)
-        h = (1 - u) * state + u * self.active(parts, "hidden_update", r * state)
+        r, u, new = self.split(z)
+        r, u = self.opened(r, "resetgate", state), self.opened(u, "updategate", state)
+        h = (1 - u) * state + u * self.opened(new, "hidden_update", r * state)
         return h, h

@@ -64,24 +64,18 @@ class IntersectionRNN(GatedCell):
         b_in_proj: Any = init.Constant(0.0),
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
+        super().__init__(num_units, {"hidgate": hidgate, "hid": hid, "outgate": outgate, "out": out}, **kwargs)
         self.forget_bias = forget_bias
-        self._gates = {"hidgate": hidgate, "hid": hid, "outgate": outgate, "out": out}
-        self._projection = W_in_proj, b_in_proj
+        self.specs = {"W_in_proj": W_in_proj, "b_in_proj": None if W_in_proj is None else b_in_proj}
 
     def make_params(self, input_shape: Any) -> None:
         found, n = self.num_inputs(input_shape), self.num_units
-        W, b = self._projection
-        self.W_in_proj = self.b_in_proj = None
-        if W is not None:
-            self.W_in_proj = self.add_param(W, (found, n), name="W_in_proj")
-            if b is not None:
-                self.b_in_proj = self.add_param(b, (n,), name="b_in_proj", regularizable=False)
-        elif found != n:
+        self.add_specified(["W_in_proj", "b_in_proj"], W_in_proj=(found, n), b_in_proj=(n,))
+        if self.W_in_proj is None and found != n:
             raise ValueError(
                 f"{self!r} passes its input on: it needs as many features as units, {n}, got {found}; or W_in_proj"
             )
-        self.add_gates(self._gates, n, n)
+        self.add_gates(self.gates, n, n)
 
     def precompute(self, x: Any) -> Any:
         if self.W_in_proj is not None:
@@ -91,13 +85,8 @@ class IntersectionRNN(GatedCell):
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         x, z = z
-        parts = self.split(self.clipped(z + self.project_hidden(state)))
-        (gate_h, new_h), (gate_y, new_y) = self._active("hidgate", "hid", parts), self._active("outgate", "out", parts)
-        h = gate_h * state + (1 - gate_h) * new_h
-        return gate_y * x + (1 - gate_y) * new_y, h
-
-    def _active(self, gate: str, new: str, parts: list[Any]) -> tuple[Any, Any]:
-        """A gate and what it lets in, from the pre-activations of all."""
-        places = list(self._gates)
-        opened = self._gates[gate].nonlinearity(parts[places.index(gate)] + self.forget_bias)
-        return opened, self._gates[new].nonlinearity(parts[places.index(new)])
+        gate_h, new_h, gate_y, new_y = self.split(self.clipped(z + self.project_hidden(state)))
+        gate_h = self.activated(gate_h + self.forget_bias, "hidgate")
+        gate_y = self.activated(gate_y + self.forget_bias, "outgate")
+        h = gate_h * state + (1 - gate_h) * self.activated(new_h, "hid")
+        return gate_y * x + (1 - gate_y) * self.activated(new_y, "out"), h

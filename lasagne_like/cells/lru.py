@@ -98,10 +98,6 @@ class LRU(Cell):
         if D is not None and self.num_outputs is None:
             self.D = self.add_param(D, (inputs,), name="D", regularizable=False)
 
-    nu_log: Any
-    theta_log: Any
-    gamma_log: Any
-
     def precompute(self, x: Any) -> Any:
         gain = sj.exp(self.gamma_log)
         return x, gain * (x @ self.B_re), gain * (x @ self.B_im)

@@ -100,31 +100,29 @@ class LSTM(GatedCell):
         epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
+        gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
+        if coupled:
+            del gates["ingate"]
+        super().__init__(num_units, gates, **kwargs)
         if proj_clip is not None and num_proj is None:
             raise ValueError(f"proj_clip={proj_clip} without num_proj: there is no projection to clip")
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip
         self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon
-        self._gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
-        if coupled:
-            del self._gates["ingate"]
-        self._W_proj = W_proj
+        self.specs = {"W_proj": W_proj if num_proj else None}
         self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         hidden = self.num_proj or self.num_units
-        self.add_gates(self._gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
+        self.add_gates(self.gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
         for name in ("ingate", "forgetgate", "outgate"):
-            spec = self._gates[name].W_cell if self.peepholes and name in self._gates else None
+            spec = self.gates[name].W_cell if self.peepholes and name in self.gates else None
             own = None if spec is None else self.add_param(spec, (self.num_units,), name=f"W_cell_to_{name}")
             setattr(self, f"W_cell_to_{name}", own)
-        self.W_proj = None
-        if self.num_proj:
-            self.W_proj = self.add_param(self._W_proj, (self.num_units, self.num_proj), name="W_proj")
-        for name in [*self._gates, "state"] if self.layer_norm else []:
+        self.add_specified(["W_proj"], W_proj=(self.num_units, hidden))
+        for name in [*self.gates, "state"] if self.layer_norm else []:
             for what, value in (("gain", 1.0), ("shift", 0.0)):
                 spec = init.Constant(value)
                 own = self.add_param(spec, (self.num_units,), name=f"{what}_{name}", regularizable=False)
@@ -132,23 +130,20 @@ class LSTM(GatedCell):
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
-        gates = dict(zip(self._gates, self.split(self.clipped(z + self.project_hidden(old.hid))), strict=True))
+        gates = dict(zip(self.gates, self.split(self.clipped(z + self.project_hidden(old.hid))), strict=True))
         gates = {name: self._normed(gate, name) for name, gate in gates.items()}
         f = self._peeped(gates["forgetgate"], "forgetgate", old.cell)
-        f = self._active(f + self.forget_bias if self.forget_bias else f, "forgetgate")
-        i = 1 - f if self.coupled else self._active(self._peeped(gates["ingate"], "ingate", old.cell), "ingate")
-        c = self._normed(f * old.cell + i * self._active(gates["cell"], "cell"), "state")
+        f = self.activated(f + self.forget_bias if self.forget_bias else f, "forgetgate")
+        i = 1 - f if self.coupled else self.activated(self._peeped(gates["ingate"], "ingate", old.cell), "ingate")
+        c = self._normed(f * old.cell + i * self.activated(gates["cell"], "cell"), "state")
         if self.cell_clip is not None:
             c = sj.clip(c, -self.cell_clip, self.cell_clip)
-        h = self._active(self._peeped(gates["outgate"], "outgate", c), "outgate") * self.nonlinearity(c)
+        h = self.activated(self._peeped(gates["outgate"], "outgate", c), "outgate") * self.nonlinearity(c)
         if self.W_proj is not None:
             h = h @ self.W_proj
             if self.proj_clip is not None:
                 h = sj.clip(h, -self.proj_clip, self.proj_clip)
         return h, LSTMState(c, h)
-
-    def _active(self, z: Any, name: str) -> Any:
-        return getattr(self, f"nonlinearity_{name}")(z)
 
     def _peeped(self, z: Any, name: str, c: Any) -> Any:
         W = getattr(self, f"W_cell_to_{name}")

@@ -75,24 +75,16 @@ class S6(Cell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_states, self.rank, self._W = num_states, rank, W
-        self._specs = {"A_log": A_log, "b_delta": b_delta, "skip": skip}
+        self.num_states, self.rank = num_states, rank
+        weights = dict.fromkeys(["W_in_to_delta", "W_delta", "W_in_to_B", "W_in_to_C"], W)
+        self.specs = {**weights, "A_log": A_log, "b_delta": b_delta, "skip": skip}
 
     def make_params(self, input_shape: Any) -> None:
         n, k = features_of(self, input_shape), self.num_states
         rank = self.rank or -(-n // 16)
         self.state_shape, self.output_shape = (n, k), (n,)
-        self.W_in_to_delta = self.add_param(self._W, (n, rank), name="W_in_to_delta")
-        self.W_delta = self.add_param(self._W, (rank, n), name="W_delta")
-        self.W_in_to_B = self.add_param(self._W, (n, k), name="W_in_to_B")
-        self.W_in_to_C = self.add_param(self._W, (n, k), name="W_in_to_C")
-        shapes = {"A_log": (n, k), "b_delta": (n,), "skip": (n,)}
-        for name, spec in self._specs.items():
-            setattr(self, name, self.add_param(spec, shapes[name], name=name, regularizable=False))
-
-    A_log: Any
-    b_delta: Any
-    skip: Any
+        self.add_specified(W_in_to_delta=(n, rank), W_delta=(rank, n), W_in_to_B=(n, k), W_in_to_C=(n, k))
+        self.add_specified(A_log=(n, k), b_delta=(n,), skip=(n,))
 
     def precompute(self, x: Any) -> Any:
         delta = sj.softplus(x @ self.W_in_to_delta @ self.W_delta + self.b_delta)

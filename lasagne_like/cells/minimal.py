@@ -42,16 +42,11 @@ class MinGRU(GatedCell):
     """
 
     def __init__(self, num_units: int, gate: Gate = _SIGMOID, hidden_update: Gate = _LINEAR, **kwargs: Any) -> None:
-        super().__init__(num_units, **kwargs)
-        self._gates = {"gate": gate, "hid": hidden_update}
-
-    def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), None)
+        super().__init__(num_units, {"gate": gate, "hid": hidden_update}, recurrent=False, **kwargs)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        gate, new = self.split(self.clipped(z))
-        gate = self._gates["gate"].nonlinearity(gate)
-        h = (1 - gate) * state + gate * self._gates["hid"].nonlinearity(new)
+        gate, new = self.split_activated(self.clipped(z))
+        h = (1 - gate) * state + gate * new
         return h, h
 
 
@@ -90,15 +85,11 @@ class MinLSTM(GatedCell):
         hidden_update: Gate = _LINEAR,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
-        self._gates = {"forgetgate": forgetgate, "ingate": ingate, "hid": hidden_update}
-
-    def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), None)
+        gates = {"forgetgate": forgetgate, "ingate": ingate, "hid": hidden_update}
+        super().__init__(num_units, gates, recurrent=False, **kwargs)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        gates = zip(self._gates.values(), self.split(self.clipped(z)), strict=True)
-        f, i, new = [gate.nonlinearity(part) for gate, part in gates]
+        f, i, new = self.split_activated(self.clipped(z))
         h = (f * state + i * new) / (f + i)
         return h, h
 
@@ -144,15 +135,11 @@ class SRU(GatedCell):
         nonlinearity: Any = nonlinearities.tanh,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
+        gates = {"cell": cell, "forgetgate": forgetgate, "resetgate": resetgate, "hid": hid}
+        super().__init__(num_units, gates, recurrent=False, **kwargs)
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
-        self._gates = {"cell": cell, "forgetgate": forgetgate, "resetgate": resetgate, "hid": hid}
-
-    def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), None)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        gates = zip(self._gates.values(), self.split(self.clipped(z)), strict=True)
-        xb, f, r, xt = [gate.nonlinearity(part) for gate, part in gates]
+        xb, f, r, xt = self.split_activated(self.clipped(z))
         c = f * state + (1 - f) * xb
         return r * self.nonlinearity(c) + (1 - r) * xt, c

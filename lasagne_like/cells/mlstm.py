@@ -75,19 +75,13 @@ class MLSTM(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_heads, self.width = num_units, num_heads, width_of_heads(num_units, num_heads)
-        self._specs = W, W_gates, b, b_gates
+        self.specs = {"W": W, "W_gates": W_gates, "b": b, "b_gates": b_gates}
         self.state_shape = MLSTMState((num_heads, self.width, self.width), (num_heads, self.width), (num_heads,))
         self.output_shape = (num_units,)
 
     def make_params(self, input_shape: Any) -> None:
-        W, W_gates, b, b_gates = self._specs
         inputs, wide, gates = features_of(self, input_shape), 4 * self.num_units, 2 * self.num_heads
-        self.W = self.add_param(W, (inputs, wide), name="W")
-        self.W_gates = self.add_param(W_gates, (inputs, gates), name="W_gates")
-        self.b = None if b is None else self.add_param(b, (wide,), name="b", regularizable=False)
-        self.b_gates = None
-        if b_gates is not None:
-            self.b_gates = self.add_param(b_gates, (gates,), name="b_gates", regularizable=False)
+        self.add_specified(["b", "b_gates"], W=(inputs, wide), W_gates=(inputs, gates), b=(wide,), b_gates=(gates,))
 
     def precompute(self, x: Any) -> Any:
         z, gates = x @ self.W, x @ self.W_gates

@@ -60,17 +60,14 @@ class NAS(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_proj = num_units, num_proj
-        self._specs = W_in, W_hid, b, W_proj
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": W_proj if num_proj else None}
         self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
-        W_in, W_hid, b, W_proj = self._specs
-        n, hidden = self.num_units, self.num_proj or self.num_units
-        self.W_in = self.add_param(W_in, (features_of(self, input_shape), 8 * n), name="W_in")
-        self.W_hid = self.add_param(W_hid, (hidden, 8 * n), name="W_hid")
-        self.b = None if b is None else self.add_param(b, (8 * n,), name="b", regularizable=False)
-        self.W_proj = self.add_param(W_proj, (n, hidden), name="W_proj") if self.num_proj else None
+        inputs, n, hidden = features_of(self, input_shape), self.num_units, self.num_proj or self.num_units
+        shapes = {"W_in": (inputs, 8 * n), "W_hid": (hidden, 8 * n), "b": (8 * n,), "W_proj": (n, hidden)}
+        self.add_specified(["b", "W_proj"], **shapes)
 
     def precompute(self, x: Any) -> Any:
         return x @ self.W_in

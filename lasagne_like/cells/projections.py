@@ -28,12 +28,10 @@ class _Projection(Wrapper, ABC):
         super().__init__(cell, name)
         self.size = size
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
-        self._specs = W, b
+        self.specs = {"W": W, "b": b}
 
     def add_map(self, inputs: int) -> None:
-        W, b = self._specs
-        self.W = self.add_param(W, (inputs, self.size), name="W")
-        self.b = None if b is None else self.add_param(b, (self.size,), name="b", regularizable=False)
+        self.add_specified(W=(inputs, self.size), b=(self.size,))
 
     def mapped(self, x: Any) -> Any:
         z = x @ self.W
@@ -135,12 +133,12 @@ class EmbeddingWrapper(Wrapper):
     ) -> None:
         super().__init__(cell, name)
         self.flattens_input = True
-        self.input_size, self.output_size, self._spec = input_size, output_size, W
+        self.input_size, self.output_size, self.specs = input_size, output_size, {"W": W}
 
     def make_params(self, input_shape: Any) -> None:
         if features_of(self, input_shape) != 1:
             raise ValueError(f"{self!r} takes one integer a step, (batch, 1), got inputs of shape {input_shape}")
-        self.W = self.add_param(self._spec, (self.input_size, self.output_size), name="W")
+        self.add_specified(W=(self.input_size, self.output_size))
         super().make_params((self.output_size,))
 
     def precompute(self, x: Any) -> Any:

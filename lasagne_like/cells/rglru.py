@@ -53,12 +53,6 @@ class RGLRU(Cell):
     (3,)
     """
 
-    W_r: Any
-    W_i: Any
-    b_r: Any
-    b_i: Any
-    L: Any
-
     def __init__(
         self,
         W_r: Any = init.GlorotUniform(),
@@ -69,16 +63,12 @@ class RGLRU(Cell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._weights, self._vectors = {"W_r": W_r, "W_i": W_i}, {"b_r": b_r, "b_i": b_i, "L": L}
+        self.specs = {"W_r": W_r, "W_i": W_i, "b_r": b_r, "b_i": b_i, "L": L}
 
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
         self.state_shape = (n,)
-        for name, spec in (self._weights | self._vectors).items():
-            weight = name in self._weights
-            shape = (n, n) if weight else (n,)
-            own = None if spec is None else self.add_param(spec, shape, name=name, regularizable=weight)
-            setattr(self, name, own)
+        self.add_specified(["b_r", "b_i"], W_r=(n, n), W_i=(n, n), b_r=(n,), b_i=(n,), L=(n,))
 
     def precompute(self, x: Any) -> Any:
         z = x @ sj.concatenate([self.W_r, self.W_i], axis=1)

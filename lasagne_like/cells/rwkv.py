@@ -106,24 +106,6 @@ class RWKV7(Cell):
         for name, spec in vectors.items():
             setattr(self, name, self.add_param(spec, (n,), name=name, regularizable=False))
 
-    W_r: Any
-    W_k: Any
-    W_v: Any
-    W_out: Any
-    w0: Any
-    w1: Any
-    w2: Any
-    a0: Any
-    a1: Any
-    a2: Any
-    g1: Any
-    g2: Any
-    k_removed: Any
-    k_added: Any
-    bonus: Any
-    gain: Any
-    shift: Any
-
     def step(self, x: Any, state: Any) -> tuple[Any, Any]:
         old = RWKV7State(*state)
         mixed = {name: x + (old.shifted - x) * getattr(self, f"mu_{name}") for name in _MIXED}

@@ -44,14 +44,11 @@ class SimpleRNN(Cell):
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
-        self._specs = W_in_to_hid, W_hid_to_hid, b
+        self.specs = {"W_in_to_hid": W_in_to_hid, "W_hid_to_hid": W_hid_to_hid, "b": b}
 
     def make_params(self, input_shape: Any) -> None:
-        W_in, W_hid, b = self._specs
         n = self.num_units
-        self.W_in_to_hid = self.add_param(W_in, (features_of(self, input_shape), n), name="W_in_to_hid")
-        self.W_hid_to_hid = self.add_param(W_hid, (n, n), name="W_hid_to_hid")
-        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+        self.add_specified(W_in_to_hid=(features_of(self, input_shape), n), W_hid_to_hid=(n, n), b=(n,))
 
     def precompute(self, x: Any) -> Any:
         z = x @ self.W_in_to_hid
@@ -99,14 +96,11 @@ class IndRNN(Cell):
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)
         self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
-        self._specs = W, u, b
+        self.specs = {"W": W, "u": u, "b": b}
 
     def make_params(self, input_shape: Any) -> None:
-        W, u, b = self._specs
         n = self.num_units
-        self.W = self.add_param(W, (features_of(self, input_shape), n), name="W")
-        self.u = self.add_param(u, (n,), name="u", regularizable=False)
-        self.b = None if b is None else self.add_param(b, (n,), name="b", regularizable=False)
+        self.add_specified(W=(features_of(self, input_shape), n), u=(n,), b=(n,))
 
     def precompute(self, x: Any) -> Any:
         z = x @ self.W

@@ -69,13 +69,10 @@ class SLSTM(GatedCell):
         outgate: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None),
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_units, **kwargs)
-        self._gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
+        gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
+        super().__init__(num_units, gates, **kwargs)
         self.state_shape = SLSTMState(*[(num_units,)] * 4)
         self.output_shape = self.state_shape.hid
-
-    def make_params(self, input_shape: Any) -> None:
-        self.add_gates(self._gates, self.num_inputs(input_shape), self.num_units)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = SLSTMState(*state)
@@ -83,7 +80,7 @@ class SLSTM(GatedCell):
         kept = sj.log_sigmoid(f) + old.scale
         m = sj.maximum(kept, i)
         keep, take = sj.exp(kept - m), sj.exp(i - m)
-        c = keep * old.cell + take * self._gates["cell"].nonlinearity(new)
+        c = keep * old.cell + take * self.activated(new, "cell")
         n = keep * old.norm + take
-        h = self._gates["outgate"].nonlinearity(o) * c / n
+        h = self.activated(o, "outgate") * c / n
         return h, SLSTMState(c, n, m, h)

@@ -84,8 +84,8 @@ class LayerNormBasicLSTM(Draws, LSTM):
         other._dropping = True
         return other
 
-    def _active(self, z: Any, name: str) -> Any:
-        value = super()._active(z, name)
+    def activated(self, z: Any, name: str) -> Any:
+        value = super().activated(z, name)
         if name == "cell" and self._dropping:
             return value * self.kept(self.dropout, value.shape, value.dtype)
         return value

@@ -193,7 +193,7 @@ class HighwayWrapper(Wrapper):
     ) -> None:
         super().__init__(cell, name)
         self.coupled = coupled
-        self._specs = W, b, W_transform, b_transform
+        self.specs = {"W": W, "b": b, "W_transform": W_transform, "b_transform": b_transform}
 
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
@@ -203,12 +203,9 @@ class HighwayWrapper(Wrapper):
                 f"{self!r} mixes the input with the output of {self.cell!r}, but the shapes differ: {input_shape} and "
                 f"{self.cell.output_shape}"
             )
-        W, b, W_transform, b_transform = self._specs
-        self.W = self.add_param(W, (n, n), name="W")
-        self.b = self.add_param(b, (n,), name="b", regularizable=False)
+        self.add_specified((), W=(n, n), b=(n,))
         if not self.coupled:
-            self.W_transform = self.add_param(W_transform, (n, n), name="W_transform")
-            self.b_transform = self.add_param(b_transform, (n,), name="b_transform", regularizable=False)
+            self.add_specified((), W_transform=(n, n), b_transform=(n,))
 
     def precompute(self, x: Any) -> Any:
         carry = sj.sigmoid(x @ self.W + self.b)

@@ -9,6 +9,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities, utils
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.cells.structure import transform
+from lasagne_like.descriptions import completed
 from lasagne_like.layers.base import Layer, MergeLayer, check_single, shape_of
 from lasagne_like.layers.noise import DropoutLayer
 from lasagne_like.layers.rnn import RNNLayer
@@ -17,7 +18,44 @@ __all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
 
 
 class _Cudnn(MergeLayer, ABC):
-    """What the layers share. Subclasses make the cell of one layer and direction."""
+    """What the layers share. Subclasses make the cell of one layer and direction.
+
+    One object for a stack of layers in one or both directions; what both directions give is put side by side, and is
+    read by the layer above.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        (batch, time, features).
+    num_units : int
+        Of each layer and direction.
+    num_layers : int
+    direction : "unidirectional" or "bidirectional"
+    input_mode : "linear_input", "skip_input" or "auto_select"
+        Whether the first layer multiplies the input by weights, or adds it to all gates as it is (it has as many
+        features as units then). The last one skips where that can be done.
+    dropout : float
+        The probability to drop a value of what a layer gives to the next one. With `deterministic=True` none is.
+    double_bias : bool
+        Two biases for each gate, as in cuDNN, in place of one (their sum).
+    W_in, W_hid, b : initializer
+        Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
+    initial_state : list, optional
+        For each layer and direction what `RNNLayer` takes.
+    learn_init, mask_input, seq_lengths : see `RNNLayer`
+    return_state : bool
+        Give a pair: the output, and a tuple of the last states of each layer and direction.
+    stateful, time_major : see `RNNLayer`
+    name : str, optional
+
+    Attributes
+    ----------
+    layers : a list for each layer, of one `RNNLayer` for each direction.
+    all_layers : these in one list, the order of states.
+    """
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = cls.__doc__ and completed(cls.__doc__, _Cudnn)
 
     def __init__(
         self,
@@ -148,48 +186,11 @@ class _Cudnn(MergeLayer, ABC):
         return (x, tuple(states)) if self.return_state else x
 
 
-_COMMON = """
-    One object for a stack of layers in one or both directions; what both directions give is put side by side, and is
-    read by the layer above.
-
-    Parameters
-    ----------
-    incoming : Layer or tuple
-        (batch, time, features).
-    num_units : int
-        Of each layer and direction.
-    num_layers : int
-    direction : "unidirectional" or "bidirectional"
-    input_mode : "linear_input", "skip_input" or "auto_select"
-        Whether the first layer multiplies the input by weights, or adds it to all gates as it is (it has as many
-        features as units then). The last one skips where that can be done.
-    dropout : float
-        The probability to drop a value of what a layer gives to the next one. With `deterministic=True` none is.
-    double_bias : bool
-        Two biases for each gate, as in cuDNN, in place of one (their sum).
-    W_in, W_hid, b : initializer
-        Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
-    initial_state : list, optional
-        For each layer and direction what `RNNLayer` takes.
-    learn_init, mask_input, seq_lengths : see `RNNLayer`
-    return_state : bool
-        Give a pair: the output, and a tuple of the last states of each layer and direction.
-    stateful, time_major : see `RNNLayer`
-    name : str, optional
-
-    Attributes
-    ----------
-    layers : a list for each layer, of one `RNNLayer` for each direction.
-    all_layers : these in one list, the order of states.
-"""
-
-
 class CudnnLSTMLayer(_Cudnn):
-    __doc__ = (
-        "Layers of LSTMs without peepholes, stacked, in one or both directions."
-        + "\n"
-        + _COMMON
-        + """
+    """Layers of LSTMs without peepholes, stacked, in one or both directions.
+
+    COMMON
+
     Examples
     --------
     >>> from lasagne_like.layers import CudnnLSTMLayer, InputLayer
@@ -197,7 +198,6 @@ class CudnnLSTMLayer(_Cudnn):
     >>> layer.output_shape, layer.get_params()[0]
     ((None, None, 10), <shared lstm.layer0.forward.W_in_to_ingate: float64(4, 5)>)
     """
-    )
 
     def _cell(self, skips: bool, label: str) -> Cell:
         ingate, forgetgate, outgate = (self._gate(skips, label, name) for name in ("ingate", "forgetgate", "outgate"))
@@ -219,13 +219,13 @@ def kept_part(z: Any) -> Any:
 
 
 class CudnnGRULayer(_Cudnn):
-    __doc__ = (
-        "Layers of GRUs whose reset gate comes after the product, stacked, in one or both directions.\n\n"
-        "    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate has a\n"
-        "    bias of the input and one inside of the reset gate, in any case."
-        + "\n"
-        + _COMMON
-        + """
+    """Layers of GRUs whose reset gate comes after the product, stacked, in one or both directions.
+
+    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate always has two
+    biases: one of the input, and one inside the reset gate.
+
+    COMMON
+
     Examples
     --------
     >>> from lasagne_like.layers import CudnnGRULayer, InputLayer
@@ -233,7 +233,6 @@ class CudnnGRULayer(_Cudnn):
     >>> layer.output_shape, len(layer.get_params())
     ((None, None, 5), 30)
     """
-    )
 
     def _cell(self, skips: bool, label: str) -> Cell:
         resetgate = self._gate(skips, label, "resetgate")

@@ -13,6 +13,7 @@ from typing import Any
 
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
+from lasagne_like.descriptions import completed
 from lasagne_like.layers import helper
 from lasagne_like.layers.base import Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
@@ -21,13 +22,20 @@ from lasagne_like.layers.rnn import RNNLayer, fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 
-_COMMON = """
+_ZEROS = init.Constant(0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopOptions:
+    """The arguments that Lasagne's recurrent layers share, in their order; `more` has `name` and those of `RNNLayer`.
+
     hid_init : initializer, array, shared variable, expression or Layer
-        The initial state: a parameter of shape {state}, or an expression or layer that gives (batch, ...).
+        The initial state: a parameter of shape (1, units...), or an expression or layer that gives (batch, units...).
     backwards : bool
         Go from the last step to the first. The output is in the order of time all the same.
     learn_init : bool
-        Whether initial states that are parameters are trained.{peepholes}
+        Whether initial states that are parameters are trained.
+
     gradient_steps : int
         Back-propagate through the last so many steps only; -1: all.
     grad_clipping : float
@@ -42,21 +50,7 @@ _COMMON = """
         Give the output of the last step only (the first one for `backwards`).
     **kwargs
         Further arguments of `RNNLayer`, and `name`.
-"""
-
-
-_PEEPHOLES = """
-    peepholes : bool
-        Whether the gates see the memory cells."""
-
-
-_ZEROS = init.Constant(0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class LoopOptions:
-    """The arguments that Lasagne's recurrent layers have in common, in their order. `more` has the keywords that only
-    `RNNLayer` knows, and `name`."""
+    """
 
     hid_init: Any = _ZEROS
     backwards: bool = False
@@ -80,10 +74,7 @@ def _with_options(cls: type) -> type:
 
     `__init__` itself gets all of them in `options`; its `**kwargs` tell type checkers that they exist. Arguments
     between these two come after `learn_init`, as `peepholes` does in Lasagne."""
-    peepholes = _PEEPHOLES if cls.__name__ == "LSTMLayer" else ""
-    state = "(1, ...)" if cls.__name__ == "CustomRecurrentLayer" else "(1, num_units)"
-    common = inspect.cleandoc(_COMMON.format(peepholes=peepholes, state=state))
-    cls.__doc__ = inspect.cleandoc(cls.__doc__ or "").replace("COMMON", common)
+    cls.__doc__ = completed(cls.__doc__, LoopOptions)
 
     make = cls.__init__  # type: ignore[misc]
     names = [one.name for one in fields(LoopOptions) if one.name != "more"]
@@ -152,7 +143,8 @@ class CustomRecurrentLayer(RNNLayer):
     hidden_to_hidden : Layer
         The last of a chain that begins with an InputLayer of the shape of its own output.
     nonlinearity : callable or None
-    COMMON
+    COMMON 1
+    COMMON 2
 
     Examples
     --------
@@ -271,7 +263,8 @@ class RecurrentLayer(CustomRecurrentLayer):
     b : initializer, array, shared variable, expression or None
         Of shape (num_units,); None for no bias.
     nonlinearity : callable or None
-    COMMON
+    COMMON 1
+    COMMON 2
 
     Examples
     --------
@@ -336,7 +329,10 @@ class LSTMLayer(RNNLayer):
         Of the memory, on its way to the output.
     cell_init : initializer, array, shared variable, expression or Layer
         The initial memory, as `hid_init`.
-    COMMON
+    COMMON 1
+    peepholes : bool
+        Whether the gates see the memory cells.
+    COMMON 2
 
     Examples
     --------
@@ -385,7 +381,8 @@ class GRULayer(RNNLayer):
         (batch, time, features...); features are flattened.
     num_units : int
     resetgate, updategate, hidden_update : Gate
-    COMMON
+    COMMON 1
+    COMMON 2
 
     Examples
     --------

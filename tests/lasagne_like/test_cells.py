@@ -288,7 +288,7 @@ def test_configs_of_arguments_of_all_kinds() -> None:
     assert (other.W_in_to_hid.get_value() == array).all() and other.W_in_to_hid.dtype == "float32"
     leaky = cells.SimpleRNN(4, init.Glorot(init.Normal), nonlinearity=nonlinearities.LeakyRectify(0.2))
     other = cells.Cell.from_config(json.loads(json.dumps(leaky.get_config())))
-    assert other.nonlinearity.leakiness == 0.2 and other._specs[0].initializer is init.Normal
+    assert other.nonlinearity.leakiness == 0.2 and other.specs["W_in_to_hid"].initializer is init.Normal
     with pytest.raises(ValueError, match=r"'halved', which is not known here: from_config\(config, {'halved': ...}\)"):
         cells.Cell.from_config(config)
     with pytest.raises(TypeError, match=r"GRU.from_config got the config of <SimpleRNN 'a'>"):

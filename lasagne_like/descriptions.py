@@ -1,0 +1,36 @@
+"""Descriptions of parameters that several classes share: one docstring has them, and the others take them over."""
+
+from __future__ import annotations
+
+import inspect
+
+__all__: list[str] = []
+
+
+def completed(doc: str | None, source: type) -> str:
+    """A docstring in which the word COMMON stands for what another class says below the first line of its own.
+
+    `COMMON 1` stands for the first paragraph of that, `COMMON 2` for the second.
+
+    Examples
+    --------
+    >>> from lasagne_like.descriptions import completed
+    >>> class Base:
+    ...     '''What the layers share.
+    ...
+    ...     num_units : int
+    ...
+    ...     name : str
+    ...     '''
+    >>> print(completed("A layer.\\n\\nCOMMON 1\\nstate : str\\nCOMMON 2", Base))
+    A layer.
+    <BLANKLINE>
+    num_units : int
+    state : str
+    name : str
+    """
+    whole = inspect.cleandoc(source.__doc__ or "").partition("\n\n")[2]
+    text = inspect.cleandoc(doc or "")
+    for i, paragraph in enumerate(whole.split("\n\n"), 1):
+        text = text.replace(f"COMMON {i}", paragraph)
+    return text.replace("COMMON", whole)
