@@ -49,6 +49,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import layers, random
+from lasagne_like.utils import fits, known_sizes
 
 __all__ = ["Checkpoint", "EarlyStopping", "minibatches", "progress"]
 
@@ -374,11 +375,8 @@ class Checkpoint:
                 f"  {_listed(about['variables'])}\n  {_listed(variable.name for variable in self.variables)}"
             )
         for i, (variable, name, value) in enumerate(zip(self.variables, about["variables"], values, strict=True)):
-            sizes = variable.type.shape
-            fits = len(sizes) == value.ndim and all(
-                not isinstance(size, int) or size == own for size, own in zip(sizes, value.shape, strict=True)
-            )
-            if variable.name != name or variable.dtype != value.dtype or not fits:
+            fitting = fits(known_sizes(variable.type.shape), value.shape)
+            if variable.name != name or variable.dtype != value.dtype or not fitting:
                 raise ValueError(
                     f"variable {i} of {self.path} is {name}, {value.dtype} of shape {value.shape}; it does not fit "
                     f"{variable!r}"

@@ -158,6 +158,31 @@ def as_expression(input: Any) -> sj.Node:
 as_theano_expression = as_expression
 
 
+def known_sizes(shape: Iterable[Any]) -> Shape:
+    """The sizes of an expression, with None where they are not known before a call.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import known_sizes
+    >>> known_sizes(sj.matrix().shape), known_sizes(sj.constant([1.0, 2.0]).shape)
+    ((None, None), (2,))
+    """
+    return tuple(size if isinstance(size, int) else None for size in shape)
+
+
+def fits(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
+    """Whether two shapes may be of one tensor: they have as many axes, and where both know a size, the same.
+
+    Examples
+    --------
+    >>> from lasagne_like.utils import fits
+    >>> fits((None, 3), (2, 3)), fits((None, 3), (2, 4)), fits((3,), (None, 3))
+    (True, False, False)
+    """
+    return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
+
+
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
     """The shared variables that expressions depend on, each once, in the order in which a formula names them.
 
@@ -386,8 +411,8 @@ def create_param(spec: Any, shape: Iterable[int], name: str | None = None) -> sj
             f"{prefix}the value{of} is a {type(spec).__name__}, should be an array, a shared variable, an expression"
             + ("" if of else ", or a callable that takes the shape")
         )
-    known = tuple(size if isinstance(size, int) else None for size in spec.shape)
-    if len(known) != len(shape) or any(a is not None and a != b for a, b in zip(known, shape, strict=True)):
+    known = known_sizes(spec.shape)
+    if not fits(known, shape):
         kind = "shared variable" if isinstance(spec, sj.SharedVariable) else "expression"
         raise ValueError(f"{prefix}the {kind}{of} has shape {known}, should be {shape}")
     if isinstance(spec, sj.SharedVariable) and not spec.name:

@@ -81,19 +81,35 @@ def unfold(
     if mask is not None:
         mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)
     state = _as_wide(cell.init_state(batch) if state is None else state, x)
-    options = {
-        "n_steps": length,
-        "truncate_gradient": gradient_steps,
-        "go_backwards": backwards,
-        "unroll": unroll,
-        "checkpoint": checkpoint,
-    }
     before = output_before
     if before is not None:
         before = matched(cell.output_shape, before, "output before the first step")
-    begun = cell.begin(batch, **kwargs)
-    run = _in_one_loop if fuse else _unfolded
-    return run(begun, x, state, mask, precompute, zero_output_for_mask, before, options)
+
+    def run(cell: Cell, x: Any, state: Any, before: Any) -> tuple[Any, Any]:
+        if type(cell) is StackedCells and not fuse:  # each cell can do for all of time what needs no state
+            states = []
+            for one, own in zip(cell.cells, state, strict=True):
+                # what a cell gives at masked steps matters for the last one only: the others feed steps that do not
+                # count
+                x, final = run(one, x, own, before if one is cell.cells[-1] else None)
+                states.append(final)
+            return x, tuple(states)
+        step = _Step(cell, x, state, mask, precompute, zero_output_for_mask, before)
+        results = sj.scan(
+            step,
+            sequences=step.sequences,
+            outputs_info=[*[None] * step.num_fresh, *step.held, *flatten(state)],
+            n_steps=length,
+            truncate_gradient=gradient_steps,
+            go_backwards=backwards,
+            unroll=unroll,
+            checkpoint=checkpoint,
+            name=cell.name or type(cell).__name__,
+            return_list=True,
+        )
+        return step.read(results, backwards)
+
+    return run(cell.begin(batch, **kwargs), x, state, before)
 
 
 def _as_wide(state: Any, x: Any) -> Any:
@@ -101,37 +117,6 @@ def _as_wide(state: Any, x: Any) -> Any:
     wide = [leaf.dtype for leaf in flatten(x) if leaf.dtype.kind == "f"]
     cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.dtype.kind == "f" else leaf
     return transform(cast, state)
-
-
-def _unfolded(
-    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any, options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The outputs and the last state of a cell whose pass has begun."""
-    if type(cell) is StackedCells:  # one loop after the other: each can do for all of time what needs no state
-        states = []
-        for one, own in zip(cell.cells, state, strict=True):
-            # what a cell gives at masked steps matters for the last one only: the others feed steps that do not count
-            last = before if one is cell.cells[-1] else None
-            x, final = _unfolded(one, x, own, mask, precompute, zero, last, options)
-            states.append(final)
-        return x, tuple(states)
-    return _in_one_loop(cell, x, state, mask, precompute, zero, before, options)
-
-
-def _in_one_loop(
-    cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any, options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The same, of one scan in any case."""
-    step = _Step(cell, x, state, mask, precompute, zero, before)
-    results = sj.scan(
-        step,
-        sequences=step.sequences,
-        outputs_info=[*[None] * step.num_fresh, *step.held, *flatten(state)],
-        name=cell.name or type(cell).__name__,
-        return_list=True,
-        **options,
-    )
-    return step.read(results, options["go_backwards"])
 
 
 class _Step:

@@ -9,6 +9,7 @@ from lasagne_like import nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.loop import unfold
 from lasagne_like.cells.lstm import LSTM, LSTMState
+from lasagne_like.utils import fits, known_sizes
 
 __all__ = ["LSTMResults", "onednn_lstm"]
 
@@ -140,10 +141,8 @@ def _checked(given: Any, name: str, shape: tuple[int | None, ...]) -> Any:
     if given is None:
         return None
     value = sj.as_tensor(given)
-    fits = value.ndim == len(shape) and all(
-        isinstance(size, int) and wanted in (None, size) for size, wanted in zip(value.shape, shape, strict=True)
-    )
-    if not fits:
+    known = known_sizes(value.shape)
+    if None in known or not fits(known, shape):
         listed = ", ".join("?" if size is None else str(size) for size in shape)
         raise ValueError(f"{name} has shape {tuple(value.shape)}, should be ({listed}), of known sizes")
     return value

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.utils import Shape, fits
 
 __all__ = ["Arrays", "as_array"]
-
-Shape = tuple[int | None, ...]
 
 
 class Arrays:
@@ -105,8 +104,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
 def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
     """An array that must have a shape (None: any size), and should be finite."""
     array = as_array(value, name)
-    fits = len(shape) == array.ndim and all(a is None or a == b for a, b in zip(shape, array.shape, strict=True))
-    if not fits:
+    if not fits(shape, array.shape):
         wanted = f"({', '.join('any' if size is None else str(size) for size in shape)}{',' * (len(shape) == 1)})"
         raise ValueError(f"{name} has shape {array.shape}, should be {wanted}{f': {why}' if why else ''}")
     if 0 in array.shape:

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import as_array, checked
-from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_layers, options_of, width_below
 
 __all__ = ["from_weights", "to_weights"]
 
-_ORDERS = {"lstm": "ifco", "gru": "urc", "rnn": "h"}
-_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_FORMAT = Format("Keras", {"lstm": "ifco", "gru": "urc", "rnn": "h"})
 
 
 def from_weights(
@@ -79,7 +78,7 @@ def from_weights(
         if len(arrays) not in (2 * ways, 3 * ways):
             wanted = "kernel, recurrent kernel and (with use_bias) bias" + (", for both directions" * bidirectional)
             raise ValueError(f"layer {k} has {len(arrays)} arrays, should have {2 * ways} or {3 * ways}: {wanted}")
-        below = sum(one.num_units for one in levels[-1]) if levels else None
+        below = width_below(levels)
         parts = [arrays[way * count : (way + 1) * count] for way in range(ways)]
         labels = [f"layer {k}, {way}" for way in ("forward", "backward")] if ways == 2 else [f"layer {k}"]
         levels.append(
@@ -98,9 +97,9 @@ def _cell(
     R = checked(arrays[1], name, (None, None))
     units = len(R)
     gates = R.shape[1] // units
-    if gates not in _KINDS or R.shape[1] % units:
+    if gates not in KINDS or R.shape[1] % units:
         raise ValueError(f"{name} has shape {R.shape}, should be (units, 4, 3 or 1 * units)")
-    kind, width = _KINDS[gates], R.shape[1]
+    kind, width = KINDS[gates], R.shape[1]
     W = checked(arrays[0], kernel_name, (below, width), f"{gates} gates of {units} units (from the recurrent kernel)")
     b = as_array(arrays[2], bias_name) if len(arrays) == 3 else None
     if reset_after is None:
@@ -112,7 +111,7 @@ def _cell(
         if b.ndim == 2:
             b, second = b
     extra = options_of(kind, nonlinearity, reset_after)
-    return CellWeights.unpacked(kind, _ORDERS[kind], W, R, b, second, keeps=True, double_bias=double_bias, **extra)
+    return _FORMAT.unpacked(kind, W, R, b, second, double_bias=double_bias, **extra)
 
 
 def to_weights(layer: Any) -> list[list[np.ndarray]]:
@@ -132,15 +131,13 @@ def to_weights(layer: Any) -> list[list[np.ndarray]]:
     >>> [[w.shape for w in one] for one in keras.to_weights(CudnnGRULayer((None, None, 3), 4, num_layers=2))]
     [[(3, 12), (4, 12), (2, 12)], [(4, 12), (4, 12), (2, 12)]]
     """
-    levels = read_layers(layer)
-    kind = same_kind(levels)
-    refuse(levels, "Keras", peepholes=lambda one: one.peepholes, a_projection=lambda one: one.projection is not None)
+    lacks = {"peepholes": lambda one: one.peepholes, "a_projection": lambda one: one.projection is not None}
     found = []
-    for level in levels:
+    for level in _FORMAT.read(layer, **lacks):
         own: list[np.ndarray] = []
         for one in level:
-            W, R, b = one.packed(_ORDERS[kind], keeps=True)
-            doubled = kind == "gru" and one.reset_after
-            own += [W, R, np.stack(one.halves(_ORDERS[kind], keeps=True)) if doubled else b]
+            W, R, b = _FORMAT.packed(one)
+            doubled = one.kind == "gru" and one.reset_after
+            own += [W, R, np.stack(_FORMAT.halves(one)) if doubled else b]
         found.append(own)
     return found

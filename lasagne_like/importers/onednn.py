@@ -17,20 +17,20 @@ import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
 from lasagne_like.importers.weights import (
+    KINDS,
     CellWeights,
+    Format,
     Levels,
     build_layers,
     new_input,
     options_of,
     read_layers,
-    same_kind,
 )
 from lasagne_like.layers import Bidirectional
 
 __all__ = ["from_arrays", "to_arrays"]
 
-_ORDERS = {"lstm": "ifco", "gru": "urc", "rnn": "h"}
-_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_FORMAT = Format("oneDNN", {"lstm": "ifco", "gru": "urc", "rnn": "h"})
 _DIRECTIONS = {
     1: ("unidirectional_left2right", "unidirectional_right2left"),
     2: ("bidirectional_concat", "bidirectional_sum"),
@@ -85,7 +85,7 @@ def from_arrays(
     given = Arrays(arrays, "the weights")
     W = given.take("weights_layer", (None, None, None, None, None))
     depth, ways, inputs, gates, units = W.shape
-    if gates not in _KINDS or ways > 2:
+    if gates not in KINDS or ways > 2:
         raise ValueError(f"weights_layer has shape {W.shape}, should have 1 or 2 directions, and 4, 3 or 1 gates")
     direction = _DIRECTIONS[ways][0] if direction is None else direction
     if direction not in _DIRECTIONS[ways]:
@@ -93,7 +93,7 @@ def from_arrays(
             f"direction must be {' or '.join(map(repr, _DIRECTIONS[ways]))} for weights of shape {W.shape}, got "
             f"{direction!r}"
         )
-    kind = _KINDS[gates]
+    kind = KINDS[gates]
     P = _optional(given, "weights_peephole", (depth, ways, 3, units), kind == "lstm")
     projection = _optional(given, "weights_projection", (depth, ways, units, None), kind == "lstm")
     width = units if projection is None else projection.shape[3]
@@ -114,7 +114,7 @@ def from_arrays(
             extra["peepholes"] = list(P[k, way])
         own = None if b is None else b[k, way, :gates].ravel()
         second = np.concatenate([np.zeros(2 * units, b.dtype), b[k, way, 3]]) if b is not None and after else None
-        return CellWeights.unpacked(kind, _ORDERS[kind], W2, R2, own, second, keeps=True, **extra)
+        return _FORMAT.unpacked(kind, W2, R2, own, second, **extra)
 
     stacks = [[[one(k, way)] for k in range(depth)] for way in range(ways)]
     incoming = new_input(stacks[0][0][0]) if incoming is None else incoming
@@ -153,9 +153,8 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     >>> {name: value.shape for name, value in onednn.to_arrays(LSTM(4).build(3)).items()}
     {'weights_layer': (1, 1, 3, 4, 4), 'weights_iter': (1, 1, 4, 4, 4), 'bias': (1, 1, 4, 4)}
     """
-    levels = _read(layer)
-    order = _ORDERS[same_kind(levels)]
-    rows = [[_arrays(one, order) for one in level] for level in levels]
+    levels = _FORMAT.checked(_read(layer))
+    rows = [[_arrays(one) for one in level] for level in levels]
     shapes = {tuple((name, value.shape) for name, value in own.items()) for row in rows for own in row}
     if len(shapes) != 1:
         raise ValueError(
@@ -176,10 +175,10 @@ def _read(layer: Any) -> Levels:
     return [[one for level in row for one in level] for row in zip(*found, strict=True)]
 
 
-def _arrays(one: CellWeights, order: str) -> dict[str, np.ndarray]:
+def _arrays(one: CellWeights) -> dict[str, np.ndarray]:
     """Those of one layer and direction."""
-    W, R, b = one.packed(order, keeps=True)
-    shape = (len(order), one.num_units)
+    W, R, b = _FORMAT.packed(one)
+    shape = (len(_FORMAT.orders[one.kind]), one.num_units)
     own = {"weights_layer": W.reshape(-1, *shape), "weights_iter": R.reshape(-1, *shape), "bias": b.reshape(shape)}
     if one.kind == "gru" and one.reset_after:
         inner = np.zeros(one.num_units, b.dtype) if one.b_hid is None else one.b_hid

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_layers, options_of, width_below
 
 __all__ = ["from_arrays", "to_arrays"]
 
-_ORDERS = {"lstm": "iofc", "gru": "urc", "rnn": "h"}
-_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_FORMAT = Format("ONNX", {"lstm": "iofc", "gru": "urc", "rnn": "h"})
 _PEEPHOLES = "iof"
 
 
@@ -73,9 +72,8 @@ def from_arrays(
     operators = [arrays] if isinstance(arrays, Mapping) else list(arrays)
     levels: list[list[CellWeights]] = []
     for k, given in enumerate(operators):
-        below = sum(one.num_units for one in levels[-1]) if levels else None
         own = Arrays(given, f"the arrays of layer {k}")
-        levels.append(_level(own, below, bool(linear_before_reset), nonlinearity, double_bias))
+        levels.append(_level(own, width_below(levels), bool(linear_before_reset), nonlinearity, double_bias))
     return build_layers(levels, incoming, name, **options)
 
 
@@ -83,9 +81,9 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str, do
     R = arrays.take("R", (None, None, None))
     ways, rows, units = R.shape
     gates = rows // units
-    if ways > 2 or rows % units or gates not in _KINDS:
+    if ways > 2 or rows % units or gates not in KINDS:
         raise ValueError(f"R has shape {R.shape}, should be (1 or 2 directions, 4, 3 or 1 * units, units)")
-    kind = _KINDS[gates]
+    kind = KINDS[gates]
     W = arrays.take("W", (ways, rows, below), f"{gates} gates of {units} units (from R)")
     B = arrays.take("B", (ways, 2 * rows)) if "B" in arrays else None
     P = arrays.take("P", (ways, 3 * units)) if kind == "lstm" and "P" in arrays else None
@@ -97,7 +95,7 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str, do
         if P is not None:
             own = dict(zip(_PEEPHOLES, np.split(P[way], 3), strict=True))
             extra["peepholes"] = [own[gate] for gate in "ifo"]
-        found.append(CellWeights.unpacked(kind, _ORDERS[kind], W[way].T, R[way].T, *b, keeps=True, **extra))
+        found.append(_FORMAT.unpacked(kind, W[way].T, R[way].T, *b, **extra))
     return found
 
 
@@ -124,14 +122,11 @@ def to_arrays(layer: Any) -> list[dict[str, np.ndarray]]:
     >>> {name: value.shape for name, value in arrays.items()}
     {'W': (1, 16, 3), 'R': (1, 16, 4), 'B': (1, 32), 'P': (1, 12)}
     """
-    levels = read_layers(layer)
-    order = _ORDERS[same_kind(levels)]
-    refuse(levels, "ONNX", a_projection=lambda one: one.projection is not None)
     found = []
-    for level in levels:
-        packed = [one.packed(order, keeps=True) for one in level]
+    for level in _FORMAT.read(layer, a_projection=lambda one: one.projection is not None):
+        packed = [_FORMAT.packed(one) for one in level]
         own = {name: np.stack([both[k].T for both in packed]) for k, name in enumerate("WR")}
-        own["B"] = np.stack([np.concatenate(one.halves(order, keeps=True)) for one in level])
+        own["B"] = np.stack([np.concatenate(_FORMAT.halves(one)) for one in level])
         if any(one.peepholes for one in level):
             own["P"] = np.stack([_peepholes(one) for one in level])
         found.append(own)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, same_kind
+from lasagne_like.importers.weights import CellWeights, Format, build_layers
 
 __all__ = ["from_variables", "to_variables"]
 
-_LSTM = "icfo"
+_FORMAT = Format("TensorFlow", {"lstm": "icfo", "gru": "ruc"})
 
 
 def from_variables(
@@ -82,9 +82,7 @@ def _lstm(arrays: Arrays, forget_bias: float) -> CellWeights:
     if len(kernel) <= width:
         raise ValueError(f"kernel has shape {kernel.shape}, should have more than the {width} rows of what comes back")
     W, R = kernel[:-width], kernel[-width:]
-    return CellWeights.unpacked(
-        "lstm", _LSTM, W, R, bias, peepholes=peepholes, projection=projection, forget_bias=forget_bias
-    )
+    return _FORMAT.unpacked("lstm", W, R, bias, peepholes=peepholes, projection=projection, forget_bias=forget_bias)
 
 
 def _gru(arrays: Arrays) -> CellWeights:
@@ -105,7 +103,7 @@ def _gru(arrays: Arrays) -> CellWeights:
     both = np.concatenate([gates, candidate], axis=1)
     b = np.concatenate([arrays.take("gates/bias", (2 * units,)), biases[0]])
     second = np.concatenate([np.zeros(2 * units, b.dtype), biases[1]]) if after else None
-    return CellWeights.unpacked("gru", "ruc", both[:-units], both[-units:], b, second, keeps=True, reset_after=after)
+    return _FORMAT.unpacked("gru", both[:-units], both[-units:], b, second, reset_after=after)
 
 
 def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
@@ -132,13 +130,12 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     >>> [f"{key}: {value.shape}" for key, value in variables.items()][:2]
     ['gru_cell/gates/kernel: (7, 8)', 'gru_cell/gates/bias: (8,)']
     """
-    levels = read_layers(layer if isinstance(layer, list | tuple) else [layer])
-    kind = same_kind(levels, ["lstm", "gru"])
+    levels = _FORMAT.read(layer if isinstance(layer, list | tuple) else [layer])
     if len(levels) != 1 or len(levels[0]) != 1:
         raise ValueError(f"{layer!r} has several layers or directions: TensorFlow names the variables of one cell")
     ((one,),) = levels
-    if kind == "gru":
-        W, R, b = one.packed("ruc", keeps=True)
+    W, R, b = _FORMAT.packed(one)
+    if one.kind == "gru":
         kernel, n = np.concatenate([W, R]), 2 * one.num_units
         found = {"gates/kernel": kernel[:, :n].copy(), "gates/bias": b[:n].copy()}
         if one.reset_after:
@@ -149,7 +146,6 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
         else:
             found |= {"candidate/kernel": kernel[:, n:].copy(), "candidate/bias": b[n:].copy()}
     else:
-        W, R, b = one.packed(_LSTM)
         found = {"kernel": np.concatenate([W, R]), "bias": b}
         found |= {f"w_{gate}_diag": value for gate, value in one.peepholes.items()}
         if one.projection is not None:

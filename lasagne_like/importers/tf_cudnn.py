@@ -17,7 +17,7 @@ import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
 from lasagne_like.importers.files import read_npz
-from lasagne_like.importers.weights import CellWeights, build_layers, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import CellWeights, Format, build_layers, width_below
 
 __all__ = ["from_variables", "read_checkpoint", "to_variables"]
 
@@ -25,7 +25,7 @@ _NAME = re.compile(
     r"(?:(?P<scope>.*)/)?cell_(?P<cell>\d+)/(?:bidirectional_rnn/(?P<way>fw|bw)/)?"
     r"cudnn_compatible_lstm_cell/(?P<what>kernel|bias)(?::0)?"
 )
-_ORDER = "icfo"
+_FORMAT = Format("cuDNN", {"lstm": "icfo"})
 
 
 def from_variables(
@@ -87,7 +87,7 @@ def from_variables(
     ways = sorted({way for _, way, _ in found if way}, reverse=True)  # fw, bw
     levels: list[list[CellWeights]] = []
     for cell in cells:
-        below = sum(one.num_units for one in levels[-1]) if levels else None
+        below = width_below(levels)
         levels.append([_cell(arrays, found, cell, way, below) for way in ways or [""]])
     return build_layers(levels, incoming, name, **options)
 
@@ -127,7 +127,7 @@ def _cell(arrays: Arrays, found: _Names, cell: int, way: str, below: int | None)
     kernel = arrays.take(names["kernel"], (rows, 4 * units), why)
     if len(kernel) <= units:
         raise ValueError(f"{names['kernel']} has shape {kernel.shape}, should have more rows than its {units} units")
-    return CellWeights.unpacked("lstm", _ORDER, kernel[:-units], kernel[-units:], bias)
+    return _FORMAT.unpacked("lstm", kernel[:-units], kernel[-units:], bias)
 
 
 def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str, np.ndarray]:
@@ -147,14 +147,12 @@ def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str
     >>> {key: value.shape for key, value in variables.items()}
     {'rnn/cell_0/cudnn_compatible_lstm_cell/kernel': (7, 16), 'rnn/cell_0/cudnn_compatible_lstm_cell/bias': (16,)}
     """
-    levels = read_layers(layer)
-    same_kind(levels, ["lstm"])
-    refuse(levels, "cuDNN", peepholes=lambda one: one.peepholes, a_projection=lambda one: one.projection is not None)
+    lacks = {"peepholes": lambda one: one.peepholes, "a_projection": lambda one: one.projection is not None}
     variables: dict[str, np.ndarray] = {}
-    for k, level in enumerate(levels):
+    for k, level in enumerate(_FORMAT.read(layer, **lacks)):
         for way, one in zip(("fw", "bw") if len(level) == 2 else ("",), level, strict=True):
             place = f"{scope}/cell_{k}/" + (f"bidirectional_rnn/{way}/" if way else "") + "cudnn_compatible_lstm_cell"
-            W, R, b = one.packed(_ORDER)
+            W, R, b = _FORMAT.packed(one)
             variables |= {f"{place}/kernel": np.concatenate([W, R]), f"{place}/bias": b}
     return variables
 

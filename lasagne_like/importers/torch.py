@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import CellWeights, build_layers, options_of, read_layers, refuse, same_kind
+from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_layers, options_of, width_below
 
 __all__ = ["from_state_dict", "to_state_dict"]
 
-_ORDERS = {"lstm": "ifco", "gru": "ruc", "rnn": "h"}
-_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+_FORMAT = Format("PyTorch", {"lstm": "ifco", "gru": "ruc", "rnn": "h"})
 _NAME = re.compile(r"(?:weight_(?:ih|hh|hr)|bias_(?:ih|hh))(?:_l(?P<layer>\d+))?(?P<back>_reverse)?")
 
 
@@ -87,16 +86,11 @@ def from_state_dict(
     ways = ("", "_reverse") if any(match["back"] for match in matches.values()) else ("",)
     levels: list[list[CellWeights]] = []
     for k in range(count):
-        below = sum(_width(one) for one in levels[-1]) if levels else None
+        below = width_below(levels)
         suffix = "" if single else f"_l{k}"
         levels.append([_cell(arrays, suffix + way, below, nonlinearity, double_bias) for way in ways])
     arrays.check_all_taken(arrays.given)
     return build_layers(levels, incoming, name, **options)
-
-
-def _width(one: CellWeights) -> int:
-    """How many numbers a cell gives."""
-    return one.num_units if one.projection is None else one.projection.shape[1]
 
 
 def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, double_bias: bool) -> CellWeights:
@@ -105,12 +99,12 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, dou
     projection = arrays.take(P_name, (R.shape[1], None)) if P_name in arrays else None
     units = R.shape[1] if projection is None else projection.shape[1]
     gates = len(R) // units
-    if gates not in _KINDS or len(R) % units or (projection is not None and gates != 4):
+    if gates not in KINDS or len(R) % units or (projection is not None and gates != 4):
         raise ValueError(
             f"{R_name} has shape {R.shape}, should have 4, 3 or 1 times as many rows as there are units, which are "
             f"{units} (the columns of {R_name if projection is None else P_name}), for an LSTM, a GRU or an RNN"
         )
-    kind = _KINDS[gates]
+    kind = KINDS[gates]
     W = arrays.take(W_name, (len(R), below), f"{gates} gates of {units} units (from {R_name})")
     biases = [f"bias_{what}{suffix}" for what in ("ih", "hh")]
     b = [arrays.take(key, (len(R),)) for key in biases] if any(key in arrays for key in biases) else [None, None]
@@ -118,7 +112,7 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, dou
     if projection is not None:
         options["projection"] = projection.T
     options["double_bias"] = double_bias
-    return CellWeights.unpacked(kind, _ORDERS[kind], W.T, R.T, *b, keeps=True, **options)
+    return _FORMAT.unpacked(kind, W.T, R.T, *b, **options)
 
 
 def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
@@ -149,15 +143,16 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     >>> {name: value.shape for name, value in state.items()}
     {'weight_ih_l0': (16, 3), 'weight_hh_l0': (16, 4), 'bias_ih_l0': (16,), 'bias_hh_l0': (16,)}
     """
-    levels = read_layers(layer)
-    order = _ORDERS[same_kind(levels)]
-    refuse(levels, "PyTorch", peepholes=lambda one: one.peepholes)
-    refuse(levels, "PyTorch", reset_before_the_product=lambda one: one.kind == "gru" and not one.reset_after)
+    levels = _FORMAT.read(
+        layer,
+        peepholes=lambda one: one.peepholes,
+        reset_before_the_product=lambda one: one.kind == "gru" and not one.reset_after,
+    )
     state: dict[str, np.ndarray] = {}
     for k, level in enumerate(levels):
         for one, way in zip(level, ("", "_reverse"), strict=False):
-            W, R, _ = one.packed(order, keeps=True)
-            first, second = one.halves(order, keeps=True)
+            W, R, _ = _FORMAT.packed(one)
+            first, second = _FORMAT.halves(one)
             end = f"_l{k}{way}"
             state |= {f"weight_ih{end}": W.T.copy(), f"weight_hh{end}": R.T.copy()}
             state |= {f"bias_ih{end}": first, f"bias_hh{end}": second}

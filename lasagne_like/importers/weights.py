@@ -7,7 +7,7 @@ new; where a format has one that says how much is kept, all its weights have the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ GATES = {
     "rnn": {"h": "hid"},
 }
 PEEPHOLES = "ifo"
+KINDS = {4: "lstm", 3: "gru", 1: "rnn"}
+"""The kind of a cell by the number of its gates."""
 
 
 @dataclass(eq=False)
@@ -91,6 +93,11 @@ class CellWeights:
     def num_units(self) -> int:
         """The number of units of each gate."""
         return next(iter(self.W.values())).shape[1]
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of features that the cell gives."""
+        return self.num_units if self.projection is None else self.projection.shape[1]
 
     @classmethod
     def unpacked(
@@ -402,17 +409,46 @@ def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any
     return known.get(kind, {})
 
 
-def same_kind(levels: Levels, allowed: Sequence[str] = ("lstm", "gru", "rnn")) -> str:
-    """The kind of all cells; an error if they differ, or if a format has none of this kind."""
-    kinds = {one.kind for level in levels for one in level}
-    if len(kinds) != 1 or not kinds <= set(allowed):
-        raise ValueError(f"the layers must all be one of {', '.join(allowed)}, got {', '.join(sorted(kinds))}")
-    return kinds.pop()
+def width_below(levels: Levels) -> int | None:
+    """How many features the next layer reads; None if it is the first."""
+    return sum(one.num_outputs for one in levels[-1]) if levels else None
 
 
-def refuse(levels: Levels, library: str, **lacks: Callable[[CellWeights], Any]) -> None:
-    """An error for what a library lacks: from the name of it to whether weights have it."""
-    for k, level in enumerate(levels):
-        for what, has in lacks.items():
-            if any(has(one) for one in level):
-                raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {library} has not")
+@dataclass(frozen=True)
+class Format:
+    """The arrays of a library: its name, and for each kind of cell the letters of its gates in their order.
+
+    The update gate of all these libraries says how much of the state is kept. Ours says how much is new, so its weights
+    and biases change their signs.
+    """
+
+    library: str
+    orders: Mapping[str, str]
+
+    def unpacked(self, kind: str, *arrays: Any, **options: Any) -> CellWeights:
+        """The weights in arrays of the library: W, R, and one or two biases. See `CellWeights.unpacked`."""
+        return CellWeights.unpacked(kind, self.orders[kind], *arrays, keeps=True, **options)
+
+    def packed(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """W, R and the bias of a cell, as the library has them."""
+        return one.packed(self.orders[one.kind], keeps=True)
+
+    def halves(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray]:
+        """The two biases of a cell, as the library has them."""
+        return one.halves(self.orders[one.kind], keeps=True)
+
+    def read(self, layer: Any, **lacks: Callable[[CellWeights], Any]) -> Levels:
+        """The weights of layers, all of one kind; ValueError where they have something that the library lacks."""
+        return self.checked(read_layers(layer), **lacks)
+
+    def checked(self, levels: Levels, **lacks: Callable[[CellWeights], Any]) -> Levels:
+        """The weights of layers as they are, after the checks of `read`."""
+        kinds = {one.kind for level in levels for one in level}
+        if len(kinds) != 1 or not kinds <= set(self.orders):
+            wanted = ", ".join(self.orders)
+            raise ValueError(f"the layers must all be one of {wanted}, got {', '.join(sorted(kinds))}")
+        for k, level in enumerate(levels):
+            for what, has in lacks.items():
+                if any(has(one) for one in level):
+                    raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {self.library} has not")
+        return levels

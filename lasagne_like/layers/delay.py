@@ -10,7 +10,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like.layers.base import Layer, MergeLayer, check_single
-from lasagne_like.utils import Shape, int_types
+from lasagne_like.utils import Shape, fits, int_types
 
 __all__ = ["DelayLayer", "FutureValueLayer", "PastValueLayer"]
 
@@ -89,11 +89,11 @@ class DelayLayer(MergeLayer):
         shape = self.input_shapes[0]
         if self._initial_at is not None:
             found, wanted = self.input_shapes[self._initial_at], (shape[0], *shape[self._leading :])
-            if not _fits(found, wanted):
+            if not fits(found, wanted):
                 raise ValueError(f"initial of {self} comes from a layer of shape {found}, should be {wanted}")
         if self._starts_at is not None:
             found, wanted = self.input_shapes[self._starts_at], shape[:2]
-            if not _fits(found, wanted):
+            if not fits(found, wanted):
                 raise ValueError(f"starts of {self} have shape {found}, should be {wanted}: (batch, time)")
 
     def connect(self, source: Layer) -> Layer:
@@ -113,7 +113,7 @@ class DelayLayer(MergeLayer):
         if self.source is not None:
             raise ValueError(f"{self} is connected already, to {self.source!r}")
         check_single(source.output_shape, self)
-        if not _fits(source.output_shape, self.input_shapes[0]):
+        if not fits(source.output_shape, self.input_shapes[0]):
             raise ValueError(
                 f"{self} was made for a layer of shape {self.input_shapes[0]}, {source!r} has shape "
                 f"{source.output_shape}"
@@ -224,8 +224,3 @@ class FutureValueLayer(DelayLayer):
     """
 
     backwards = True
-
-
-def _fits(a: Any, b: Any) -> bool:
-    """Whether two shapes may be the same."""
-    return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))

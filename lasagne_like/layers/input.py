@@ -7,7 +7,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like.layers.base import Layer, check_positive
-from lasagne_like.utils import Shape
+from lasagne_like.utils import Shape, fits, known_sizes
 
 __all__ = ["InputLayer"]
 
@@ -46,12 +46,12 @@ class InputLayer(Layer):
         if input_var is None:
             input_var = sj.tensor(self.shape, sj.config.floatX, name)
         else:
-            known = tuple(size if isinstance(size, int) else None for size in sj.shape(input_var))
+            known = known_sizes(sj.shape(input_var))
             if len(known) != len(self.shape):
                 raise ValueError(
                     f"shape {self.shape} has {len(self.shape)} dimensions, but the variable has {len(known)}: {known}"
                 )
-            if any(a is not None and b is not None and a != b for a, b in zip(known, self.shape, strict=True)):
+            if not fits(known, self.shape):
                 raise ValueError(f"{self} has shape {self.shape}, but the variable has shape {known}")
         self.input_var = input_var
 

@@ -18,7 +18,8 @@ from lasagne_like.layers import helper
 from lasagne_like.layers.base import Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
-from lasagne_like.layers.rnn import RNNLayer, fits
+from lasagne_like.layers.rnn import RNNLayer
+from lasagne_like.utils import fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 

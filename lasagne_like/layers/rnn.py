@@ -15,6 +15,7 @@ from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
 from lasagne_like.layers.base import Layer, MergeLayer, check_single
+from lasagne_like.utils import fits, known_sizes
 
 __all__ = ["RNNLayer", "SelectLayer"]
 
@@ -129,19 +130,16 @@ class RNNLayer(MergeLayer, Captured):
         fixed = isinstance(seq_lengths, np.ndarray | list) or utils.is_expression(seq_lengths)
         self._lengths = sj.as_tensor(seq_lengths) if fixed else None
         self._lengths_at = self._add(incomings, None if fixed else seq_lengths, "seq_lengths")
-        self.layers_of_state = [leaf for leaf in _specs(initial_state) if isinstance(leaf, Layer)]
+        self.layers_of_state = [leaf for leaf in flatten(initial_state) if isinstance(leaf, Layer)]
         self._state_at = len(incomings)
         super().__init__([*incomings, *self.layers_of_state], name)
         self.cell = StackedCells(cell) if isinstance(cell, list | tuple) else cell
         if not isinstance(self.cell, Cell):
             raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
         self.learn_init, self.backwards, self.gradient_steps = learn_init, backwards, gradient_steps
-        self.unroll_scan, self.precompute_input, self.only_return_final = (
-            unroll_scan,
-            precompute_input,
-            only_return_final,
-        )
-        self.zero_output_for_mask, self.return_state, self.stateful = zero_output_for_mask, return_state, stateful
+        self.unroll_scan, self.precompute_input = unroll_scan, precompute_input
+        self.only_return_final, self.zero_output_for_mask = only_return_final, zero_output_for_mask
+        self.return_state, self.stateful = return_state, stateful
         self.time_major, self.checkpoint, self.fuse_layers = time_major, checkpoint, fuse_layers
         self._check_inputs()
         if isinstance(seq_lengths, np.ndarray | list):
@@ -171,6 +169,11 @@ class RNNLayer(MergeLayer, Captured):
         """Which axis of the input is time; the other one of the first two is the batch."""
         return 0 if self.time_major else 1
 
+    @property
+    def _batch(self) -> int | None:
+        """The number of sequences of the input, if it is fixed."""
+        return self.input_shapes[0][1 - self._time]
+
     def _check_inputs(self) -> None:
         axes = "(time, batch" if self.time_major else "(batch, time"
         for shape in self.input_shapes[: self._num_inputs]:
@@ -185,22 +188,21 @@ class RNNLayer(MergeLayer, Captured):
                 raise ValueError(f"the inputs of {self} differ in batch or time: {first} and {shape}")
         if self._mask_at is not None:
             mask = self.input_shapes[self._mask_at]
-            batch = mask[1 - self._time] if len(mask) == 2 else None
-            wanted = (first[0], first[1])
-            if len(mask) == 2 and batch == 1:  # it is stretched over the batch
-                wanted = (1, first[1]) if self._time == 1 else (first[0], 1)
-            if len(mask) != 2 or not fits(wanted, mask):
+            sizes = list(mask)
+            if len(mask) == 2 and mask[1 - self._time] == 1:  # it is stretched over the batch
+                sizes[1 - self._time] = None
+            if not fits(first[:2], sizes):
                 raise ValueError(
                     f"the mask of {self} has shape {mask}, but must have the shape {axes}) of the input "
                     f"{first}: {first[:2]}"
                 )
         if self._lengths_at is not None or self._lengths is not None:
             given = self._lengths.shape if self._lengths is not None else self.input_shapes[self._lengths_at or 0]
-            lengths = tuple(size if isinstance(size, int) else None for size in given)
-            if len(lengths) != 1 or not fits(lengths, (first[1 - self._time],)):
+            lengths = known_sizes(given)
+            if not fits(lengths, (self._batch,)):
                 raise ValueError(
                     f"seq_lengths of {self} has shape {lengths}, but must hold one number for each sequence of the "
-                    f"input {first}: ({first[1 - self._time]},)"
+                    f"input {first}: ({self._batch},)"
                 )
         if self.unroll_scan and self.gradient_steps != -1:
             raise ValueError(
@@ -276,15 +278,13 @@ class RNNLayer(MergeLayer, Captured):
             spec = np.zeros((1, *shape), self.cell.dtype)
         if isinstance(spec, Layer):
             found = spec.output_shape
-            batch = self.input_shapes[0][1 - self._time]
-            if len(found) != len(shape) + 1 or not fits(found, (batch, *shape)):
-                raise ValueError(
-                    f"{label} of {self} comes from {spec!r} with shape {found}, should be {(batch, *shape)}"
-                )
+            wanted = (self._batch, *shape)
+            if not fits(found, wanted):
+                raise ValueError(f"{label} of {self} comes from {spec!r} with shape {found}, should be {wanted}")
             return spec
         if isinstance(spec, sj.Node) and not isinstance(spec, sj.SharedVariable) and spec.ndim == len(shape) + 1:
             if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
-                found = tuple(size if isinstance(size, int) else None for size in spec.shape)
+                found = known_sizes(spec.shape)
                 if not fits(found[1:], shape):
                     raise ValueError(f"{label} of {self} has shape {found}, should be {('batch', *shape)}")
                 return spec
@@ -292,7 +292,7 @@ class RNNLayer(MergeLayer, Captured):
 
     def _shared_states(self, parts: Iterable[tuple[str, tuple[int, ...]]]) -> list[sj.SharedVariable]:
         """Shared variables that keep parts of the state from call to call, from their names and shapes."""
-        batch, found = self.input_shapes[0][1 - self._time], []
+        batch, found = self._batch, []
         for name, shape in parts:
             label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
             value = np.zeros((batch or 1, *shape), self.cell.dtype)
@@ -335,9 +335,8 @@ class RNNLayer(MergeLayer, Captured):
         """
         if not self.stateful:
             raise ValueError(f"{self} keeps no state: make it with stateful=True")
-        fixed = self.input_shapes[0][1 - self._time]
-        if fixed is not None and batch_size not in (None, fixed):
-            raise ValueError(f"{self} was made for batches of {fixed} sequences, it cannot take {batch_size}")
+        if self._batch is not None and batch_size not in (None, self._batch):
+            raise ValueError(f"{self} was made for batches of {self._batch} sequences, it cannot take {batch_size}")
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
         begin = dict(zip(self._kept, self._initial_values(batch), strict=True))
         outputs = [(variable, variable.get_value(borrow=True)) for variable in self._kept_output]
@@ -509,22 +508,6 @@ def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
         one = tuple(1 if axis == batch_axis else size for axis, size in enumerate(shape))
         return sj.broadcast_to(sj.specify_shape(x, one, what), shape)
     return sj.specify_shape(x, shape, what)
-
-
-def fits(a: Any, b: Any) -> bool:
-    """Whether two shapes may be the same."""
-    return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
-
-
-def _specs(value: Any) -> list[Any]:
-    """The specifications of the tensors of an initial state."""
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        return [leaf for item in value.values() for leaf in _specs(item)]
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in _specs(item)]
-    return [value]
 
 
 def _matched_specs(shapes: Any, given: Any) -> list[Any]:

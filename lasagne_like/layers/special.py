@@ -8,7 +8,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, floatX, int_types, is_expression
+from lasagne_like.utils import Shape, floatX, int_types, is_expression, known_sizes
 
 __all__ = ["BiasLayer", "ExpressionLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
@@ -195,8 +195,7 @@ class ExpressionLayer(Layer):
             return self._output_shape(input_shape)
         if not isinstance(self._output_shape, str):
             return tuple(self._output_shape)
-        sizes = sj.shape(self.function(sj.tensor(input_shape)))
-        return tuple(size if isinstance(size, int) else None for size in sizes)
+        return known_sizes(sj.shape(self.function(sj.tensor(input_shape))))
 
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
         return self.function(input)

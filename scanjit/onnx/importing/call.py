@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scanjit.ir import Node
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.choices import Choices
 from scanjit.ops.shape import RESHAPE
+from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
 _REQUIRED: Any = object()
@@ -119,6 +120,17 @@ class Call:
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
         """An attribute that is a text."""
         return self.attribute(name, str, default)
+
+    def choice(self, name: str, default: str, known: Collection[str], what: str = "") -> str:
+        """An attribute that is one of some words; `what` says in the error what there is no such one of."""
+        value: str = self.text(name, default)
+        if value not in known:
+            raise errors.FormatError(f"there is no such {what or name}", got=value)
+        return value
+
+    def axis(self, x: Node, default: Any = _REQUIRED) -> int:
+        """The attribute `axis`, counted from the first axis of a tensor."""
+        return axis_of(self.integer("axis", default), x.ndim)
 
     def integers(self, name: str, default: Any = _REQUIRED) -> Any:
         """An attribute that is a list of integers."""

@@ -110,7 +110,7 @@ def position(op: ops.ArgReduction) -> Callable[[Call], Node]:
 
     def rule(call: Call) -> Node:
         x = call.input(0)
-        axis = axis_of(call.integer("axis", 0), x.ndim)
+        axis = call.axis(x, 0)
         keep, last = call.flag("keepdims", True), call.flag("select_last_index")
         found = op(tensor.flip(x, axis) if last else x, axis=axis)
         if last:
@@ -125,7 +125,7 @@ def softmax(function: Callable[..., Node]) -> Callable[[Call], Node]:
 
     def rule(call: Call) -> Node:
         x = call.input(0)
-        axis = axis_of(call.integer("axis", 1 if call.version < 13 else -1), x.ndim)
+        axis = call.axis(x, 1 if call.version < 13 else -1)
         return function(x, axis if call.version >= 13 else tuple(range(axis, x.ndim)))
 
     return rule
@@ -134,7 +134,7 @@ def softmax(function: Callable[..., Node]) -> Callable[[Call], Node]:
 def hardmax(call: Call) -> Node:
     """1 at the first of the largest elements of an axis, else 0."""
     x = call.input(0)
-    axis = axis_of(call.integer("axis", 1 if call.version < 13 else -1), x.ndim)
+    axis = call.axis(x, 1 if call.version < 13 else -1)
     if call.version < 13 and axis != x.ndim - 1:
         raise call.refuse("several axes at once, as before version 13")
     places = tensor.expand_dims(ops.ARGMAX(x, axis=axis), axis)
@@ -164,15 +164,19 @@ def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], No
 # ---- normalizations --------------------------------------------------------------------------------------------------
 
 
+def _deviation(call: Call, centred: Node, axes: tuple[int, ...]) -> Node:
+    """The root of the mean square over some axes, and of the attribute `epsilon`."""
+    return tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
+
+
 def layer_norm(call: Call) -> list[Node]:
-    """Normalized over an axis and all that follow."""
-    x, scale = call.input(0), call.input(1)
+    """Mean 0 and variance 1 over an axis and all that follow, then scaled and shifted; the mean; 1 / the deviation."""
+    x, scale, bias = call.input(0), call.input(1), call.optional(2)
     call.ignore("stash_type")
-    axes = tuple(range(axis_of(call.integer("axis", -1), x.ndim), x.ndim))
+    axes = tuple(range(call.axis(x, -1), x.ndim))
     mean = tensor.mean(x, axes, keepdims=True)
-    centred = x - mean
-    inverse = 1.0 / tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
-    y, bias = centred * inverse * scale, call.optional(2)
+    inverse = 1.0 / _deviation(call, x - mean, axes)
+    y = (x - mean) * inverse * scale
     return [y if bias is None else y + bias, mean, inverse]
 
 
@@ -180,22 +184,20 @@ def rms_norm(call: Call) -> Node:
     """Divided by the root of the mean square over an axis and all that follow."""
     x, scale = call.input(0), call.input(1)
     call.ignore("stash_type")
-    axes = tuple(range(axis_of(call.integer("axis", -1), x.ndim), x.ndim))
-    return x / tensor.sqrt(tensor.mean(x * x, axes, keepdims=True) + call.number("epsilon", 1e-5)) * scale
+    return x / _deviation(call, x, tuple(range(call.axis(x, -1), x.ndim))) * scale
 
 
 def channels(x: Node, ndim: int) -> Node:
-    """A vector with an element a channel, along axis 1 of `ndim`."""
+    """A vector with an element for each channel, along axis 1 of `ndim`."""
     return DIMSHUFFLE(x, order=(None, 0, *[None] * (ndim - 2)))
 
 
 def instance_norm(call: Call) -> Node:
-    """Normalized over all axes after the channels."""
+    """Mean 0 and variance 1 over all axes after the channels, then scaled and shifted for each channel."""
     x, scale, bias = (call.input(i) for i in range(3))
     axes = tuple(range(2, x.ndim))
     centred = x - tensor.mean(x, axes, keepdims=True)
-    scaled = centred / tensor.sqrt(tensor.mean(centred * centred, axes, keepdims=True) + call.number("epsilon", 1e-5))
-    return scaled * channels(scale, x.ndim) + channels(bias, x.ndim)
+    return centred / _deviation(call, centred, axes) * channels(scale, x.ndim) + channels(bias, x.ndim)
 
 
 def batch_norm(call: Call) -> Node:
@@ -209,6 +211,8 @@ def batch_norm(call: Call) -> Node:
 
 
 # ---- convolutions and pools ------------------------------------------------------------------------------------------
+
+_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 def conv(call: Call) -> Node:
@@ -243,7 +247,7 @@ def _padding(
     call: Call, sizes: Sequence[Dimension], filters: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int]
 ) -> list[tuple[int, int]]:
     """How many entries come before and after each axis."""
-    ndim, kind = len(sizes), call.text("auto_pad", "NOTSET")
+    ndim, kind = len(sizes), call.choice("auto_pad", "NOTSET", _PADS)
     if len(steps) != ndim or len(dilations) != ndim:
         raise errors.FormatError(f"{call.op} has a stride and a dilation an axis", got=f"{steps} and {dilations}")
     pads = call.integers("pads", [0] * (2 * ndim))
@@ -253,8 +257,6 @@ def _padding(
         return list(zip(pads[:ndim], pads[ndim:], strict=True))
     if kind == "VALID":
         return [(0, 0)] * ndim
-    if kind not in ("SAME_UPPER", "SAME_LOWER"):
-        raise errors.FormatError("there is no such auto_pad", got=kind)
     found = []
     for n, k, step, dilation in zip(sizes, filters, steps, dilations, strict=True):
         reach = (k - 1) * dilation + 1
@@ -323,12 +325,10 @@ def _kept(
     call: Call, sizes: Sequence[Dimension], whole: Sequence[Dimension], steps: Sequence[int]
 ) -> list[tuple[Dimension, Dimension]]:
     """From where to where each axis of the result of ConvTranspose is kept."""
-    ndim, kind = len(whole), call.text("auto_pad", "NOTSET")
+    ndim, kind = len(whole), call.choice("auto_pad", "NOTSET", _PADS)
     pads, shape = call.integers("pads", [0] * (2 * ndim)), call.integers("output_shape", None)
     if len(pads) != 2 * ndim or (shape is not None and len(shape) != ndim):
         raise errors.FormatError("ConvTranspose has two pads, and a size, for each axis", got=shape or pads)
-    if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise errors.FormatError("there is no such auto_pad", got=kind)
     if kind.startswith("SAME") and shape is None:
         shape = [n * s for n, s in zip(sizes, steps, strict=True)]
     if shape is None:

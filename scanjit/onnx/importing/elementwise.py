@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from scanjit import errors, ir
+from scanjit import ir
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
@@ -201,9 +201,7 @@ def with_numbers(function: Callable[..., Node], **defaults: float) -> Function:
 
 def gelu(call: Call) -> Node:
     """Gelu, exact or by tanh."""
-    kind = call.text("approximate", "none")
-    if kind not in ("none", "tanh"):
-        raise errors.FormatError("there is no such approximation of Gelu", got=kind)
+    kind = call.choice("approximate", "none", ("none", "tanh"), "approximation of Gelu")
     return tensor.gelu(call.input(0), approximate=kind == "tanh")
 
 

@@ -129,17 +129,15 @@ def _initial(call: Call, x: Node, size: Dimension, states: int, count: int, batc
     """The initial states of each direction; zeros where none are given."""
     batch = x.type.shape[1]
     shape = (batch, count, size) if batch_first else (count, batch, size)
-    result: list[list[Node]] = [[] for _ in range(count)]
-    for i in range(states):
+
+    def each(i: int) -> list[Node]:
         given = call.optional(5 + i)
-        if given is not None:
-            given = tensor.specify_shape(given, shape, f"the initial state {'hc'[i]} of {call.op}")
-        for d in range(count):
-            if given is None:
-                result[d].append(tensor.zeros((batch, size), x.dtype))
-            else:
-                result[d].append(given[:, d] if batch_first else given[d])
-    return result
+        if given is None:
+            return [tensor.zeros((batch, size), x.dtype)] * count
+        given = tensor.specify_shape(given, shape, f"the initial state {'hc'[i]} of {call.op}")
+        return [given[:, d] if batch_first else given[d] for d in range(count)]
+
+    return [list(states_of) for states_of in zip(*map(each, range(states)), strict=True)]
 
 
 def _lengths(call: Call, x: Node) -> Node | None:
@@ -159,20 +157,18 @@ def _direction(
     """
     project = _projection(weights)
 
-    def run(*args: Node) -> Any:
-        row, rest = args[0], args[1:]
-        kept, before = (None, rest) if lengths is None else (rest[0], rest[1:])
+    def run(row: Node, *rest: Node) -> Any:
+        if lengths is None:
+            return list(step(project(row), rest))
+        kept, *before = rest
         after = list(step(project(row), before))
-        if kept is None:
-            return after
         after = [where(kept, new, old) for new, old in zip(after, before, strict=True)]
         return [*after, where(kept, after[0], 0)]
 
     rows = [x] if lengths is None else [x, _mask(x, lengths)]
     infos = [*initial, *([] if lengths is None else [None])]
     loop = build(run, entries.sequences(rows), entries.outputs(infos), [], go_backwards=backwards, name=name.lower())
-    stacked = loop.stacked()
-    outputs = stacked[0] if lengths is None else stacked[-1]
+    outputs = loop.stacked()[0 if lengths is None else -1]
     return (tensor.flip(outputs, 0) if backwards else outputs), last_states(loop, 0, len(initial))
 
 

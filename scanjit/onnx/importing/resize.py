@@ -56,9 +56,7 @@ class Axis:
 
 def resize(call: Call) -> Node:
     """A tensor in another size."""
-    x, mode = call.input(0), call.text("mode", "nearest")
-    if mode not in ("nearest", *_KERNELS):
-        raise errors.FormatError(f"there is no such mode of {call.op}", got=mode)
+    x, mode = call.input(0), call.choice("mode", "nearest", ("nearest", *_KERNELS), f"mode of {call.op}")
     if mode != "nearest" and x.dtype.kind != "f":
         raise call.refuse(f"with mode={mode!r} of integers", got=x.type)
     taps = _nearest(call) if mode == "nearest" else _weighted(call, mode)
@@ -164,9 +162,8 @@ def _regions(call: Call, count: int) -> list[tuple[float, float] | None]:
 def _coordinates(call: Call) -> Callable[[Axis], Node]:
     """The place in the input, a float32, of each place of the result."""
     default = "half_pixel" if call.version >= 11 else "asymmetric"
-    mode = call.text("coordinate_transformation_mode", default)
-    if mode not in _PLACES:
-        raise errors.FormatError(f"there is no such coordinate_transformation_mode of {call.op}", got=mode)
+    name = "coordinate_transformation_mode"
+    mode = call.choice(name, default, _PLACES, f"{name} of {call.op}")
 
     def place(each: Axis) -> Node:
         sizes = (cast(ir.dim_node(n), "float32") for n in (each.before, each.after))
@@ -213,9 +210,7 @@ _ROUNDED: dict[str, Callable[[Node], Node]] = {
 
 def _nearest(call: Call) -> Callable[[Node, Axis], list[Tap]]:
     """One entry, of weight 1."""
-    mode = call.text("nearest_mode", "round_prefer_floor")
-    if mode not in _ROUNDED:
-        raise errors.FormatError(f"there is no such nearest_mode of {call.op}", got=mode)
+    mode = call.choice("nearest_mode", "round_prefer_floor", _ROUNDED, f"nearest_mode of {call.op}")
 
     def taps(at: Node, each: Axis) -> list[Tap]:
         if call.version >= 11:

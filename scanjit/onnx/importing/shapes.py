@@ -86,7 +86,7 @@ def concat(call: Call) -> Node:
 def split(call: Call) -> list[Node]:
     """The parts of a tensor."""
     x = call.input(0)
-    axis = axis_of(call.integer("axis", 0), x.ndim)
+    axis = call.axis(x, 0)
     sizes = call.dims("split", 1, None)
     n, count = x.type.shape[axis], call.integer("num_outputs", call.outputs)
     if sizes is None:
@@ -141,14 +141,14 @@ def _bound(value: Dimension, last: bool = False, step: int = 1) -> Dimension | N
 def gather(call: Call) -> Node:
     """Entries at indices along an axis."""
     x = call.input(0)
-    axis = axis_of(call.integer("axis", 0), x.ndim)
+    axis = call.axis(x, 0)
     return x[(*[slice(None)] * axis, call.input(1))]
 
 
 def gather_elements(call: Call) -> Node:
     """Entries at indices that differ between the other axes."""
     x, index = call.input(0), call.input(1)
-    axis = axis_of(call.integer("axis", 0), x.ndim)
+    axis = call.axis(x, 0)
     key = tuple(slice(0, n) if a != axis else slice(None) for a, n in enumerate(index.type.shape))
     return tensor.take_along_axis(x[key] if x.ndim else x, index, axis)
 
@@ -179,7 +179,7 @@ def scatter_nd(call: Call) -> Node:
 def scatter_elements(call: Call) -> Node:
     """A tensor with entries replaced, at indices that differ between the other axes."""
     x, index, value = call.input(0), call.input(1), call.input(2)
-    axis = axis_of(call.integer("axis", 0), x.ndim)
+    axis = call.axis(x, 0)
     places = []
     for a in range(x.ndim):
         along = IOTA(length=index.type.shape[a])
