@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, average, pairs, zeros_of
 from lasagne_like.utils import floatX, number
 
 __all__ = ["adam", "adamax", "adamw", "amsgrad"]
@@ -124,27 +124,20 @@ def _averaged(
     current = rate(_counted(count))
     for param, grad in pairs(loss_or_grads, params):
         b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
-        m = zeros_of(param, "m")
-        updates[m] = b1 * m + (1 - b1) * grad
+        m = average(updates, param, "m", grad, b1)
         size = divisor(updates, param, grad, b2)
         kept = param if decay is None else param * decay(param)
-        updates[param] = kept - sj.cast(current, param.dtype) * updates[m] / (size + eps)
+        updates[param] = kept - sj.cast(current, param.dtype) * m / (size + eps)
     updates.update(count)
     return updates
 
 
-def _mean_square(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
-    v = zeros_of(param, "v")
-    updates[v] = b2 * v + (1 - b2) * grad**2
-    return updates[v]
-
-
-def _root(*args: Any) -> sj.Node:
-    return sj.sqrt(_mean_square(*args))
+def _root(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
+    return sj.sqrt(average(updates, param, "v", grad**2, b2))
 
 
 def _largest_root(updates: Updates, param: sj.SharedVariable, grad: sj.Node, b2: sj.Node) -> sj.Node:
-    square, largest = _mean_square(updates, param, grad, b2), zeros_of(param, "v_hat")
+    square, largest = average(updates, param, "v", grad**2, b2), zeros_of(param, "v_hat")
     updates[largest] = sj.maximum(largest, square)
     return sj.sqrt(updates[largest])
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, average, pairs, zeros_of
 from lasagne_like.utils import number
 
 __all__ = ["adadelta", "adagrad", "rmsprop"]
@@ -43,10 +43,9 @@ def adagrad(
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, eps = (number(value, param.dtype) for value in (learning_rate, epsilon))
-        accu = zeros_of(param, "accu")
-        total = accu + grad**2
-        updates[accu] = total
-        updates[param] = param - rate * grad / sj.sqrt(total + eps)
+        total = zeros_of(param, "accu")
+        updates[total] = total + grad**2
+        updates[param] = param - rate * grad / sj.sqrt(updates[total] + eps)
     return updates
 
 
@@ -83,10 +82,8 @@ def rmsprop(
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))
-        accu = zeros_of(param, "accu")
-        average = decay * accu + (1 - decay) * grad**2
-        updates[accu] = average
-        updates[param] = param - rate * grad / sj.sqrt(average + eps)
+        square = average(updates, param, "accu", grad**2, decay)
+        updates[param] = param - rate * grad / sj.sqrt(square + eps)
     return updates
 
 
@@ -130,10 +127,8 @@ def adadelta(
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))
-        accu, delta = zeros_of(param, "accu"), zeros_of(param, "delta_accu")
-        average = decay * accu + (1 - decay) * grad**2
-        step = grad * sj.sqrt(delta + eps) / sj.sqrt(average + eps)
-        updates[accu] = average
+        square, delta = average(updates, param, "accu", grad**2, decay), zeros_of(param, "delta_accu")
+        step = grad * sj.sqrt(delta + eps) / sj.sqrt(square + eps)
         updates[param] = param - rate * step
         updates[delta] = decay * delta + (1 - decay) * step**2
     return updates

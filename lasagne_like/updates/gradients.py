@@ -61,3 +61,10 @@ def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple
 def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:
     """A shared variable of zeros like a parameter, to hold what a rule remembers of it."""
     return sj.shared(np.zeros_like(param.get_value(borrow=True)), f"{param.name}.{what}" if param.name else what)
+
+
+def average(updates: Updates, param: sj.SharedVariable, what: str, value: Any, decay: Any) -> sj.Node:
+    """The running average of a value, `decay * old + (1 - decay) * value`. Its update is added to the others."""
+    old = zeros_of(param, what)
+    updates[old] = decay * old + (1 - decay) * value
+    return updates[old]

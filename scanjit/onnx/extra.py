@@ -1,4 +1,4 @@
-"""The `onnx` package, which is an optional dependency: imported when it is needed, and not before."""
+"""The package `onnx`, an optional dependency: it is imported when it is needed, and not before."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The functions of `scanjit.tensor` as a namespace; its own name is also that of the function `tensor`."""
+"""The functions of `scanjit.tensor` under another name: `from scanjit import tensor` gives the function `tensor`."""
 
 from scanjit.tensor import *  # noqa: F403

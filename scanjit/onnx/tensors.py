@@ -1,7 +1,7 @@
 """Tensors and dtypes of ONNX files as arrays and dtypes, and back.
 
-Files are not trusted: that there is as much data as a shape asks for is checked before anything of that size is made,
-and data that is kept beside a model is read from inside the model's folder only.
+Files are not trusted. A file must hold as much data as a shape asks for before an array of that shape is made. Data in
+other files is read only if they are in the model's folder.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _external(tensor: Any, what: str, nbytes: int, folder: str | None) -> bytes:
 
 
 def _inside(folder: str, location: str, what: str) -> str:
-    """The path of a file below a folder, seen through links."""
+    """The path of a file that must be below a folder, after links are resolved."""
     root = os.path.realpath(folder)
     path = os.path.realpath(os.path.join(root, location)) if "\0" not in location else ""
     outside = not location or os.path.isabs(location) or not path.startswith(os.path.join(root, ""))

@@ -1,9 +1,10 @@
 """Scans that are an RNN, an LSTM or a GRU, however they are written, become that op.
 
-A step is recognised by what it computes. Its gates are the activations in it; what each of them is given must be affine
-in the row, the states and (for a product after a reset) the reset gate, so derivatives are the weights, exactly. Then
-the op's own formula with these weights is compared with the step at random points. Only steps made of sums, products
-and these activations are looked at: such functions that agree at random points are the same.
+A step is recognised by what it computes, not by how it is written. Its gates are the activations in it. The argument of
+each gate must be affine in the row, in the states and (for a product after a reset) in the reset gate. So its
+derivatives are the weights, exactly. Then the formula of the ONNX op, with these weights, is compared with the step at
+random points. A step may consist of sums, products and these activations only: two such functions that agree at random
+points are the same function.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LEAST_ROWS = 4
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What an op of ONNX needs: weights as it wants them, without the axis of directions."""
+    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, in its layout, without the axis of directions."""
 
     kind: str
     of_input: np.ndarray
@@ -48,13 +49,13 @@ class Cell:
 
 
 Affine = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]
-"""For each of several functions, the matrices by which a row and a state enter it, and the rest."""
+"""For each of several functions `row @ W + state @ R + b`: the matrices W, the matrices R, and the vectors b."""
 Guess = tuple[list[np.ndarray], Callable[[], Cell]]
-"""What the states are after a step if it is a cell, and the cell."""
+"""The states after a step of a cell, and a function that makes the cell."""
 
 
 def written(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str] | None:
-    """The results of a scan by an op of its own; None if it is no such cell."""
+    """The results of a scan, written as an RNN, LSTM or GRU; None if it is none of these."""
     if layout.until or layout.sequences != 1 or layout.carries not in (1, 2):
         return None
     step = _Step.of(node, layout)
@@ -93,7 +94,8 @@ def _op(w: Writer, node: Node, layout: Layout, operands: Sequence[str], cell: Ce
 
 
 class _Step:
-    """A step whose weights are known: symbols of a row `x` and of the states, and the new states over them."""
+    """A step whose weights are known: a symbol for the row, symbols for the states, and the new states computed from
+    them."""
 
     def __init__(self, source: Node, x: Node, states: Sequence[Node], after: Sequence[Node]) -> None:
         self.source, self.x, self.states, self.after = source, x, states, after
@@ -101,7 +103,7 @@ class _Step:
 
     @classmethod
     def of(cls, node: Node, layout: Layout) -> _Step | None:
-        """The step of a scan; None if it is of another kind."""
+        """The step of a scan; None if the scan cannot be an RNN, LSTM or GRU."""
         inits, (sequence,), consts = layout.split(node.operands)
         body: Graph = node.params["body"]
         kinds = {(init.dtype, init.ndim) for init in inits}
@@ -125,7 +127,7 @@ class _Step:
     # ---- which cell it is --------------------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[Cell]:
-        """The cells that it is: at most one, but for the names of its gates."""
+        """The cells that compute this step. There is at most one, apart from the order of its gates."""
         guesses = [self._rnns, self._grus] if len(self.states) == 1 else [self._lstms]
         close = 1e-9 if self.x.dtype.itemsize == 8 else 5e-5
         expected = _values(self.after, self._random)
@@ -136,7 +138,7 @@ class _Step:
 
     @functools.cached_property
     def _random(self) -> dict[Node, np.ndarray]:
-        """The point at which a guess is compared with the step."""
+        """The random row and states at which a guess is compared with the step."""
         rng = np.random.default_rng(0)
         return {
             node: rng.normal(size=types.as_ints(node.type.shape)).astype(node.dtype) for node in (self.x, *self.states)
@@ -147,7 +149,7 @@ class _Step:
 
     @functools.cached_property
     def _gates(self) -> list[tuple[str, Node, Node]]:
-        """The activations of the size of a state: their name, themselves, and what they are given."""
+        """The activations that are as large as a state: the name, the node, and its argument."""
         found = []
         for node in ir.walk(self.after):
             if not node.several and node.type.shape == self.states[0].type.shape:
@@ -214,16 +216,16 @@ class _Step:
                 yield [found], functools.partial(_gru, *weights, inside if after else 0 * inside, sign, after)
 
     def _before(self, weights: Affine, h: Node) -> list[np.ndarray]:
-        """What activations are given at the point of comparison."""
+        """The arguments of the activations at the random row and states."""
         x, before = self._random[self.x], self._random[h]
         return [(x @ w + before @ r + b).astype(np.float64) for w, r, b in zip(*weights, strict=True)]
 
     # ---- weights -----------------------------------------------------------------------------------------------------
 
     def _affine(self, arguments: Sequence[Node], h: Node, more: Sequence[Node] = (), at: float = 0.0) -> Affine:
-        """The matrices by which a row, and a state, enter each argument, and what each is where all symbols are 0.
+        """For each argument `row @ W + state @ R + b`: W, R and b. At b, all symbols are 0.
 
-        For the matrices of the state, the symbols in `more` are `at`."""
+        While R is computed, the symbols in `more` have the value `at`."""
         w, r = self._matrices(arguments, self.x, more, 0.0), self._matrices(arguments, h, more, at)
         return w, r, [value[0] for value in _values(arguments, {})]
 
@@ -244,7 +246,7 @@ class _Step:
         return [none if y is None else next(values).reshape(-1, self.size)[:width] for y in wide]
 
     def _diagonal(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node]) -> list[np.ndarray]:
-        """The vectors by which a symbol enters arguments, element by element."""
+        """For each argument that is `symbol * p` plus other terms, the vector p."""
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
         ones = {tangent: np.ones(types.as_ints(symbol.type.shape), symbol.dtype)}
@@ -277,8 +279,8 @@ def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> Cell
 def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, after: bool) -> Cell:
     """The GRU with these weights of the gates z, r, h.
 
-    `sign` is -1 where the update gate says how much is new, not how much stays; `inside` is the bias that the reset
-    gate is applied to."""
+    `sign` is -1 if the update gate says how much is new, not how much stays. `inside` is the bias that is multiplied by
+    the reset gate."""
     w, r, b = ([sign * each[0], *each[1:]] for each in (w, r, b))
     return Cell(
         "GRU",
@@ -293,7 +295,7 @@ def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, afte
 
 
 def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[np.ndarray]:
-    """Values of nodes of a step; symbols that are not given are 0."""
+    """The values of some nodes of a step. Symbols without a given value are 0."""
     values: dict[Node, Any] = {}
     for node in ir.walk(outputs):
         if node.op is INPUT:
@@ -307,7 +309,7 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
 
 
 def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: Labels) -> np.ndarray:
-    """A product of matrices. That of unit vectors with a matrix, which takes most of the time, picks its rows."""
+    """A product. Most of the time goes into products of unit vectors and a matrix: these pick rows of the matrix."""
     summed = [label for label in left if label in right and label not in out]
     if len(summed) == 1 and len(right) == 2 and not set(left) & set(right) & set(out):
         rows, matrix = np.moveaxis(a, left.index(summed[0]), -1), np.moveaxis(b, right.index(summed[0]), 0)
@@ -334,18 +336,18 @@ _NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _is_known(node: Node) -> bool:
-    """Whether a value is made of weights and constants alone."""
+    """Whether a node depends on weights and constants alone."""
     return not any(n.op in (INPUT, BOUND) or "body" in n.params for n in ir.walk([node]))
 
 
 def _is_analytic(outputs: Sequence[Node]) -> bool:
-    """Whether functions are of the kind that random points tell apart; a relu may come last."""
+    """Whether functions are analytic, so that two that agree at random points are the same. A relu may come last."""
     ends = [out.operands[0] if out.op is RELU else out for out in outputs]
     return all(node.op.is_linear or node.op in _ANALYTIC or _is_known(node) for node in ir.walk(ends))
 
 
 def _activated(node: Node) -> tuple[str, Node] | None:
-    """The name of an activation and what it is given, also for a slice of one."""
+    """The name and the argument of an activation, or of a slice of one; None for other nodes."""
     if node.op in _ACTIVATIONS:
         return _ACTIVATIONS[node.op], node.operands[0]
     if node.op is SLICE:
@@ -358,11 +360,11 @@ def _activated(node: Node) -> tuple[str, Node] | None:
 
 
 Rowwise = tuple[Callable[[Node], Node], Node]
-"""A function of a row, and the sequence whose rows it is applied to."""
+"""A function of a row, and the sequence to whose rows it is applied."""
 
 
 def _rowwise(sequence: Node) -> Rowwise:
-    """How a sequence is computed row by row of another one: by a product with weights, and a bias."""
+    """A sequence taken apart: `x @ weights + bias` is a function of a row of x, and x."""
     found: Rowwise | None = None
     if sequence.op is ADD:
         found = _biased(*sequence.operands) or _biased(*sequence.operands[::-1])
@@ -375,7 +377,7 @@ def _rowwise(sequence: Node) -> Rowwise:
 
 
 def _biased(rest: Node, bias: Node) -> Rowwise | None:
-    """A sequence plus what is the same for all of its rows."""
+    """A sequence plus a bias that all of its rows share."""
     if not _is_known(bias) or bias.ndim > 1 or rest.ndim != 3:
         return None
     build, source = _rowwise(rest)

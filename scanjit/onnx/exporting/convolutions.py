@@ -1,4 +1,4 @@
-"""Products of filters with the windows of a tensor, which are convolutions, become Conv."""
+"""Convolutions: a product of filters and windows of a tensor becomes Conv."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scanjit.ops.windows import WINDOWS
 
 
 def conv(w: Writer, node: Node, filters: str) -> str | None:
-    """The result of a product by Conv; None if it is no convolution of one or two axes, in groups or not."""
+    """A product written as Conv; None if it is not a convolution over one or two axes."""
     seen, weights = node.operands
     if seen.op is not WINDOWS or node.dtype.kind != "f":
         return None

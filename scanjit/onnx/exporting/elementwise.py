@@ -1,4 +1,4 @@
-"""How elementwise ops are written that ONNX has not, or has for other dtypes."""
+"""Elementwise ops that ONNX lacks, or has for fewer dtypes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plain(kind: str, of_bools: str | None = None) -> Rule:
 
 
 def bitwise(kind: str) -> Rule:
-    """Logic of bools, or of the bits of integers."""
+    """Logic: of bools, or of each bit of integers."""
 
     def rule(w: Writer, node: Node, *operands: str) -> str:
         return w.op(kind if node.dtype.kind == "b" else "Bitwise" + kind, *operands)
@@ -31,7 +31,7 @@ def bitwise(kind: str) -> Rule:
 
 
 def compared(kind: str) -> Rule:
-    """A comparison; of bools as numbers."""
+    """A comparison. Bools are compared as numbers."""
 
     def rule(w: Writer, node: Node, *operands: str) -> str:
         if node.operands[0].dtype.kind == "b":
@@ -42,12 +42,12 @@ def compared(kind: str) -> Rule:
 
 
 def same(w: Writer, node: Node, first: str, *others: str) -> str:
-    """What is the first operand itself, as far as values go."""
+    """An op whose value is its first operand."""
     return first
 
 
 def rounding(kind: str) -> Rule:
-    """Of floats; integers stay."""
+    """Rounds floats; integers stay as they are."""
     return lambda w, node, x: x if node.dtype.kind in "iu" else w.op(kind, x)
 
 
@@ -69,7 +69,7 @@ Numbers = Callable[[float], str]
 
 
 def not_equal(w: Writer, node: Node, a: str, b: str) -> str:
-    """Where two differ."""
+    """`a != b`."""
     return w.op("Not", w.op("Equal", a, b))
 
 
@@ -81,7 +81,7 @@ def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
 
 
 def mod(w: Writer, node: Node, a: str, b: str) -> str:
-    """What such a division leaves, with the sign of the divisor."""
+    """The remainder of a quotient rounded down. It has the sign of the divisor."""
     if node.dtype.kind != "f":
         return w.rest(a, b, safe=False, dtype=node.dtype)
     zero = number(w, node, 0)
@@ -97,17 +97,17 @@ def cast(w: Writer, node: Node, x: str) -> str:
 
 
 def clip(w: Writer, k: Numbers, x: str, low: str, high: str) -> str:
-    """Between two bounds."""
+    """Numbers cut to an interval."""
     return w.op("Min", w.op("Max", x, low), high)
 
 
 def cbrt(w: Writer, k: Numbers, x: str) -> str:
-    """The cubic root, which is odd."""
+    """The cubic root. That of -8 is -2."""
     return w.op("Mul", w.op("Sign", x), w.op("Pow", w.op("Abs", x), k(1 / 3)))
 
 
 def trunc(w: Writer, node: Node, x: str) -> str:
-    """Towards zero."""
+    """Rounds towards zero."""
     return x if node.dtype.kind in "iu" else w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x)))
 
 

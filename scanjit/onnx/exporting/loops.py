@@ -1,4 +1,4 @@
-"""How scans and branches are written: as Scan, Loop and If."""
+"""Scans and branches as Scan, Loop and If."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNT, _CONDITION = Type(np.dtype("int64")), Type(np.dtype("bool"))
 
 
 def scan(w: Writer, node: Node, *operands: str) -> list[str]:
-    """A scan with sequences is a Scan; one without, or that a condition ends, is a Loop."""
+    """A Scan; or a Loop, if there are no sequences, or if a condition ends it."""
     if node.params["lags"]:
         params, more = without_lags(node.params, node.operands)
         plain = node.op(*more, **params)
@@ -60,7 +60,7 @@ def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
 
 
 def _stacked(w: Writer, node: Node, layout: Layout) -> list[Node]:
-    """What the body returns to be stacked: without what nobody uses, and once what is the same."""
+    """The results of the body that are stacked: those that somebody uses, each once."""
     used = w.used(node)
     return list(dict.fromkeys(y for i, y in _ys(node.params["body"], layout) if i in used))
 
@@ -70,7 +70,7 @@ def _ys(body: Graph, layout: Layout) -> list[tuple[int, Node]]:
 
 
 def _each(body: Graph, layout: Layout, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
-    """The name of each of the results of a scan that are stacked; none for those that nobody uses."""
+    """The names of the stacked results of a scan, in their order; "" for those that nobody uses."""
     known = dict(zip(stacked, names, strict=True))
     return [known.get(y, "") for _, y in _ys(body, layout)]
 
@@ -84,7 +84,8 @@ def _label(node: Node) -> str:
 
 
 def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:
-    """Rows of sequences are gathered at the number of the step; with a condition, one more state counts the steps."""
+    """A Loop. Each step gathers its row of each sequence. If a condition ends the loop, one more state counts the
+    steps."""
     body, length, turned = node.params["body"], node.params["length"], node.params["reverse"]
     if turned and layout.until:
         raise w.refuse(node, "a loop that a condition ends, over rows from the last to the first")
@@ -134,7 +135,7 @@ def _flipped(w: Writer, y: str) -> str:
 
 
 def ifelse(w: Writer, node: Node, condition: str, *operands: str) -> list[str]:
-    """One of two graphs, which use the values around them."""
+    """An If. Its two graphs use the values around them."""
     body = node.params["body"]
     half = len(body.outputs) // 2
     graphs = []

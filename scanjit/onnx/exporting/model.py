@@ -58,7 +58,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
 
     Notes
     -----
-    What `print_` and `assert_` look at is passed on unseen.
+    `print_` and `assert_` pass their operand on: the model prints nothing and checks nothing.
 
     Examples
     --------
@@ -110,12 +110,12 @@ def save(
 
 
 def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
-    """Inputs, outputs by name, and a name for the whole."""
+    """The inputs, the outputs by name, and the name of what is exported."""
     if isinstance(source, CompiledFunction):
         graph, label = source.graph, source.name
     elif isinstance(source, tuple | list) and len(source) == 2:
         made = function(source[0], source[1], mode="reference")
-        graph, label = replace(made.graph, updates=()), "model"  # those that variables have by default
+        graph, label = replace(made.graph, updates=()), "model"  # without the updates that variables have by default
     else:
         raise errors.ArgumentError(
             "what is exported is a compiled function, or a pair of inputs and outputs", got=f"{type(source).__name__}"
@@ -139,7 +139,7 @@ def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
 
 
 def _plain(path: str) -> str:
-    """How a leaf is reached, as a name: "['h'][0]" is h_0; a place in a list is none."""
+    """A name made of the path of an output: `h_0` of "['h'][0]". A place in a list, such as "[0]", makes no name."""
     found = re.sub(r"[^\w]+", "_", path, flags=re.ASCII).strip("_")
     return "" if re.fullmatch(r"\[\d+\]", path) else found
 
@@ -148,7 +148,7 @@ def _plain(path: str) -> str:
 
 
 class _Exported:
-    """The graph of a model, being written."""
+    """Writes the graph of a model."""
 
     def __init__(self, inputs: Sequence[Node], outputs: Mapping[str, Node], opset: int, cells: bool) -> None:
         self.inputs, self.outputs = inputs, outputs
@@ -195,7 +195,7 @@ class _Exported:
         return [self._parameter(dim) if isinstance(dim, Dim) else dim for dim in node.type.shape]
 
     def _parameter(self, dim: Dim) -> str | None:
-        """The name of a size; none for what is computed."""
+        """The name of a size; None if it is computed from others."""
         atom = types.as_atom(dim)
         if atom is None or atom.kind != "size":
             return None
@@ -204,7 +204,7 @@ class _Exported:
         return self.parameters[atom]
 
     def _new_size(self) -> str:
-        """A name for a size that has none."""
+        """A new name, for a size without one."""
         taken = {
             a.name for node in self.inputs for dim in node.type.shape for a in types.atoms(dim) if types.is_named(a)
         }
@@ -217,7 +217,7 @@ def _leaves(outputs: Any) -> list[Node]:
 
 
 def _needed(protos: Sequence[Any], outputs: Iterable[str]) -> tuple[list[Any], set[str]]:
-    """The nodes that outputs depend on, and all names that these read."""
+    """The nodes that outputs depend on, and the names that these nodes read."""
     read, kept = set(outputs), []
     for proto in reversed(protos):
         if not read.isdisjoint(proto.output):
@@ -227,7 +227,7 @@ def _needed(protos: Sequence[Any], outputs: Iterable[str]) -> tuple[list[Any], s
 
 
 def _read_by(proto: Any) -> Iterator[str]:
-    """The names that a node reads, with those that graphs inside it read (and make)."""
+    """The names that a node reads, and all names in the graphs inside it."""
     yield from proto.input
     for attribute in proto.attribute:
         if attribute.HasField("g"):

@@ -1,4 +1,4 @@
-"""How products are written: as Conv or MatMul where that is what they are, else as Einsum."""
+"""Products: as Conv or MatMul if they are such, else as Einsum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _product(w: Writer, node: Node, a: str, b: str) -> str:
     several_rows = len(rows) > 1 and bool(batch)
     if len(summed) != 1 or len(columns) > 1 or several_rows or (batch and not (rows and columns)):
         return _einsum(w, left, right, out, a, b)
-    if not (rows and columns):  # runtimes have mistaken a transpose before a product with a vector
+    if not (rows and columns):  # some runtimes compute a transpose wrongly before a product with a vector
         return _with_vector(w, left, right, out, a, b)
     a = w.transpose(a, [left.index(x) for x in (*batch, *rows, *summed)])
     b = w.transpose(b, [right.index(x) for x in (*batch, *summed, *columns)])

@@ -1,4 +1,4 @@
-"""How shapes, slices, indices, reductions and windows are written."""
+"""Shapes, slices, indices, reductions and windows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scanjit.onnx.exporting.writer import Rule, Writer
 from scanjit.types import Dimension, not_negative
 
 _FAR = -(2**62)
-"""An end before all entries."""
+"""The end of a slice that runs backwards up to the first entry."""
 
 
 def dimshuffle(w: Writer, node: Node, x: str) -> str:
-    """Axes dropped, put in order, and made."""
+    """Drops axes, reorders the others, and makes new ones."""
     order, ndim = node.params["order"], node.operands[0].ndim
     kept = [axis for axis in range(ndim) if axis in order]
     if len(kept) < ndim:
@@ -25,12 +25,12 @@ def dimshuffle(w: Writer, node: Node, x: str) -> str:
 
 
 def broadcast_to(w: Writer, node: Node, x: str) -> str:
-    """A tensor stretched to a shape."""
+    """A tensor broadcast to a shape."""
     return w.op("Expand", x, w.vector(node.type.shape))
 
 
 def reshape(w: Writer, node: Node, x: str) -> str:
-    """Another shape, in which 0 is 0."""
+    """A tensor in another shape. A size 0 means 0: without `allowzero`, ONNX would copy the size."""
     empty = any(not not_negative(dim - 1) for dim in node.type.shape)
     return w.op("Reshape", x, w.vector(node.type.shape), allowzero=1 if empty and w.opset >= 14 else None)
 
@@ -41,7 +41,7 @@ def concatenate(w: Writer, node: Node, *xs: str) -> str:
 
 
 def iota(w: Writer, node: Node) -> str:
-    """0, 1..."""
+    """0, 1, 2, ..."""
     return w.op("Range", w.constant(0, np.int64), w.dim(node.params["length"]), w.constant(1, np.int64))
 
 
@@ -54,7 +54,7 @@ def size(w: Writer, node: Node) -> str:
 
 
 def slice_(w: Writer, node: Node, x: str) -> str:
-    """A window of every axis; whole axes are left out."""
+    """A slice. Axes that it leaves as they are do not count."""
     whole = node.operands[0].type.shape
     each = zip(node.params["start"], node.params["length"], node.params["step"], strict=True)
     windows = [(axis, *cut) for axis, cut in enumerate(each) if cut != (0, whole[axis], 1)]
@@ -62,7 +62,7 @@ def slice_(w: Writer, node: Node, x: str) -> str:
 
 
 def window(w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension, Dimension]]) -> str:
-    """Windows of axes: (axis, start, length, step)."""
+    """A slice, from (axis, start, length, step) for each axis that it changes."""
     starts = w.op("Concat", *(w.as_vector(start) for _, start, _, _ in windows), axis=0)
     ends = w.op("Concat", *(_end(w, start, length, step) for _, start, length, step in windows), axis=0)
     axes, steps = (w.vector([each[i] for each in windows]) for i in (0, 3))
@@ -70,7 +70,7 @@ def window(w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension,
 
 
 def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str:
-    """Where a window ends. A negative number would count from the end of the axis."""
+    """The end of a window. It is never negative: ONNX would count from the end of the axis."""
     end = start + step * length
     some = not_negative(length - 1)
     if some and not_negative(end):
@@ -85,7 +85,7 @@ def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str
 
 
 def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
-    """A tensor with a window replaced: for one axis after the other, `v` between (or among) what stays of `x`."""
+    """A tensor with a window replaced by `v`: along one axis after the other, `v` is put between the rest of `x`."""
     whole, part = (operand.type.shape for operand in node.operands)
     windows = list(zip(range(len(whole)), node.params["start"], part, node.params["step"], strict=True))
     cut = [each for each in windows if each[1:] != (0, whole[each[0]], 1)]
@@ -112,7 +112,7 @@ def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, 
     met = w.op("And", exact, inside)
     padded = w.op(
         "Concat", v, window(w, x, [(axis, 0, 1, 1)]), axis=axis
-    )  # so that there is an entry for those outside
+    )  # one more entry, for the places outside of the window
     spread = w.op("Gather", padded, w.op("Where", met, number, w.dim(length)), axis=axis)
     return w.where(w.unsqueeze(met, *range(1, node.ndim - axis)), spread, x, node.dtype)
 
@@ -137,7 +137,7 @@ def _back(axis: int, width: int, ndim: int) -> list[int]:
 
 
 def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence[str]) -> tuple[str, int]:
-    """Coordinates along a new last axis, and how many axes each index has. `shape` is that of what is gathered."""
+    """The indices, stacked along a new last axis, and how many axes they had. `shape` is that of the result."""
     axis, nodes = node.params["axis"], node.operands[-len(indices) :]
     width = max(index.ndim for index in nodes)
     whole = w.vector(shape[axis : axis + width])
@@ -165,7 +165,8 @@ def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:
 
 
 def windows(w: Writer, node: Node, x: str) -> str:
-    """Windows along axes, whose entries come along new last axes: gathered at places plus offsets."""
+    """Windows along axes. New last axes hold the entries of each window: they are gathered at its place plus
+    offsets."""
     ndim = node.operands[0].ndim
     place = list(range(ndim))  # where each axis of the operand is
     for axis, count, step, dilation in zip(
@@ -182,7 +183,7 @@ def windows(w: Writer, node: Node, x: str) -> str:
 
 
 def _spaced(w: Writer, count: Dimension, step: int) -> str:
-    """0, step, 2 * step..."""
+    """0, step, 2 * step, ..."""
     each = w.op("Range", w.constant(0, np.int64), w.dim(count), w.constant(1, np.int64))
     return each if step == 1 else w.op("Mul", each, w.constant(step, np.int64))
 
@@ -190,11 +191,11 @@ def _spaced(w: Writer, count: Dimension, step: int) -> str:
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 _AXES_ARE_INPUTS = {"ReduceSum": 13}
-"""Since which version; for others, since 18."""
+"""The op set since which the axes of a reduction are an input. For those not listed it is 18."""
 
 
 def reduction(kind: str) -> Rule:
-    """A reduction over axes, which are dropped."""
+    """A reduction over some axes; they are dropped."""
 
     def rule(w: Writer, node: Node, x: str) -> str:
         axes, dtype = node.params["axes"], node.dtype
@@ -212,7 +213,7 @@ def reduction(kind: str) -> Rule:
 
 
 def any_(w: Writer, node: Node, x: str) -> str:
-    """Whether any holds: counted, as the largest of nothing is not defined."""
+    """Whether any element is True. They are counted: a maximum of no elements would not be defined."""
     axes = node.params["axes"]
     if not axes:
         return x
@@ -220,7 +221,7 @@ def any_(w: Writer, node: Node, x: str) -> str:
 
 
 def all_(w: Writer, node: Node, x: str) -> str:
-    """Whether none fails to hold."""
+    """Whether all elements are True."""
     axes = node.params["axes"]
     if not axes:
         return x
@@ -232,5 +233,5 @@ def _count(w: Writer, x: str, axes: Sequence[int]) -> str:
 
 
 def position(kind: str) -> Rule:
-    """The place of an extreme element."""
+    """The place of the largest or the smallest element."""
     return lambda w, node, x: w.op(kind, x, axis=node.params["axis"], keepdims=0)

@@ -69,7 +69,7 @@ TABLE: dict[str, Rule] = {
     "or": e.bitwise("Or"),
     "where": lambda w, node, *operands: w.where(*operands, node.dtype),
     "xor": e.bitwise("Xor"),
-    # dtypes, and what is only said of values
+    # dtypes, and ops that pass their operand on
     "assert_": e.same,
     "cast": e.cast,
     "clip_gradient": e.same,

@@ -26,7 +26,7 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def new(self, wanted: str) -> str:
-        """The name, or the name with a number."""
+        """The name, or if it is taken, the name with a number."""
         name = wanted = writable(wanted)
         while not name or name in self._taken:
             count = self._counts.get(wanted, 0)
@@ -37,12 +37,12 @@ class Names:
 
 
 class Writer:
-    """A graph, or one inside a node of another.
+    """Writes a graph: that of a model, or one inside a node.
 
     Parameters
     ----------
     table : how each op is written.
-    opset : the version of the op set.
+    opset : the version of the op set that the model is written for.
     outer : the writer of the graph around it, whose values it may use.
     """
 
@@ -50,11 +50,11 @@ class Writer:
         self.table, self.opset, self.outer = table, opset, outer
         self.names: Names = Names() if outer is None else outer.names
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
-        """Where sizes are found: the name of a tensor, and an axis."""
+        """Where each size can be read: the name of a tensor, and an axis."""
         self.root: Writer = self if outer is None else outer.root
         self.initializers: list[Any] = []
         self.with_cells = True
-        """Whether scans that are an RNN, LSTM or GRU are written as such. Of the root, as are the initializers."""
+        """Whether a scan that is an RNN, LSTM or GRU is written as that op. The root decides, for all graphs inside."""
         self.protos: list[Any] = []
         self._values: dict[Node, str | tuple[str, ...]] = {}
         self._used: dict[Node, set[int]] = {}
@@ -77,7 +77,7 @@ class Writer:
         return names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """A node that holds an array."""
+        """A node that holds an array; the same node for equal arrays."""
         array = np.asarray(value, dtype)
         key = (str(array.dtype), array.shape, array.tobytes())
         found = self._known("_constants", key)
@@ -101,7 +101,7 @@ class Writer:
         return self.op("Cast", name, to=tensors.NUMBERS[np.dtype(dtype)])
 
     def where(self, condition: str, a: str, b: str, dtype: Any) -> str:
-        """One of two, element by element; of bools by logic, as runtimes ask for."""
+        """`where(condition, a, b)`. Runtimes lack it for bools: there it is made of And, Or and Not."""
         if np.dtype(dtype).kind != "b":
             return self.op("Where", condition, a, b)
         return self.op("Or", self.op("And", condition, a), self.op("And", self.op("Not", condition), b))
@@ -117,7 +117,7 @@ class Writer:
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def define(self, node: Node, name: str | Sequence[str]) -> None:
-        """The name of the value of a node; of several results, the names."""
+        """Say what the value of a node is called; or for several results, what they are called."""
         self._values[node] = name if isinstance(name, str) else tuple(name)
 
     def _known(self, what: str, key: Any) -> Any:
@@ -141,11 +141,11 @@ class Writer:
         return self._used.get(node, set())
 
     def stands_for(self, new: Node, old: Node) -> None:
-        """A node is written in place of another one: the same results of it are used."""
+        """Say that a node is written in place of another one, of which the same results are used."""
         self._used[new] = self.used(old)
 
     def write(self, roots: Sequence[Node]) -> list[str]:
-        """Write all that nodes depend on; their names."""
+        """Write everything that some nodes depend on. Returns the names of these nodes."""
         order = ir.walk(roots, _Seen(self))
         for node in order:
             if node.op is ir.PART:
@@ -216,13 +216,13 @@ class Writer:
         return self.quotient(left, right, safe=positive) if atom.kind == "//" else self.rest(left, right, safe=positive)
 
     def quotient(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
-        """Integers divided and rounded down; by 0 they give 0, unless it is known (`safe`) that no divisor is 0."""
+        """A quotient of integers, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0."""
         divisor = b if safe else self._not_zero(b, dtype)
         found = self.op("Div", self.op("Sub", a, self.op("Mod", a, divisor)), divisor)
         return found if safe else self._unless_zero(b, found, dtype)
 
     def rest(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
-        """What such a division leaves."""
+        """The remainder of such a division."""
         found = self.op("Mod", a, b if safe else self._not_zero(b, dtype))
         return found if safe else self._unless_zero(b, found, dtype)
 
@@ -244,12 +244,12 @@ class Writer:
         return Writer(self.table, self.opset, self)
 
     def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, Type]]) -> Any:
-        """The graph that was written; its outputs, with their types, get names of their own."""
+        """The graph that was written. Its outputs get new names."""
         infos = [self.info(self.op("Identity", value), type_) for value, type_ in outputs]
         return package().helper.make_graph(self.protos, name, list(inputs), infos)
 
     def info(self, name: str, type_: Type, shape: Sequence[Any] | None = None) -> Any:
-        """The declaration of an input or an output; without a shape, sizes are declared where they are numbers."""
+        """The declaration of an input or an output. If no shape is given, the sizes that are numbers are declared."""
         if shape is None:
             shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
         return package().helper.make_tensor_value_info(name, tensors.NUMBERS[type_.dtype], shape)

@@ -26,11 +26,13 @@ _TABLE: dict[str, tuple[Callable[..., Node], tuple[float, ...]]] = {
     "tanh": (tensor.tanh, ()),
     "thresholdedrelu": (elementwise.thresholded_relu, (1.0,)),
 }
-"""For each name (in small letters) a function of x, alpha and beta, and the defaults of as many as it takes."""
+"""For each name, in small letters: a function of x and of the numbers alpha and beta, and the defaults of those it
+takes."""
 
 
 def of(call: Call, defaults: Sequence[str], directions: int) -> list[tuple[Activation, ...]]:
-    """The activations of each direction. Numbers are used up in their order by the activations that take them."""
+    """The activations of each direction. Those that take numbers take the next ones of `activation_alpha` and
+    `_beta`."""
     names = call.texts("activations", list(defaults) * directions)
     if len(names) != len(defaults) * directions:
         raise errors.FormatError(

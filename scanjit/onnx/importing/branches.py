@@ -1,4 +1,4 @@
-"""If: both graphs as a branch, or where only one of them can be meant, that one."""
+"""If: an `ifelse` of both graphs; or one of them, if only that one can be meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GRAPHS = {True: "then_branch", False: "else_branch"}
 
 
 def if_(call: Call) -> list[Node]:
-    """One of two graphs. Where the condition is known, the other one is not read."""
+    """The results of one of two graphs. If the condition is known, the other graph is not read."""
     graphs = {value: call.graph(name) for value, name in _GRAPHS.items()}
     condition = truth(scalar(call.input(0)))
     value = known.truth(condition)
@@ -37,7 +37,7 @@ def if_(call: Call) -> list[Node]:
 
 
 def _both(call: Call, graphs: dict[bool, Any]) -> tuple[dict[bool, Sequence[Node]], errors.ScanjitError | None]:
-    """The results of the graphs that can be read, and what is wrong with the other."""
+    """The results of the graphs that can be read, and the error of the other."""
     found: dict[bool, Sequence[Node]] = {}
     failed: errors.ScanjitError | None = None
     for value, graph in graphs.items():
@@ -49,7 +49,7 @@ def _both(call: Call, graphs: dict[bool, Any]) -> tuple[dict[bool, Sequence[Node
 
 
 def _explained(failed: errors.ScanjitError, condition: Node) -> errors.ScanjitError:
-    """The error, and which inputs decide whether the branch that it is about runs at all."""
+    """An error of a branch, with a hint: which inputs decide whether this branch runs at all."""
     names = sorted(node.name for node in ir.walk([condition]) if node.op is ir.INPUT and node.name)
     if names:
         given = ", ".join(f"{name!r}: ..." for name in names)
@@ -58,7 +58,7 @@ def _explained(failed: errors.ScanjitError, condition: Node) -> errors.ScanjitEr
 
 
 def _only(node: Node, condition: Node, taken: bool, source: str) -> Node:
-    """A result of one branch: calls that need the other one are errors."""
+    """A result of one branch. A call whose condition asks for the other branch is an error."""
     return ASSERT(
         node,
         condition if taken else ir.apply(INVERT, condition),

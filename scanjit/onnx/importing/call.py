@@ -20,15 +20,15 @@ _UNSET: Any = object()
 
 
 class Call:
-    """A node: its inputs as expressions, its attributes, and what its subgraphs need.
+    """A node: its inputs, its attributes, and a function that reads its subgraphs.
 
     Parameters
     ----------
     op : the type of the op.
     version : of the op set that the model asks for.
-    inputs : one an input; None where an optional one is left out.
+    inputs : a node for each input; None where an optional one is left out.
     outputs : how many outputs the node names, up to the last one that has a name.
-    attributes : Python values; graphs as they are.
+    attributes : their values as Python has them; graphs are protocol buffers.
     run : `run(graph, inputs)` gives the outputs of one of its graphs.
     in_subgraph : whether the node is in a branch, or in the body of a loop.
     choices : which branches are taken, where the model does not say.
@@ -53,7 +53,7 @@ class Call:
         self._read: set[str] = set()
 
     def unread(self) -> list[str]:
-        """The attributes that nobody asked for."""
+        """The attributes that no function has read: they are not supported."""
         return sorted(set(self.attributes) - self._read)
 
     # ---- inputs ------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Call:
     # ---- attributes --------------------------------------------------------------------------------------------------
 
     def attribute(self, name: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
-        """The value of an attribute, of a kind."""
+        """The value of an attribute, which must be of some type."""
         self._read.add(name)
         if name not in self.attributes:
             if default is _REQUIRED:
@@ -101,7 +101,7 @@ class Call:
         return value
 
     def ignore(self, *names: str) -> None:
-        """Attributes that make no difference here."""
+        """Mark attributes as read that make no difference here."""
         self._read.update(names)
 
     def number(self, name: str, default: Any = _REQUIRED) -> Any:
@@ -122,7 +122,7 @@ class Call:
         return self.attribute(name, str, default)
 
     def choice(self, name: str, default: str, known: Collection[str], what: str = "") -> str:
-        """An attribute that is one of some words; `what` says in the error what there is no such one of."""
+        """An attribute that is one of some words. Errors call it `what`: "there is no such mode of Resize"."""
         value: str = self.text(name, default)
         if value not in known:
             raise errors.FormatError(f"there is no such {what or name}", got=value)
@@ -153,11 +153,11 @@ class Call:
     # ---- what was an attribute, and is an input since some version ---------------------------------------------------
 
     def ints(self, name: str, i: int, default: Any = _REQUIRED) -> Any:
-        """Integers that must be known: of an attribute, or of an input."""
+        """Integers that must be known, from an attribute or from an input."""
         return self._either(name, i, default, known.ints)
 
     def dims(self, name: str, i: int, default: Any = _REQUIRED) -> Any:
-        """Integers that may be sizes: of an attribute, or of an input."""
+        """Integers that may be symbolic sizes, from an attribute or from an input."""
         return self._either(name, i, default, known.dims)
 
     def _either(self, name: str, i: int, default: Any, read: Callable[[Node, str], tuple[Dimension, ...]]) -> Any:
@@ -179,7 +179,7 @@ class Call:
         return known.scalar(self.input(i), f"the input {i} of {self.op}")
 
     def values(self, name: str, i: int) -> list[float] | None:
-        """Floats that must be known: of an attribute, of an input, or None."""
+        """Floats that must be known, from an attribute or from an input; None if there is neither."""
         found = self.numbers(name, None)
         node = self.optional(i)
         if found is not None or node is None:
@@ -200,17 +200,17 @@ class Call:
         return value
 
     def refuse(self, what: str, **more: Any) -> errors.NotSupportedError:
-        """The error for a valid node that there is nothing for here."""
+        """The error for a node that is valid, but not supported."""
         return errors.NotSupportedError(f"{self.op}: {what}", **more)
 
 
 def scalar(node: Node) -> Node:
-    """A number that may come as a vector of one."""
+    """A scalar. Models also give it as a vector of one element."""
     if node.ndim == 0:
         return node
     return RESHAPE(node, shape=())
 
 
 def like(value: Any, node: Node) -> Node:
-    """A number in the dtype of a node."""
+    """A number, as a constant in the dtype of a node."""
     return ir.constant(np.asarray(value), node.dtype)

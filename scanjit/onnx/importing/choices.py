@@ -1,4 +1,4 @@
-"""Choices between branches that do not fit each other, which are revised where the rest of a model does not fit."""
+"""Choices between two branches of different ranks. A choice is revised if the rest of the model does not fit it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from scanjit import errors
 Result = TypeVar("Result")
 
 _MOST = 64
-"""So many walks over a model are tried."""
+"""The most walks over a model that are tried."""
 
 
 class Choices:
     """The choices that a walk over a model makes, in their order.
 
-    A walk that fails is done again with its last choice revised; if that one was revised already, the one before it.
+    After a walk that fails, the next one revises the last choice; if that was revised already, the one before it.
     """
 
     def __init__(self) -> None:
         self._revised: list[bool] = []
-        """Of each choice so far, whether this walk revises it."""
+        """For each choice so far, whether this walk revises it."""
         self._next = 0
 
     def take(self, preferred: bool) -> bool:
-        """What is preferred; in a walk that revises this choice, the other."""
+        """The next choice: the preferred branch, or the other one if this walk revises the choice."""
         if self._next == len(self._revised):
             self._revised.append(False)
         self._next += 1
         return preferred != self._revised[self._next - 1]
 
     def any(self) -> bool:
-        """Whether this walk came to a choice."""
+        """Whether this walk has made a choice."""
         return self._next > 0
 
     def fitting(self, walk: Callable[[], Result]) -> Result:

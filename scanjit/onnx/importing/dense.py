@@ -45,7 +45,7 @@ def gemm(call: Call) -> Node:
 
 
 def einsum(call: Call) -> Node:
-    """Sums of products."""
+    """Sums of products, as NumPy's `einsum`."""
     return tensor.einsum(call.text("equation").replace(" ", ""), *call.all())
 
 
@@ -70,7 +70,7 @@ def reduction(
 
 
 def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
-    """The axes to reduce (None: nothing is done) and whether they stay."""
+    """The axes to reduce, None for no reduction at all; and whether they stay, with size 1."""
     keep, nothing = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
     given = call.ints("axes", 1, ())
     if not given and nothing:
@@ -84,7 +84,9 @@ def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True
         op = ops.ANY if op is ops.MAX else ops.ALL
     if not axes:
         return x
-    if 0 in [x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], int)]:  # what changes nothing
+    if 0 in [
+        x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], int)
+    ]:  # the result is the number that changes nothing: 0 for a sum
         y = full(op.initial(x.dtype), [dim for axis, dim in enumerate(x.type.shape) if axis not in axes], x.dtype)
     else:
         y = op(x, axes=axes)
@@ -92,21 +94,21 @@ def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True
 
 
 def reduce_mean(call: Call) -> Node:
-    """The mean over axes; of integers, towards zero."""
+    """The mean over axes; that of integers is rounded towards zero."""
     x = call.input(0)
     axes, keep = _axes(call, x)
     return x if axes is None else cast(tensor.mean(x, axes, keepdims=keep), x.dtype)
 
 
 def reduce_logsumexp(call: Call) -> Node:
-    """The logarithm of the sum of exponentials."""
+    """`log(sum(exp(x)))` over axes."""
     x = call.input(0)
     axes, keep = _axes(call, x)
     return x if axes is None else tensor.logsumexp(x, axes, keepdims=keep)
 
 
 def position(op: ops.ArgReduction) -> Callable[[Call], Node]:
-    """The place of the first, or the last, of the extreme elements."""
+    """The place of the largest (or the smallest) element; of equal ones the first, or the last."""
 
     def rule(call: Call) -> Node:
         x = call.input(0)
@@ -121,7 +123,7 @@ def position(op: ops.ArgReduction) -> Callable[[Call], Node]:
 
 
 def softmax(function: Callable[..., Node]) -> Callable[[Call], Node]:
-    """Softmax or its logarithm: along an axis; before version 13, over that and all that follow."""
+    """Softmax, or its logarithm, along an axis. Before version 13 it is over this axis and all axes after it."""
 
     def rule(call: Call) -> Node:
         x = call.input(0)
@@ -201,7 +203,7 @@ def instance_norm(call: Call) -> Node:
 
 
 def batch_norm(call: Call) -> Node:
-    """Normalized by statistics that are given."""
+    """`(x - mean) / sqrt(var + epsilon) * scale + bias`, for each channel; mean and var are inputs."""
     if call.flag("training_mode"):
         raise call.refuse("statistics that are updated")
     call.ignore("momentum", "spatial")
@@ -222,7 +224,7 @@ def conv(call: Call) -> Node:
 
 
 def correlation(call: Call, x: Node, w: Node) -> Node:
-    """The correlation that the attributes ask for."""
+    """A correlation with the strides, pads and groups that the attributes say."""
     if x.ndim not in (3, 4):
         raise call.refuse("over other than one or two axes", got=x.type)
     ndim = x.ndim - 2
@@ -246,7 +248,7 @@ def correlation(call: Call, x: Node, w: Node) -> Node:
 def _padding(
     call: Call, sizes: Sequence[Dimension], filters: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """How many entries come before and after each axis."""
+    """How many zeros are added before and after each axis."""
     ndim, kind = len(sizes), call.choice("auto_pad", "NOTSET", _PADS)
     if len(steps) != ndim or len(dilations) != ndim:
         raise errors.FormatError(f"{call.op} has a stride and a dilation an axis", got=f"{steps} and {dilations}")
@@ -295,7 +297,7 @@ def conv_transpose(call: Call) -> Node:
 def _spread(
     x: Node, w: Node, whole: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int], groups: int
 ) -> Node:
-    """The filters, times each entry of the input, added where they lie."""
+    """Each entry of the input times the filters, added up at the places of the result that the filters cover."""
     ndim, batch = len(whole), x.type.shape[0]
     n, group, inside, out, *rest = range(4 + 2 * ndim)
     places, offsets = rest[:ndim], rest[ndim:]
@@ -324,7 +326,7 @@ def _same(a: Dimension, b: Dimension) -> bool:
 def _kept(
     call: Call, sizes: Sequence[Dimension], whole: Sequence[Dimension], steps: Sequence[int]
 ) -> list[tuple[Dimension, Dimension]]:
-    """From where to where each axis of the result of ConvTranspose is kept."""
+    """The first entry of each axis of the result of ConvTranspose that is kept, and the one after the last."""
     ndim, kind = len(whole), call.choice("auto_pad", "NOTSET", _PADS)
     pads, shape = call.integers("pads", [0] * (2 * ndim)), call.integers("output_shape", None)
     if len(pads) != 2 * ndim or (shape is not None and len(shape) != ndim):
@@ -345,7 +347,7 @@ def _kept(
 
 
 def pool(largest: bool) -> Callable[[Call], list[Node]]:
-    """The largest, or the mean, of windows over axes after the channels."""
+    """The maximum, or the mean, of windows along the axes after the channels."""
 
     def rule(call: Call) -> list[Node]:
         x = call.input(0)
@@ -376,7 +378,7 @@ def pool(largest: bool) -> Callable[[Call], list[Node]]:
 
 
 def global_pool(op: str) -> Callable[[Call], Node]:
-    """The largest, or the mean, of all after the channels."""
+    """The maximum, or the mean, over all axes after the channels."""
 
     def rule(call: Call) -> Node:
         x = call.input(0)
@@ -387,7 +389,7 @@ def global_pool(op: str) -> Callable[[Call], Node]:
 
 
 def dropout(call: Call) -> list[Node]:
-    """Nothing is dropped when a model is used."""
+    """Dropout passes its input on: a model that is used drops nothing."""
     call.ignore("ratio", "seed", "is_test")
     training = call.optional(2)
     if training is not None and call.scalar_input(2):

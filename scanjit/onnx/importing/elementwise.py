@@ -1,4 +1,4 @@
-"""Functions of numbers that ONNX has and NumPy has not, or has differently."""
+"""Elementwise functions of ONNX that NumPy lacks, or that mean something else there."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def divide(call: Call) -> Node:
 
 
 def _without_rest(a: Node, b: Node) -> Node | None:
-    """x, where what is divided is `x - x % b`: that is how a quotient that is rounded down is written."""
+    """The x of a dividend `x - x % b`; None for other dividends. So exporters write quotients that are rounded down."""
     if a.op is SUB and a.operands[1].op is MOD:
         x, rest = a.operands
         if rest.operands[0] is x and rest.operands[1] is b:
@@ -62,7 +62,7 @@ def _without_rest(a: Node, b: Node) -> Node | None:
 
 
 def _never_negative(*nodes: Node) -> bool:
-    """Whether all are known not to be: sizes are not."""
+    """Whether no element of some nodes can be negative, as is known of sizes."""
     for node in nodes:
         elements = known.elements_of(node, {})
         if elements is None or not all(e is not None and not_negative(e) for e in elements):
@@ -71,7 +71,7 @@ def _never_negative(*nodes: Node) -> bool:
 
 
 def modulo(call: Call) -> Node:
-    """What a division leaves, with the sign of the divisor; or with `fmod`, that of the dividend."""
+    """The remainder of a division. It has the sign of the divisor; with `fmod`, the sign of the dividend."""
     a, b = call.pair()
     if not call.flag("fmod"):
         return ir.apply(MOD, a, b)
@@ -107,19 +107,19 @@ def clip(call: Call) -> Node:
 
 
 def convert(call: Call) -> Node:
-    """Another dtype."""
+    """The same numbers in another dtype."""
     call.ignore("saturate", "round_mode")
     return cast(call.input(0), tensors.dtype_of(call.integer("to"), "the result of a cast"))
 
 
 def convert_like(call: Call) -> Node:
-    """The dtype of another tensor."""
+    """The same numbers in the dtype of another tensor."""
     call.ignore("saturate", "round_mode")
     return cast(call.input(0), call.input(1).dtype)
 
 
 def infinite(call: Call) -> Node:
-    """Where infinities of the wanted signs are."""
+    """Which elements are infinite, with a sign that the attributes ask for."""
     x = call.input(0)
     positive, negative = call.flag("detect_positive", True), call.flag("detect_negative", True)
     found = ir.apply(ISINF, x)
@@ -129,12 +129,12 @@ def infinite(call: Call) -> Node:
 
 
 def logical_not(call: Call) -> Node:
-    """Where a condition does not hold."""
+    """`not x`."""
     return ir.apply(INVERT, ops.truth(call.input(0)))
 
 
 def choose(call: Call) -> Node:
-    """The second input where the first holds, else the third."""
+    """`where(condition, a, b)`."""
     return where(call.input(0), *call.alike(call.input(1), call.input(2)))
 
 
@@ -212,7 +212,7 @@ def prelu(call: Call) -> Node:
 
 
 def arcsinh(x: Node) -> Node:
-    """The inverse of sinh; odd, without cancellation."""
+    """The inverse of sinh, without cancellation. It is computed of |x|, and takes on the sign of x."""
     size = ir.apply(ABS, x)
     return ir.apply(SIGN, x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
 

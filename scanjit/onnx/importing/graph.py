@@ -19,13 +19,13 @@ from scanjit.onnx.importing.table import TABLE
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _DEEPEST = 64
-"""How deep functions may be nested, so that one that calls itself is an error."""
+"""How deep functions may be nested. A function that calls itself is an error."""
 
 
 class Scope:
-    """The names that are visible in a graph, and the versions of op sets that its nodes belong to.
+    """The names that are visible in a graph, and the versions of the op sets of its nodes.
 
-    `later` has what is read when it is used for the first time: the initializers.
+    `later` has functions that read a value when it is used for the first time: the initializers.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Scope:
         self.values: dict[str, Node] = {}
 
     def find(self, name: str) -> Node | None:
-        """The value of a name, here or further out."""
+        """The value of a name, in this graph or in one around it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.later and name not in scope.values:
@@ -50,7 +50,7 @@ class Scope:
         return None
 
     def define(self, name: str, node: Node) -> None:
-        """A new name. Each is defined once."""
+        """Give a value a name. Each name is defined once."""
         if name in self.values or name in self.later:
             raise errors.FormatError(f"two things in this graph are called {name!r}")
         self.values[name] = node
@@ -62,7 +62,7 @@ class Reader:
     Parameters
     ----------
     functions : the functions that the model defines, by domain and name.
-    folder : where the model is, for data that is kept beside it.
+    folder : the folder of the model, for data in other files.
     source : what to call the model in errors.
     """
 
@@ -104,7 +104,7 @@ class Reader:
         return node
 
     def result(self, value: Any, scope: Scope) -> Node:
-        """The value of an output of the model, which has the rank that it is declared with."""
+        """The value of an output of the model. After a choice between branches, its rank must be the declared one."""
         node, kind = self.output(value.name, scope), value.type.tensor_type
         if kind.HasField("shape") and len(kind.shape.dim) != node.ndim and self.choices.any():
             raise errors.ShapeError(
@@ -119,11 +119,13 @@ class Reader:
     def _results(self, node: Any, scope: Scope) -> Sequence[Node]:
         try:
             results = self._computed(node, scope)
-        except errors.InternalError as error:  # what the functions of this package see to for users
+        except (
+            errors.InternalError
+        ) as error:  # an error that users of this package do not see, as its functions check what they are given
             raise errors.FormatError(error.what, got=error.got, expected=error.expected, fix=error.fix) from error
         except errors.ScanjitError:
             raise
-        except Exception as error:  # whatever a file that nobody made leads to
+        except Exception as error:  # any error, as no exporter made this file
             if errors.from_signal_handler(error):
                 raise
             raise errors.FormatError(f"this node is not valid ({type(error).__name__}: {error})") from error
@@ -204,7 +206,7 @@ class Reader:
     def _composed(
         self, op: str, version: int, inputs: Sequence[Node | None], attributes: Mapping[str, Any], scope: Scope
     ) -> list[Node]:
-        """An op that ONNX itself defines by others."""
+        """An op that ONNX itself defines by a function of other ops."""
         defs = package().defs
         try:
             schema = defs.get_schema(op, version or defs.onnx_opset_version(), "")
@@ -226,7 +228,7 @@ def _count(names: Sequence[str]) -> int:
 
 
 def _bind(nodes: Any, given: Mapping[str, Any]) -> None:
-    """Put values in place of the references to attributes of a function."""
+    """Replace the references to attributes of a function by their values."""
     for node in nodes:
         kept = []
         for attribute in node.attribute:

@@ -1,4 +1,4 @@
-"""The inputs of a model: symbols of the declared types, values that are given for good, and sizes that are known."""
+"""The inputs of a model: symbols of the declared types, with the values and sizes that the user gave to `load`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scanjit.ops.elementwise import cast
 from scanjit.types import Dimension, Type
 
 _UNKNOWN = -1
-"""The size that some exporters write for one that is not known."""
+"""Some exporters write this for a size that is not known."""
 
 
 class Inputs:
-    """What the inputs of a graph are, once some values and sizes are given.
+    """The inputs of a graph: constants for those with a given value, symbols for the others.
 
     Parameters
     ----------
     declared : the inputs, as the file declares them.
-    values : by the name of an input, what it is.
-    sizes : by the name of a size, its value; by the name of an input, its shape.
+    values : the given values, by the names of inputs.
+    sizes : given sizes by their names, and given shapes by the names of inputs.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Inputs:
         self._sizes: dict[str, Dimension] = {}
         """The sizes that have names."""
         self._shapes: dict[str, list[int | None]] = {}
-        """The shapes that were given to inputs, or that their values have."""
+        """The given shapes of inputs, and the shapes of given values."""
         for name, given in sizes.items():
             if name not in dims:
                 self._sizes[name] = _size(given, name)
@@ -60,7 +60,7 @@ class Inputs:
                 self.symbols[name] = ir.new_input(Type(dtype, self._shape_of(name, each)), name)
 
     def _fix(self, name: str, dims: Sequence[Any], shape: Sequence[int | None]) -> None:
-        """Take over the sizes of a shape that was given for an input."""
+        """Take over the shape that was given for an input, or that its value has."""
         if len(shape) != len(dims):
             raise _other_shape(name, dims, shape)
         for dim, n in zip(dims, shape, strict=True):
@@ -93,7 +93,7 @@ def _is_known(dim: Any) -> bool:
 
 
 def _name(dim: Any) -> str:
-    """The name of a size; what has no letter and no digit, as `?`, is no name."""
+    """The name of a size. A text without letters and digits, such as `?`, is no name."""
     return dim.dim_param if any(c.isalnum() for c in dim.dim_param) else ""
 
 
@@ -144,7 +144,7 @@ def _shape(given: Any, name: str) -> list[int | None]:
 
 
 def _array(given: Any, dtype: np.dtype, name: str) -> np.ndarray:
-    """A value in the dtype of an input: none that this dtype cannot hold."""
+    """A value in the dtype of an input, which must be able to hold it."""
     array = np.asarray(given)
     weak = isinstance(given, int | float) and not isinstance(given, bool)
     with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ def _array(given: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def _same(number: np.ndarray, made: np.ndarray) -> bool:
-    """Whether a Python number survives: a float may be rounded, an integer may not change."""
+    """Whether a Python number is still the same in another dtype. Rounding to a float does not count as a change."""
     return made.dtype.kind == "f" or bool(number == made)
 
 
@@ -177,7 +177,8 @@ def _other_shape(name: str, dims: Sequence[Any], shape: Sequence[Any]) -> errors
 
 
 def fitted(symbol: Node, value: Any, sizes: dict[types.Atom, Dimension]) -> Node:
-    """What stands for an input: of its dtype, and of sizes that agree with it and with the other inputs."""
+    """The expression that replaces an input. It is cast to its dtype; its sizes must agree with those of the other
+    inputs."""
     node = tensor.as_tensor(value)
     label = f"the input {symbol.name!r} of the model"
     if not np.can_cast(node.dtype, symbol.dtype, "safe"):

@@ -1,8 +1,8 @@
 """What is known of tensors while a graph is built.
 
-ONNX passes shapes, axes and bounds as tensors, which models compute with ordinary ops: a shape may be made of sizes
-that were gathered from another shape. Here such tensors are read as dimensions, so that a size that was passed on is
-still the size that it came from.
+ONNX passes shapes, axes and bounds as tensors, which models compute with ordinary ops. For instance, a model gathers a
+size from the shape of x and concatenates it with others to a new shape. Here such tensors are read as dimensions: the
+new shape has the same symbolic size as x.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dim, Dimension
 
 _LONGEST = 256
-"""Vectors with more elements than this are no shapes."""
+"""A vector with more elements than this is no shape."""
 _USUAL = 100_003
-"""A size that no model asks for by its number."""
+"""A size that no model compares with a number."""
 
 
 _held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held", default=None)
@@ -35,7 +35,7 @@ _held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held"
 
 @contextlib.contextmanager
 def holding() -> Iterator[None]:
-    """Keep the nodes whose values are sizes, which nothing else may hold until there is a node with such a size."""
+    """Keep nodes whose values are sizes alive. Nothing else holds such a node before another node has the size."""
     token = _held.set([])
     try:
         yield
@@ -62,7 +62,7 @@ def array(node: Node) -> np.ndarray | None:
 
 
 def truth(condition: Node) -> bool | None:
-    """Whether a condition holds, where constants and sizes decide it."""
+    """Whether a condition holds; None if constants and sizes do not decide it."""
     value = array(condition)
     if value is not None:
         return bool(value)

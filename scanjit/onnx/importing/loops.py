@@ -22,7 +22,8 @@ from scanjit.types import Dimension
 
 _NO_LIMIT = 2**62
 _MOST_ROWS = 1 << 20
-"""A loop whose condition ends it stacks its results at once if it has at most so many steps, and else counts first."""
+"""A loop that a condition ends, with at most this many steps, stacks its results at once. Others count their steps
+first."""
 
 
 def scan(call: Call) -> list[Node]:
@@ -47,7 +48,7 @@ def scan(call: Call) -> list[Node]:
 
 
 def last_states(made: BuiltScan, first: int, count: int) -> list[Node]:
-    """The last values of outputs that are fed back: the initial ones if there was no step."""
+    """The values of states after the last step; their initial values if there was no step."""
     parts = ir.parts(made.node)
     return [parts[place] for finals in made.finals[first : first + count] for place in finals]
 
@@ -77,7 +78,7 @@ def _placed(call: Call, stacked: Sequence[Node]) -> list[Node]:
 
 
 def _per(call: Call, name: str, count: int) -> list[int]:
-    """An attribute with a number for each of several things; zeros by default."""
+    """An attribute with a number for each of `count` things; zeros if it is not there."""
     values = call.integers(name, None)
     if values is None:
         return [0] * count
@@ -117,7 +118,7 @@ def _endless(most: Dimension) -> bool:
 
 
 def _allowed(condition: Node, most: Dimension) -> Dimension:
-    """The number of steps if the condition holds before the first one, else 0."""
+    """The number of steps; 0 if the condition does not hold before the first one."""
     value = known.array(condition)
     if value is not None:
         return most if value else 0
@@ -125,7 +126,8 @@ def _allowed(condition: Node, most: Dimension) -> Dimension:
 
 
 def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, stack: bool) -> BuiltScan:
-    """The scan. Its first state is the number of the step if there may be too many to list them."""
+    """The scan. The number of a step is an element of a sequence; or if there may be too many steps, the first
+    state."""
     counting = not isinstance(length, int) or length > _MOST_ROWS
 
     def step(number: Node, *before: Node) -> Any:

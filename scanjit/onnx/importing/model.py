@@ -19,7 +19,7 @@ from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Dimension, Type
 
 _OLDEST = 7
-"""The first op set with broadcasting as it is now."""
+"""The first op set that broadcasts as NumPy does."""
 
 
 def load(
@@ -41,8 +41,8 @@ def load(
     source : path, bytes, or `onnx.ModelProto`
         Data that a model keeps in other files is read if the model is given by its path, from its own folder only.
     inputs : dict from names of inputs to arrays or numbers, optional
-        These inputs have these values for good. They are constants before anything else is read: a branch that they
-        exclude is not looked at.
+        Inputs that always have these values. They are constants while the model is read, so a branch that they exclude
+        is not looked at.
     sizes : dict, optional
         From the name of a size to its value, or from the name of an input to its shape, in which None is a size that
         stays as the model declares it. A size that is known takes part in all checks, and gives faster code.
@@ -54,13 +54,13 @@ def load(
     Raises
     ------
     NotSupportedError
-        For ops, dtypes and op sets that there is nothing for here, or if the package `onnx` is not installed. The
+        For ops, dtypes and op sets that are not supported, or if the package `onnx` is not installed. The
         error names the node.
     FormatError, ShapeError, DtypeError
         For a model that is not valid. The error names the node. Nothing in a model is run as code, and nothing is made
         of a size that the file does not hold data for.
     ArgumentError
-        For an input or a size that the model has not.
+        For an input or a size that the model does not have.
 
     Notes
     -----
@@ -95,7 +95,7 @@ def load(
         return Model(proto, folder, label, dict(inputs or {}), dict(sizes or {}))
     except errors.ScanjitError:
         raise
-    except Exception as error:  # whatever a file that nobody made leads to
+    except Exception as error:  # any error, as no exporter made this file
         if errors.from_signal_handler(error):
             raise
         raise errors.FormatError(
@@ -104,7 +104,7 @@ def load(
 
 
 def _proto(source: Any) -> tuple[Any, str | None, str]:
-    """The model, its folder if it has one, and what to call it."""
+    """The protocol buffer of a model, its folder if it has one, and what errors call it."""
     onnx = package()
     if isinstance(source, onnx.ModelProto):
         return source, None, "the model"
@@ -170,7 +170,9 @@ class Model:
                 where="",
             )
         named = [proto.graph, *proto.graph.input, *proto.graph.output, *proto.graph.initializer]
-        if not all(isinstance(each.name, str) for each in named):  # bytes, where they are no text
+        if not all(
+            isinstance(each.name, str) for each in named
+        ):  # protocol buffers give bytes where a name is not UTF-8
             raise errors.FormatError(f"{label} has names that are no text", where="")
         functions = {(f.domain, f.name): f for f in proto.functions}
         self._reader = Reader(functions, folder, label)

@@ -1,7 +1,7 @@
 """Quantized tensors: integers that stand for `(integer - zero point) * scale`, as ONNX Runtime computes with them.
 
-Sums of products of such integers are exact. They are made of sums in float32 that are so short that these are exact
-too, because products of float32 run at full speed.
+Sums of products of such integers are exact. They are computed in float32, because products of float32 are fast, as sums
+of so few terms that float32 holds each sum exactly. These are added as integers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scanjit.types import Dimension
 _LARGEST = 255
 """The largest difference of two integers of 8 bits."""
 _EXACT = 2**24
-"""Up to here float32 has all integers."""
+"""float32 holds all integers up to this one."""
 
 
 # ---- from floats to integers and back --------------------------------------------------------------------------------
@@ -56,14 +56,15 @@ def dequantize(call: Call) -> Node:
 
 
 def dynamic_quantize(call: Call) -> list[Node]:
-    """Integers of 8 bits for a tensor, with the scale and the zero point that its bounds ask for."""
+    """A tensor as integers of 8 bits, with the scale and the zero point that follow from its smallest and largest
+    element."""
     x = call.input(0)
     scale, zero = bounds(x)
     return [rounded(x / scale, zero, np.dtype("uint8")), scale, zero]
 
 
 def bounds(x: Node) -> tuple[Node, Node]:
-    """The scale and the zero point (of uint8) for which a tensor, and 0, lie within the bounds of uint8."""
+    """The scale and the zero point with which all elements of a tensor, and 0, can be held by uint8."""
     axes = tuple(range(x.ndim))
     low, high = (tensor.cast(op(x, axes=axes) if axes else x, "float32") for op in (ops.MIN, ops.MAX))
     low, high = ir.apply(MINIMUM, low, np.float32(0)), ir.apply(MAXIMUM, high, np.float32(0))
@@ -72,7 +73,7 @@ def bounds(x: Node) -> tuple[Node, Node]:
 
 
 def rounded(x: Node, zero: Node | None, dtype: np.dtype) -> Node:
-    """The nearest integers of a dtype, ties to the even ones, moved by the zero point. NaN gives the least."""
+    """`round(x) + zero point`, cut to the bounds of a dtype. Ties go to even numbers; NaN becomes the least."""
     info = np.iinfo(dtype)
     shift = ir.constant(np.zeros((), x.dtype)) if zero is None else cast(zero, x.dtype)
     low, high = (ir.constant(np.asarray(bound, x.dtype)) - shift for bound in (info.min, info.max))
@@ -86,8 +87,8 @@ def _check_integer(call: Call, dtype: np.dtype) -> None:
 
 
 def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
-    """What brings a scale or a zero point into a shape that broadcasts with `x`: one for all, one for each entry of an
-    axis, or one for each block of an axis."""
+    """A function that brings a scale or a zero point into a shape that broadcasts with `x`. They may be numbers, or
+    have an element for each entry, or each block of entries, of an axis."""
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
 
     def along(given: Node) -> Node:
@@ -113,7 +114,7 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
 
 
 def _centred(x: Node, zero: Node | None, dtype: str) -> Node:
-    """`x - zero point`, which any of these dtypes holds."""
+    """`x - zero point`, in a dtype that holds it."""
     values, shift = constant_value(x), None if zero is None else constant_value(zero)
     if values is not None and values.shape == x.type.shape and (zero is None or shift is not None):
         return ir.constant((values.astype("int32") - (0 if shift is None else shift.astype("int32"))).astype(dtype))
@@ -173,7 +174,7 @@ def _correlation(call: Call, at: int, filters: int, x_zero: int, w_zero: int) ->
 
 
 def _summed(x: Node, w: Node, x_axis: int, w_axis: int, step: int, product: Callable[[Node, Node], Node]) -> Node:
-    """The product in int32 of integers in float32, by sums of at most so many terms along an axis of each."""
+    """A product, in int32, of integers in float32. The summed axis is cut into parts of `step` terms."""
     n = w.type.shape[w_axis]
     if step < 1 or not isinstance(n, int):
         return product(cast(x, "int32"), cast(w, "int32"))
@@ -186,7 +187,7 @@ def _summed(x: Node, w: Node, x_axis: int, w_axis: int, step: int, product: Call
 
 
 def _largest(w: Node) -> int:
-    """A bound of the absolute values of integers: of constants, the largest."""
+    """The largest absolute value of integers of 8 bits: that of the constant, or a bound."""
     values = constant_value(w)
     return _LARGEST if values is None else int(np.abs(values).max(initial=1))
 
@@ -203,7 +204,7 @@ def _is_one(node: Node) -> bool:
 
 
 def _requantized(call: Call, y: Node, x_scale: int, w_scale: int, y_scale: int) -> Node:
-    """A sum in int32 in the scale and with the zero point of the result."""
+    """A sum in int32, quantized with the scale and the zero point of the result."""
     zero, each = call.input(y_scale + 1), call.input(w_scale)
     if each.ndim == 1 and not _is_one(each):
         each = dense.channels(each, y.ndim) if call.op == "QLinearConv" else each
@@ -221,7 +222,8 @@ def weights(
 ) -> tuple[Node, Dimension, list[tuple[recurrent.Product, recurrent.Product]]]:
     """Weights of integers of 8 bits, with a column for each gate of each unit.
 
-    What they are multiplied by becomes integers too: the input of all steps together, and the states of a step.
+    Inputs and states are quantized before they are multiplied: the inputs of all steps together, the states at each
+    step.
     """
     w, r = _bytes(call, 1), _bytes(call, 2)
     recurrent.check_rank(call, w, r)
@@ -245,7 +247,7 @@ def _times_floats(matrix: Node, each: Node) -> recurrent.Product:
 
 
 def _seen(call: Call, x: Node) -> Node:
-    """The input without the steps that no sequence has."""
+    """The input, with zeros at the steps after the longest sequence."""
     lengths = call.optional(4)
     if lengths is None:
         return x
@@ -254,19 +256,20 @@ def _seen(call: Call, x: Node) -> Node:
 
 
 def _integers(x: Node, found: tuple[Node, Node]) -> tuple[Node, Node]:
-    """A tensor as integers without their zero point, in float32, and their scale."""
+    """A tensor quantized: integers without their zero point, in float32; and their scale."""
     scale, zero = found
     return cast(rounded(x / scale, zero, np.dtype("uint8")), "float32") - cast(zero, "float32"), scale
 
 
 def _scaled(rows: Node, scale: Node, matrix: Node, each: Node) -> Node:
-    """The products of rows of integers with a matrix of integers, in their scales."""
+    """The products of rows of integers and a matrix of integers, times both scales."""
     step = _EXACT // (_LARGEST * _largest(matrix))
     return cast(_summed(rows, matrix, -1, -2, step, tensor.matmul), "float32") * (scale * each)
 
 
 def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimension) -> tuple[Node, Node]:
-    """The integers of one direction, without their zero points, and their scale: one, or one a column."""
+    """The integer weights of one direction without their zero points, and their scale: one number, or one for each
+    column."""
     scale, zero = (_of_direction(call, call.optional(i), direction, columns) for i in (at, at + 1))
     if scale is None:
         raise errors.FormatError(f"{call.op} lacks its input {at}")

@@ -22,7 +22,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
-"""From the product of a row with the input weights, bias included, and the states, to the states: h first."""
+"""From `x @ W + b` of a row x, and the states, to the states after the step: h first."""
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -33,8 +33,8 @@ Product = Callable[[Node], Node]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What one direction has: products with the weights of inputs and of states, whose columns are those of the gates,
-    biases, and peepholes."""
+    """The weights of one direction: products with the weights of inputs and of states, whose columns are those of the
+    gates; biases; peepholes."""
 
     of_input: Product
     of_state: Product
@@ -46,8 +46,8 @@ class Weights:
 
 Cell = Callable[[Call, Weights, tuple[Activation, ...]], Step]
 Matrices = Callable[[Call, Node, int, int], tuple[Node, Dimension, list[tuple[Product, Product]]]]
-"""From a node, its input, and the numbers of gates and of directions, to what the loop reads in place of the input, the
-number of units, and for each direction the products with its weights."""
+"""From a node, its input, and the numbers of gates and directions, to: the sequence that the loop reads in place of the
+input; the number of units; for each direction the products with its weights."""
 
 
 def dense(call: Call, x: Node, gates: int, count: int) -> tuple[Node, Dimension, list[tuple[Product, Product]]]:
@@ -71,7 +71,7 @@ def check_rank(call: Call, w: Node, r: Node) -> None:
 def recurrent(
     gates: int, states: int, defaults: Sequence[str], cell: Cell, matrices: Matrices = dense
 ) -> Callable[[Call], list[Node]]:
-    """The rule of an op with so many gates and states.
+    """The rule of a recurrent op with this number of gates and of states.
 
     Its results are the outputs of all steps (time, direction, batch, unit), then the last of each state.
     """
@@ -109,7 +109,7 @@ def recurrent(
 
 
 def _weights(call: Call, size: Dimension, gates: int, products: Sequence[tuple[Product, Product]]) -> list[Weights]:
-    """The weights of each direction, whose shapes must agree with each other."""
+    """The weights of each direction. All shapes must agree."""
     count, b, p = len(products), call.optional(3), call.optional(7)
     b = None if b is None else tensor.specify_shape(b, (count, 2 * gates * size), f"B of {call.op}")
     p = None if p is None else tensor.specify_shape(p, (count, 3 * size), f"P of {call.op}")
@@ -153,7 +153,7 @@ def _direction(
 ) -> tuple[Node, list[Node]]:
     """The outputs of all steps in the order of time, and the last states.
 
-    Backwards, a sequence that is shorter keeps its initial state until its own last row comes.
+    Backwards, a shorter sequence keeps its initial state until the step of its own last row.
     """
     project = _projection(weights)
 
@@ -175,10 +175,10 @@ def _direction(
 def _direction_of_ended_rows(
     x: Node, lengths: Node, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
 ) -> tuple[Node, list[Node]]:
-    """The same, where the product of one row of the states depends on the others, as they share the scale of integers.
+    """The same for quantized states, whose rows share a scale: the rows of ended sequences matter for the others.
 
-    As in ONNX Runtime, all sequences begin together, backwards too, and the row of a sequence is 0 from the second step
-    after its last one on.
+    As in ONNX Runtime, all sequences begin at the first step, also backwards, and the state of a sequence is 0 from the
+    second step after its end on.
     """
     project = _projection(weights)
 
@@ -198,12 +198,12 @@ def _projection(weights: Weights) -> Product:
 
 
 def _mask(x: Node, lengths: Node) -> Node:
-    """Which steps belong to the sequences (time, batch, 1)."""
+    """Which steps belong to each sequence: (time, batch, 1)."""
     return DIMSHUFFLE(IOTA(length=x.type.shape[0]), order=(0, None, None)) < DIMSHUFFLE(lengths, order=(None, 0, None))
 
 
 def _clipped(call: Call) -> Activation:
-    """What comes before each activation."""
+    """The function that cuts the argument of each activation to +- `clip`."""
     limit = call.number("clip", None)
     if limit is None:
         return lambda x: x
@@ -213,7 +213,7 @@ def _clipped(call: Call) -> Activation:
 
 
 def _split(z: Node, size: Dimension, count: int) -> list[Node]:
-    """The gates, side by side."""
+    """The parts of a matrix that has the gates side by side."""
     return [z[:, i * size : (i + 1) * size] for i in range(count)]
 
 
@@ -258,7 +258,8 @@ def lstm(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Ste
 
 
 def gru(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step:
-    """Gates z, r, h; `h = (1 - z) * new + z * h_`. The reset gate comes before the product, or after it."""
+    """Gates z, r, h; `h = (1 - z) * new + z * h_`. The reset gate multiplies the state before its product, or the
+    product."""
     clip, size = _clipped(call), weights.size
     f, g = functions
     after = call.flag("linear_before_reset")

@@ -27,7 +27,7 @@ Tap = tuple[Node, Node | None]
 for 1."""
 
 _FINEST = 1 << 10
-"""The largest denominator of a scale by which a size that is not known can be multiplied."""
+"""A symbolic size can be multiplied by a fraction with a denominator of at most this."""
 _KERNELS: dict[str, tuple[int, Callable[[Node, float], Node]]] = {
     "linear": (1, lambda distance, a: 1 - distance),
     "cubic": (
@@ -35,12 +35,12 @@ _KERNELS: dict[str, tuple[int, Callable[[Node, float], Node]]] = {
         lambda t, a: where(t <= 1, ((a + 2) * t - (a + 3)) * t * t + 1, ((a * t - 5 * a) * t + 8 * a) * t - 4 * a),
     ),
 }
-"""By mode, how far entries matter, and the weight of one at a distance."""
+"""For each mode: how far away an entry matters, and its weight as a function of the distance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """What happens to one axis: its sizes before and after, their quotient, and the part that is seen of it."""
+    """How one axis is resized: its sizes before and after, the scale, and the part of it that is seen."""
 
     axis: int
     before: Dimension
@@ -49,13 +49,13 @@ class Axis:
     region: tuple[float, float] | None
 
     def changes(self) -> bool:
-        """Whether the result is another tensor."""
+        """Whether this axis changes at all."""
         same = self.before == self.after if isinstance(self.before, int) else self.before is self.after
         return not same or self.region not in (None, (0.0, 1.0))
 
 
 def resize(call: Call) -> Node:
-    """A tensor in another size."""
+    """A tensor with some axes resized."""
     x, mode = call.input(0), call.choice("mode", "nearest", ("nearest", *_KERNELS), f"mode of {call.op}")
     if mode != "nearest" and x.dtype.kind != "f":
         raise call.refuse(f"with mode={mode!r} of integers", got=x.type)
@@ -70,7 +70,7 @@ def resize(call: Call) -> Node:
 
 
 def _along(x: Node, each: Axis, at: Node, taps: Callable[[Node, Axis], Sequence[Tap]], outside: float) -> Node:
-    """The result along one axis, whose places lie `at` these places of the input."""
+    """A tensor resized along one axis. `at` is the place in the input of each place of the result."""
     order = tuple(0 if a == each.axis else None for a in range(x.ndim))
     last = ir.dim_node(each.before) - 1
     terms = []
@@ -95,7 +95,7 @@ def _settled(node: Node) -> Node:
 
 
 def _axes(call: Call, x: Node) -> list[Axis]:
-    """What happens to the axes."""
+    """How each axis is resized."""
     axes = [axis_of(a, x.ndim) for a in call.integers("axes", list(range(x.ndim)))]
     first = 1 if call.version < 11 else 2
     scales, sizes = call.values("scales", first), call.optional(3)
@@ -124,7 +124,7 @@ def _scaled(call: Call, n: Dimension, scale: np.float32) -> Dimension:
 
 
 def _asked(call: Call, before: Sequence[Dimension], sizes: Sequence[Dimension]) -> tuple[list[Dimension], list[Any]]:
-    """The sizes after, and the scales, of sizes that are asked for."""
+    """The sizes after, and the scales, from the input `sizes`."""
     policy = call.text("keep_aspect_ratio_policy", "stretch")
     if len(sizes) != len(before):
         raise errors.FormatError(f"{call.op} has a size for each axis", got=sizes)
@@ -147,7 +147,7 @@ def _quotient(after: Dimension, before: Dimension) -> Any:
 
 
 def _regions(call: Call, count: int) -> list[tuple[float, float] | None]:
-    """The part of each axis that is seen, where a mode asks for it."""
+    """The part of each axis that is seen; None for all of it."""
     given = call.values("roi", 1) if call.version >= 11 else None
     if call.text("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         return [None] * count
@@ -209,7 +209,7 @@ _ROUNDED: dict[str, Callable[[Node], Node]] = {
 
 
 def _nearest(call: Call) -> Callable[[Node, Axis], list[Tap]]:
-    """One entry, of weight 1."""
+    """The nearest entry, with weight 1."""
     mode = call.choice("nearest_mode", "round_prefer_floor", _ROUNDED, f"nearest_mode of {call.op}")
 
     def taps(at: Node, each: Axis) -> list[Tap]:

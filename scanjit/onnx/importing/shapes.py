@@ -1,4 +1,4 @@
-"""Ops that rearrange tensors, index them, or make them of sizes."""
+"""Ops that rearrange and index tensors, and ops that give or take sizes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
 _HUGE = 2**31 - 1
-"""A bound of a slice that is at least this is its end."""
+"""A bound of a slice of at least this means "to the end"."""
 
 
 def reshape(call: Call) -> Node:
-    """Another shape; 0 is the size that the axis has, -1 what is left."""
+    """A tensor in another shape. A size 0 means that of the input, -1 what is left."""
     x = call.input(0)
     asked = list(call.dims("shape", 1))
     literal = call.flag("allowzero")
@@ -41,7 +41,7 @@ def reshape(call: Call) -> Node:
 
 
 def flatten(call: Call) -> Node:
-    """A matrix: the axes before one, and the others."""
+    """A tensor as a matrix: the axes before `axis` become the rows, the others the columns."""
     x = call.input(0)
     axis = call.integer("axis", 1)
     if not -x.ndim <= axis <= x.ndim:
@@ -60,7 +60,8 @@ def transpose(call: Call) -> Node:
 def squeeze(call: Call) -> Node:
     """Without axes of size 1.
 
-    In a branch, a size that is not known is checked where the branch runs: it says nothing of the other one.
+    In a branch, a size that is not known is checked when the branch runs: if the other branch runs, it may differ from
+    1.
     """
     x, axes = call.input(0), call.ints("axes", 1, None)
     unknown = [a for a in axes_of(axes, x.ndim) if isinstance(x.type.shape[a], types.Dim)] if axes is not None else []
@@ -106,7 +107,7 @@ def split(call: Call) -> list[Node]:
 
 
 def slice_(call: Call) -> Node:
-    """A window of some axes."""
+    """`x[start:end:step]` along some axes."""
     x = call.input(0)
     starts, ends = call.dims("starts", 1), call.dims("ends", 2)
     axes = call.ints("axes", 3, tuple(range(len(starts))))
@@ -125,14 +126,16 @@ def slice_(call: Call) -> Node:
 
 
 def _is_computed(dim: Dimension) -> bool:
-    """Whether a bound is a value: a window of known size from there on must lie inside, or a run fails.
+    """Whether a bound of a slice is computed from values. Then a slice of known length must lie inside, or the run
+    fails.
 
-    ONNX would cut it off, and every step of a loop that reads `x[i : i + 1]` would have a size of its own."""
+    ONNX would cut it off: a step of a loop that reads `x[i : i + 1]` could read 0 entries, so its size would depend on
+    i."""
     return any(atom.kind == "value" for atom in types.atoms(dim)) if isinstance(dim, types.Dim) else False
 
 
 def _bound(value: Dimension, last: bool = False, step: int = 1) -> Dimension | None:
-    """A bound, or None for one that is beyond all ends."""
+    """A bound of a slice; None if it means "to the end"."""
     if isinstance(value, int) and abs(value) >= _HUGE:
         return None if (value > 0) == (step > 0) or not last else value
     return value
@@ -146,7 +149,8 @@ def gather(call: Call) -> Node:
 
 
 def gather_elements(call: Call) -> Node:
-    """Entries at indices that differ between the other axes."""
+    """`take_along_axis`: entries at indices along an axis, with indices of their own for each place of the other
+    axes."""
     x, index = call.input(0), call.input(1)
     axis = call.axis(x, 0)
     key = tuple(slice(0, n) if a != axis else slice(None) for a, n in enumerate(index.type.shape))
@@ -154,7 +158,7 @@ def gather_elements(call: Call) -> Node:
 
 
 def _coordinates(index: Node, x: Node, first: int = 0) -> list[Node]:
-    """The indices of each axis, which stand along the last axis of one tensor."""
+    """Coordinates taken apart: the indices of each axis. They lie along the last axis of one tensor."""
     count = index.type.shape[-1]
     if not isinstance(count, int) or count > x.ndim - first:
         raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)
@@ -177,7 +181,7 @@ def scatter_nd(call: Call) -> Node:
 
 
 def scatter_elements(call: Call) -> Node:
-    """A tensor with entries replaced, at indices that differ between the other axes."""
+    """`put_along_axis`: entries along an axis replaced, with indices of their own for each place of the other axes."""
     x, index, value = call.input(0), call.input(1), call.input(2)
     axis = call.axis(x, 0)
     places = []
@@ -197,7 +201,7 @@ def _scattered(call: Call, x: Node, value: Node, places: Sequence[Node]) -> Node
 
 
 def expand(call: Call) -> Node:
-    """Broadcast with a shape."""
+    """A tensor broadcast with a shape."""
     x, asked = call.input(0), call.dims("shape", 1)
     own = (1,) * (len(asked) - x.ndim) + x.type.shape
     whole = (1,) * (x.ndim - len(asked)) + tuple(asked)
@@ -214,7 +218,7 @@ def tile(call: Call) -> Node:
 
 
 def pad(call: Call) -> Node:
-    """Entries before and after; negative numbers take some away."""
+    """A tensor with entries added before and after. Negative numbers take entries away."""
     x, kind = call.input(0), call.text("mode", "constant")
     pads = call.dims("pads", 1)
     axes = call.ints("axes", 3, tuple(range(x.ndim)))
@@ -236,7 +240,7 @@ def pad(call: Call) -> Node:
 
 
 def _cropped(x: Node, widths: Sequence[tuple[Dimension, Dimension]]) -> tuple[Node, list[tuple[Dimension, Dimension]]]:
-    """A tensor without what negative widths take away, and the other widths."""
+    """A tensor without the entries that negative widths take away; and the widths, with 0 for the negative ones."""
     key, kept = [], []
     for n, (before, after) in zip(x.type.shape, widths, strict=True):
         start = -before if isinstance(before, int) and before < 0 else 0
@@ -270,7 +274,7 @@ def constant_of_shape(call: Call) -> Node:
 
 
 def constant(call: Call) -> Node:
-    """A tensor that is known."""
+    """A constant tensor."""
     for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
         if name in call.attributes:
             return ir.constant(dtype(call.attribute(name, (float, int))))
@@ -281,7 +285,7 @@ def constant(call: Call) -> Node:
 
 
 def range_(call: Call) -> Node:
-    """`start`, `start + delta`... before `limit`."""
+    """`start`, `start + delta`, ... as long as it is before `limit`."""
     start, limit, delta = call.alike(*(scalar(call.input(i)) for i in range(3)))
     if start.dtype.kind == "f":
         values = [known.array(x) for x in (start, limit, delta)]
@@ -315,7 +319,7 @@ def eye_like(call: Call) -> Node:
 
 
 def triangle(call: Call) -> Node:
-    """A matrix, or each of many, with zeros on one side of a diagonal."""
+    """A matrix, or a stack of matrices, with zeros on one side of a diagonal."""
     x = call.input(0)
     k = int(call.scalar_input(1, 0))
     rows, columns = x.type.shape[-2:]
@@ -337,7 +341,7 @@ def one_hot(call: Call) -> Node:
 
 
 def reverse_sequence(call: Call) -> Node:
-    """The first rows of each example in the other order, as many as its length says."""
+    """Each sequence of a batch reversed, up to its own length."""
     x, lengths = call.input(0), cast(call.input(1), "int64")
     time, batch = call.integer("time_axis", 0), call.integer("batch_axis", 1)
     if sorted((time, batch)) != [0, 1]:
@@ -347,7 +351,7 @@ def reverse_sequence(call: Call) -> Node:
 
 
 def turned(x: Node, lengths: Node) -> Node:
-    """Sequences (time, batch, ...) with their first rows in the other order, as many as each one's length says."""
+    """Sequences (time, batch, ...), each reversed up to its own length. The steps after that stay."""
     steps, count = x.type.shape[:2]
     t = DIMSHUFFLE(IOTA(length=steps), order=(0, None))
     places = where(t < lengths, lengths - 1 - t, t)
