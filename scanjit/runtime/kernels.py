@@ -183,7 +183,7 @@ def _make(units: Mapping[str, Unit], target: Target, abandoned: Callable[[], boo
         externals = {callee: arity for callee, (_, arity) in unit.externals.items()}
         for callee, arity in externals.items():
             _callee(callee, arity, name, target)
-        address = _loader.load(unit, entries[name])
+        address = _load(unit, entries[name])
         arity = entries[name].metadata["arity"]
         made = Kernel(unit, target, externals, arity, address, seconds.get(name, 0.0))
         _kernels[name, target.code] = made
@@ -276,44 +276,49 @@ def _quick_handover() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-class _Loader:
-    """Loads object code into memory. It stays there until the process ends, since somebody may hold an address in
-    it."""
+@functools.cache
+def _engine() -> Any:
+    """LLVM's engine that loads object code. One for all kernels: it takes 4 ms to make, and each object 0.1 ms to add.
+    What is loaded stays until the process ends, since somebody may hold an address in it."""
+    from llvmlite import binding as llvm
 
-    def __init__(self) -> None:
-        self._engine: Any = None
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
-    def load(self, unit: Unit, entry: cache.Entry) -> int:
-        """The address of a kernel; raises InternalError if it needs a symbol that does not exist."""
-        from llvmlite import binding as llvm
 
-        # LLVM would end the process at an unknown symbol, so it never gets to see one.
-        undefined = entry.metadata["undefined"]
-        missing = [name for name in undefined if llvm.address_of_symbol(name) is None]
-        if any(name.startswith("scanjit_lapack_") for name in missing):
-            from scanjit.runtime import lapack
+def _load(unit: Unit, entry: cache.Entry) -> int:
+    """Load object code into memory. Returns the address of the kernel; InternalError if it needs a symbol that does not
+    exist."""
+    from llvmlite import binding as llvm
 
-            lapack.provide(missing)
-            missing = [name for name in missing if llvm.address_of_symbol(name) is None]
-        if missing:
-            _find_more_symbols()
-            missing = [name for name in missing if llvm.address_of_symbol(name) is None]
-        if missing:
-            raise InternalError(f"the kernel {unit.name} needs symbols that do not exist", got=missing, where=unit.path)
+    # LLVM would end the process at an unknown symbol, so it never gets to see one.
+    missing = _missing(entry.metadata["undefined"])
+    if any(name.startswith("scanjit_lapack_") for name in missing):
+        from scanjit.runtime import lapack
 
-        if self._engine is None:
-            # One engine for all kernels: it takes 4 ms to make, and each object 0.1 ms to add.
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
-        self._engine.finalize_object()
-        address = int(self._engine.get_function_address(unit.symbol))
-        if not address:
-            raise InternalError(f"the object code of {unit.name} does not define it", where=unit.path)
-        llvm.add_symbol(unit.symbol, address)
-        return address
+        lapack.provide(missing)
+        missing = _missing(missing)
+    if missing:
+        _find_more_symbols()
+        missing = _missing(missing)
+    if missing:
+        raise InternalError(f"the kernel {unit.name} needs symbols that do not exist", got=missing, where=unit.path)
+    _engine().add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
+    _engine().finalize_object()
+    address = int(_engine().get_function_address(unit.symbol))
+    if not address:
+        raise InternalError(f"the object code of {unit.name} does not define it", where=unit.path)
+    llvm.add_symbol(unit.symbol, address)
+    return address
+
+
+def _missing(symbols: Sequence[str]) -> list[str]:
+    """Those of these symbols that LLVM does not know."""
+    from llvmlite import binding as llvm
+
+    return [name for name in symbols if llvm.address_of_symbol(name) is None]
 
 
 def _find_more_symbols() -> None:
@@ -326,6 +331,3 @@ def _find_more_symbols() -> None:
     from numba.core.registry import cpu_target
 
     _ = cpu_target.target_context  # making it registers them
-
-
-_loader = _Loader()

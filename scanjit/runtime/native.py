@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,22 +25,37 @@ TICK = 0.05
 IDLE_TICKS = 20
 """After so many ticks without a call, the clock thread sleeps."""
 
-# What a thread has to do with Python: a *line*, whose address is the last argument of a program, and of its nests. It
-# begins with the address of a number, what the number should be, and the function to call when it is another one; that
-# function says whether to end. The line of the calling thread looks at the clock, those of workers at `stop`.
-#
-# A *slot* is a worker: its line, the locks that it waits for and that it opens when it is done, and what to run.
-_TEXT = """
-%line = type { ptr, i64, ptr, i64, ptr, ptr }  ; number, expected, function, whether to end, Python's state, team
-%slot = type { %line, ptr, ptr, ptr, i64, i64, i64, [4 x i64] }  ; wake, done, program, table, number, threads
-%team = type { i64, [7 x i64],                                   ; ticks
-               i64, i64, i64, ptr, ptr, [3 x i64],  ; calls that run, asleep, started, what wakes it, what it naps on
-               i64, i64, i64, [5 x i64],            ; busy, stop, workers
-               [WORKERS x %slot] }
+_STRUCTS = {
+    "line": "ptr number, i64 expected, ptr function, i64 ended, ptr state, ptr team",
+    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [4 x i64] -",
+    "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
+    f"i64 busy, i64 stop, i64 workers, [5 x i64] -, [{MOST_THREADS} x %slot] slots",
+    "blas": "ptr get, ptr set, i64 calls, i32 before",
+}
+"""What lies in memory, one structure after the other: the type of each field and its name. Empty space (-) keeps what
+several threads write in cache lines of its own.
 
+A *line* is what a thread has to do with Python. Its address is the last argument of a program, and of its nests. It
+holds the address of a `number` and what that is `expected` to be. When it is another one, the `function` is called: it
+says whether to end. The calling thread looks at the clock's ticks in this way, workers look at `stop`. `ended` says
+whether a signal handler raised something, `state` is what Python gave for its lock, and `team` is where `stop` is (null
+if there are no workers).
+
+A *slot* is a worker: its line, the locks that it waits for (`wake`) and that it opens when it is `done`, and what to
+run.
+
+A *team* is what the threads of a process share: the clock (its `ticks`, how many calls are `running`, whether it is
+`asleep` and was `started`, the lock `alarm` that wakes it and the lock `nap` that it waits for between ticks), and the
+workers (whether a call uses them, whether they are to `stop`, how many there are).
+
+`blas` holds OpenBLAS's functions for its number of threads, how many `calls` with LAPACK run, and how many threads it
+had `before`.
+"""
+
+_TEXT = """
 @team = internal global ptr null
 @step = internal global ptr null
-@blas = internal global { ptr, ptr, i64, i32 } zeroinitializer  ; get and set threads; calls that run, threads before
+@blas = internal global %blas zeroinitializer
 
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -59,16 +75,13 @@ define i64 @scanjit_new_team() {
   %memory = call ptr @PyMem_RawCalloc(i64 1, i64 %size)
   store ptr %memory, ptr @team
   %address = ptrtoint ptr %memory to i64
-  %counts = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 2
-  %calls = load i64, ptr %counts
+  %calls = get blas.calls @blas
   %none = icmp eq i64 %calls, 0
   br i1 %none, label %done, label %restore
 restore:
-  store i64 0, ptr %counts
-  %befores = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 3
-  %before = load i32, ptr %befores
-  %places = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 1
-  %set = load ptr, ptr %places
+  set blas.calls @blas, 0
+  %before = get blas.before @blas
+  %set = get blas.set @blas
   call void %set(i32 %before)
   br label %done
 done:
@@ -81,9 +94,8 @@ define void @scanjit_set_step(ptr %function) {
 }
 
 define void @scanjit_set_blas(ptr %get, ptr %set) {
-  store ptr %get, ptr @blas
-  %place = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 1
-  store ptr %set, ptr %place
+  set blas.get @blas, %get
+  set blas.set @blas, %set
   ret void
 }
 
@@ -94,18 +106,15 @@ define internal i64 @told(ptr %line) {
 }
 
 define internal i64 @look(ptr %line) {
-  %ended = getelementptr %line, ptr %line, i32 0, i32 3
-  %before = load i64, ptr %ended
+  %before = get line.ended %line
   %known = icmp ne i64 %before, 0
   br i1 %known, label %end, label %python
 python:
-  %place = getelementptr %line, ptr %line, i32 0, i32 4
-  %state = load ptr, ptr %place
+  %state = get line.state %line
   call void @PyEval_RestoreThread(ptr %state)
-  %ticks = load ptr, ptr %line
+  %ticks = get line.number %line
   %now = load atomic i64, ptr %ticks monotonic, align 8
-  %expected = getelementptr %line, ptr %line, i32 0, i32 1
-  store i64 %now, ptr %expected
+  set line.expected %line, %now
   %function = load ptr, ptr @step
   %result = call ptr @PyObject_CallNoArgs(ptr %function)
   %raised = icmp eq ptr %result, null
@@ -113,20 +122,18 @@ python:
 on:
   call void @Py_DecRef(ptr %result)
   %same = call ptr @PyEval_SaveThread()
-  store ptr %same, ptr %place
+  set line.state %line, %same
   ret i64 0
 stop:
   %kept = call ptr @PyEval_SaveThread()
-  store ptr %kept, ptr %place
-  store i64 1, ptr %ended
-  store i64 -1, ptr %expected
-  %member = getelementptr %line, ptr %line, i32 0, i32 5
-  %team = load ptr, ptr %member
+  set line.state %line, %kept
+  set line.ended %line, 1
+  set line.expected %line, -1
+  %team = get line.team %line
   %alone = icmp eq ptr %team, null
   br i1 %alone, label %end, label %others
 others:
-  %flag = getelementptr %team, ptr %team, i32 0, i32 9
-  store atomic i64 1, ptr %flag release, align 8
+  set release team.stop %team, 1
   br label %end
 end:
   ret i64 1
@@ -135,13 +142,10 @@ end:
 ; ---- the clock
 
 define internal void @clock(ptr %team) {
-  %ticks = getelementptr %team, ptr %team, i32 0, i32 0
-  %running = getelementptr %team, ptr %team, i32 0, i32 2
-  %asleep = getelementptr %team, ptr %team, i32 0, i32 3
-  %alarms = getelementptr %team, ptr %team, i32 0, i32 5
-  %naps = getelementptr %team, ptr %team, i32 0, i32 6
-  %alarm = load ptr, ptr %alarms
-  %nap = load ptr, ptr %naps
+  %ticks = at team.ticks %team
+  %asleep = at team.asleep %team
+  %alarm = get team.alarm %team
+  %nap = get team.nap %team
   br label %awake
 awake:
   br label %tick
@@ -149,7 +153,7 @@ tick:
   %idle = phi i64 [ 0, %awake ], [ %more, %look ]
   call i32 @PyThread_acquire_lock_timed(ptr %nap, i64 MICROSECONDS, i32 0)
   atomicrmw add ptr %ticks, i64 1 monotonic
-  %calls = load atomic i64, ptr %running seq_cst, align 8
+  %calls = get seq_cst team.running %team
   %none = icmp sle i64 %calls, 0
   br i1 %none, label %look, label %awake
 look:
@@ -157,8 +161,8 @@ look:
   %long = icmp sge i64 %more, IDLE
   br i1 %long, label %sleep, label %tick
 sleep:
-  store atomic i64 1, ptr %asleep seq_cst, align 8
-  %again = load atomic i64, ptr %running seq_cst, align 8
+  set seq_cst team.asleep %team, 1
+  %again = get seq_cst team.running %team
   %still = icmp sle i64 %again, 0
   br i1 %still, label %wait, label %take
 take:
@@ -171,25 +175,22 @@ wait:
 }
 
 define internal void @begin(ptr %team) {
-  %running = getelementptr %team, ptr %team, i32 0, i32 2
+  %running = at team.running %team
   atomicrmw add ptr %running, i64 1 seq_cst
-  %started = getelementptr %team, ptr %team, i32 0, i32 4
-  %there = load i64, ptr %started
+  %there = get team.started %team
   %known = icmp ne i64 %there, 0
   br i1 %known, label %ready, label %start
 start:
-  store i64 1, ptr %started
+  set team.started %team, 1
   %alarm = call ptr @closed()
   %nap = call ptr @closed()
-  %alarms = getelementptr %team, ptr %team, i32 0, i32 5
-  %naps = getelementptr %team, ptr %team, i32 0, i32 6
-  store ptr %alarm, ptr %alarms
-  store ptr %nap, ptr %naps
+  set team.alarm %team, %alarm
+  set team.nap %team, %nap
   call i32 @PyThread_start_new_thread(ptr @clock, ptr %team)
   ret void
 ready:
-  %asleep = getelementptr %team, ptr %team, i32 0, i32 3
-  %sleeps = load atomic i64, ptr %asleep seq_cst, align 8
+  %asleep = at team.asleep %team
+  %sleeps = get seq_cst team.asleep %team
   %quiet = icmp eq i64 %sleeps, 0
   br i1 %quiet, label %done, label %wake
 wake:
@@ -197,8 +198,7 @@ wake:
   %mine = extractvalue { i64, i1 } %pair, 1
   br i1 %mine, label %ring, label %done
 ring:
-  %bells = getelementptr %team, ptr %team, i32 0, i32 5
-  %bell = load ptr, ptr %bells
+  %bell = get team.alarm %team
   call void @PyThread_release_lock(ptr %bell)
   br label %done
 done:
@@ -214,60 +214,48 @@ define internal ptr @closed() {
 ; ---- workers
 
 define internal void @worker(ptr %slot) {
-  %wakes = getelementptr %slot, ptr %slot, i32 0, i32 1
-  %dones = getelementptr %slot, ptr %slot, i32 0, i32 2
-  %programs = getelementptr %slot, ptr %slot, i32 0, i32 3
-  %tables = getelementptr %slot, ptr %slot, i32 0, i32 4
-  %numbers = getelementptr %slot, ptr %slot, i32 0, i32 5
-  %manys = getelementptr %slot, ptr %slot, i32 0, i32 6
-  %wake = load ptr, ptr %wakes
-  %done = load ptr, ptr %dones
-  %number = load i64, ptr %numbers
+  %wake = get slot.wake %slot
+  %done = get slot.done %slot
+  %number = get slot.number %slot
   %line = ptrtoint ptr %slot to i64
   br label %wait
 wait:
   call i32 @PyThread_acquire_lock(ptr %wake, i32 1)
-  %program = load ptr, ptr %programs
-  %table = load i64, ptr %tables
-  %threads = load i64, ptr %manys
+  %program = get slot.program %slot
+  %table = get slot.table %slot
+  %threads = get slot.threads %slot
   call void %program(i64 %table, i64 %number, i64 %threads, i64 %line)
-  store atomic i64 0, ptr %tables release, align 8
+  set release slot.table %slot, 0
   call void @PyThread_release_lock(ptr %done)
   br label %wait
 }
 
 define internal i64 @hire(ptr %team, i64 %wanted) {
-  %count = getelementptr %team, ptr %team, i32 0, i32 10
-  %stop = getelementptr %team, ptr %team, i32 0, i32 9
+  %stop = at team.stop %team
   br label %more
 more:
-  %have = load i64, ptr %count
+  %have = get team.workers %team
   %enough = icmp sge i64 %have, %wanted
   br i1 %enough, label %end, label %new
 new:
-  %slot = getelementptr %team, ptr %team, i32 0, i32 12, i64 %have
+  %slot = at team.slots %team, i64 %have
   %wake = call ptr @closed()
   %done = call ptr @closed()
   %next = add i64 %have, 1
-  %expected = getelementptr %slot, ptr %slot, i32 0, i32 0, i32 1
-  %function = getelementptr %slot, ptr %slot, i32 0, i32 0, i32 2
-  %wakes = getelementptr %slot, ptr %slot, i32 0, i32 1
-  %dones = getelementptr %slot, ptr %slot, i32 0, i32 2
-  %numbers = getelementptr %slot, ptr %slot, i32 0, i32 5
-  store ptr %stop, ptr %slot
-  store i64 0, ptr %expected
-  store ptr @told, ptr %function
-  store ptr %wake, ptr %wakes
-  store ptr %done, ptr %dones
-  store i64 %next, ptr %numbers
+  set line.number %slot, %stop
+  set line.expected %slot, 0
+  set line.function %slot, @told
+  set slot.wake %slot, %wake
+  set slot.done %slot, %done
+  set slot.number %slot, %next
   %thread = call i32 @PyThread_start_new_thread(ptr @worker, ptr %slot)
   %failed = icmp eq i32 %thread, -1
   br i1 %failed, label %end, label %hired
 hired:
-  store i64 %next, ptr %count
+  set team.workers %team, %next
   br label %more
 end:
-  %found = load i64, ptr %count
+  %found = get team.workers %team
   ret i64 %found
 }
 
@@ -278,21 +266,16 @@ define void @scanjit_run(ptr %program, i64 %table, i64 %threads) {
   %place = ptrtoint ptr %line to i64
   %team = load ptr, ptr @team
   call void @begin(ptr %team)
-  %now = load atomic i64, ptr %team monotonic, align 8
-  %expected = getelementptr %line, ptr %line, i32 0, i32 1
-  %function = getelementptr %line, ptr %line, i32 0, i32 2
-  %ended = getelementptr %line, ptr %line, i32 0, i32 3
-  %state = getelementptr %line, ptr %line, i32 0, i32 4
-  %member = getelementptr %line, ptr %line, i32 0, i32 5
-  store ptr %team, ptr %line
-  store i64 %now, ptr %expected
-  store ptr @look, ptr %function
-  store i64 0, ptr %ended
-  store ptr null, ptr %member
+  %now = get monotonic team.ticks %team
+  set line.number %line, %team
+  set line.expected %line, %now
+  set line.function %line, @look
+  set line.ended %line, 0
+  set line.team %line, null
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
-  %busy = getelementptr %team, ptr %team, i32 0, i32 8
+  %busy = at team.busy %team
   %pair = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
   %free = extractvalue { i64, i1 } %pair, 1
   br i1 %free, label %gather, label %alone
@@ -302,26 +285,21 @@ gather:
   %enough = icmp sge i64 %there, %workers
   br i1 %enough, label %together, label %few
 few:
-  store atomic i64 0, ptr %busy release, align 8
+  set release team.busy %team, 0
   br label %alone
 together:
-  %stop = getelementptr %team, ptr %team, i32 0, i32 9
-  store i64 0, ptr %stop
-  store ptr %team, ptr %member
+  set team.stop %team, 0
+  set line.team %line, %team
   %released = call ptr @PyEval_SaveThread()
-  store ptr %released, ptr %state
+  set line.state %line, %released
   br label %give
 give:
   %i = phi i64 [ 0, %together ], [ %i1, %give ]
-  %slot = getelementptr %team, ptr %team, i32 0, i32 12, i64 %i
-  %wakes = getelementptr %slot, ptr %slot, i32 0, i32 1
-  %programs = getelementptr %slot, ptr %slot, i32 0, i32 3
-  %tables = getelementptr %slot, ptr %slot, i32 0, i32 4
-  %manys = getelementptr %slot, ptr %slot, i32 0, i32 6
-  store ptr %program, ptr %programs
-  store i64 %table, ptr %tables
-  store i64 %threads, ptr %manys
-  %wake = load ptr, ptr %wakes
+  %slot = at team.slots %team, i64 %i
+  set slot.program %slot, %program
+  set slot.table %slot, %table
+  set slot.threads %slot, %threads
+  %wake = get slot.wake %slot
   call void @PyThread_release_lock(ptr %wake)
   %i1 = add i64 %i, 1
   %given = icmp sge i64 %i1, %workers
@@ -331,69 +309,91 @@ work:
   br label %wait
 wait:
   %j = phi i64 [ 0, %work ], [ %j1, %wait ]
-  %other = getelementptr %team, ptr %team, i32 0, i32 12, i64 %j
-  %dones = getelementptr %slot, ptr %other, i32 0, i32 2
-  %done = load ptr, ptr %dones
+  %other = at team.slots %team, i64 %j
+  %done = get slot.done %other
   call i32 @PyThread_acquire_lock(ptr %done, i32 1)
   %j1 = add i64 %j, 1
   %all = icmp sge i64 %j1, %workers
   br i1 %all, label %dismiss, label %wait
 dismiss:
-  %mine = load ptr, ptr %state
+  %mine = get line.state %line
   call void @PyEval_RestoreThread(ptr %mine)
-  store atomic i64 0, ptr %busy release, align 8
+  set release team.busy %team, 0
   br label %end
 alone:
   %left = call ptr @PyEval_SaveThread()
-  store ptr %left, ptr %state
+  set line.state %line, %left
   call void %program(i64 %table, i64 0, i64 1, i64 %place)
-  %own = load ptr, ptr %state
+  %own = get line.state %line
   call void @PyEval_RestoreThread(ptr %own)
   br label %end
 end:
-  %running = getelementptr %team, ptr %team, i32 0, i32 2
+  %running = at team.running %team
   atomicrmw sub ptr %running, i64 1 seq_cst
   ret void
 }
 
 define void @scanjit_run_with_blas(ptr %program, i64 %table, i64 %threads) {
-  %get = load ptr, ptr @blas
-  %places = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 1
-  %counts = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 2
-  %befores = getelementptr { ptr, ptr, i64, i32 }, ptr @blas, i32 0, i32 3
-  %set = load ptr, ptr %places
-  %calls = load i64, ptr %counts
+  %get = get blas.get @blas
+  %set = get blas.set @blas
+  %calls = get blas.calls @blas
   %more = add i64 %calls, 1
-  store i64 %more, ptr %counts
+  set blas.calls @blas, %more
   %first = icmp eq i64 %calls, 0
   br i1 %first, label %one, label %run
 one:
   %before = call i32 %get()
-  store i32 %before, ptr %befores
+  set blas.before @blas, %before
   call void %set(i32 1)
   br label %run
 run:
   call void @scanjit_run(ptr %program, i64 %table, i64 %threads)
-  %now = load i64, ptr %counts
+  %now = get blas.calls @blas
   %last = icmp eq i64 %now, 1
   %less = sub i64 %now, 1
   %forked = icmp slt i64 %less, 0
   %left = select i1 %forked, i64 0, i64 %less
-  store i64 %left, ptr %counts
+  set blas.calls @blas, %left
   br i1 %last, label %restore, label %end
 restore:
-  %many = load i32, ptr %befores
+  %many = get blas.before @blas
   call void %set(i32 %many)
   br label %end
 end:
   ret void
 }
 """
+"""The functions, in LLVM's language and three words more, which `_expanded` explains."""
 
-_PYTHON = (
-    "PyEval_SaveThread PyEval_RestoreThread PyObject_CallNoArgs Py_DecRef PyMem_RawCalloc PyThread_allocate_lock "
-    "PyThread_acquire_lock PyThread_acquire_lock_timed PyThread_release_lock PyThread_start_new_thread"
-).split()
+_ACCESS = re.compile(r"  (?:(%\w+) = )?(get|set|at) (?:(\w+) )?(\w+)\.(\w+) ([%@]\w+)(?:, (.+))?")
+
+
+def _expanded(text: str) -> str:
+    """The text in LLVM's language alone.
+
+    `%x = at team.busy %team` is the address of a field of the structure at %team (or of item `%i` of an array:
+    `at team.slots %team, i64 %i`); `%x = get team.busy %team` is its value; `set team.busy %team, 1` stores a value.
+    With the name of an ordering, as in `get seq_cst team.running %team`, an access is atomic.
+    """
+    fields = {name: [tuple(field.rsplit(" ", 1)) for field in of.split(", ")] for name, of in _STRUCTS.items()}
+    lines = [f"%{name} = type {{ {', '.join(kind for kind, _ in of)} }}" for name, of in fields.items()]
+    for number, line in enumerate(text.splitlines()):
+        match = _ACCESS.fullmatch(line)
+        if match is None:
+            lines.append(line)
+            continue
+        result, word, order, struct, field, base, given = match.groups()
+        index, kind = next((i, kind) for i, (kind, name) in enumerate(fields[struct]) if name == field)
+        place = result if word == "at" else f"%at{number}"
+        item = f", {given}" if word == "at" and given else ""
+        lines.append(f"  {place} = getelementptr %{struct}, ptr {base}, i32 0, i32 {index}{item}")
+        atomic, ordered = ("atomic ", f" {order}, align 8") if order else ("", "")
+        if word == "get":
+            lines.append(f"  {result} = load {atomic}{kind}, ptr {place}{ordered}")
+        elif word == "set":
+            lines.append(f"  store {atomic}{kind} {given}, ptr {place}{ordered}")
+    return "\n".join(lines)
+
 
 Run = Callable[[int, int, int], None]
 """Takes a program's address, its table's address and the number of threads. Raises what a signal handler raises
@@ -410,10 +410,10 @@ class Native:
     def __init__(self) -> None:
         from llvmlite import binding as llvm
 
-        for name in _PYTHON:
+        for name in re.findall(r"declare .* @(\w+)", _TEXT):
             llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-        text = _TEXT.replace("WORKERS", str(MOST_THREADS)).replace("IDLE", str(IDLE_TICKS))
-        module = llvm.parse_assembly(text.replace("MICROSECONDS", str(int(TICK * 1e6))))
+        text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
+        module = llvm.parse_assembly(_expanded(text))
         module.verify()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -437,10 +437,6 @@ class Native:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked
         may still use it."""
         self.team = self._new_team()
-
-    def word(self, place: int) -> int:
-        """One number in the memory of the team."""
-        return ctypes.c_int64.from_address(self.team + 8 * place).value
 
 
 @functools.cache

@@ -12,23 +12,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from scanjit.kinds import KINDS, Kind, integer_of
 
 from .names import type_name
 
 Number = int | float | bool
-ARITHMETIC = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "shl": "<<",
-    "shr": ">>",
+ARITHMETIC: dict[str, tuple[str, np.ufunc]] = {
+    "add": ("+", np.add),
+    "sub": ("-", np.subtract),
+    "mul": ("*", np.multiply),
+    "div": ("/", np.true_divide),
+    "and": ("&", np.bitwise_and),
+    "or": ("|", np.bitwise_or),
+    "xor": ("^", np.bitwise_xor),
+    "shl": ("<<", np.left_shift),
+    "shr": (">>", np.right_shift),
 }
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+COMPARISONS: dict[str, tuple[str, np.ufunc]] = {
+    "lt": ("<", np.less),
+    "le": ("<=", np.less_equal),
+    "gt": (">", np.greater),
+    "ge": (">=", np.greater_equal),
+    "eq": ("==", np.equal),
+    "ne": ("!=", np.not_equal),
+}
+"""By name: the operator as it is written, and NumPy's function."""
 
 
 def check_operator(op: str, kind: Kind) -> None:
@@ -40,7 +50,7 @@ def check_operator(op: str, kind: Kind) -> None:
     else:
         bad = op not in ("and", "or", "xor", "eq", "ne")
     if bad:
-        raise TypeError(f"operator {(ARITHMETIC | COMPARISONS)[op]} is not defined for {kind.name} vectors")
+        raise TypeError(f"operator {(ARITHMETIC | COMPARISONS)[op][0]} is not defined for {kind.name} vectors")
 
 
 class Lanes(ABC):

@@ -12,7 +12,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind, integer_of
 from scanjit.target import Target
 
-from .lanes import Lanes, format_of
+from .lanes import COMPARISONS, Lanes, format_of
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -224,13 +224,12 @@ class LlvmLanes(Lanes):
         return self._new(b.select(inside, shifted, constant(self.kind, self.lanes, 0)))
 
     def compare(self, op: str, other: LlvmLanes) -> LlvmLanes:
-        sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[op]
         b = self.builder
         if self.kind.floating:
             emit = b.fcmp_unordered if op == "ne" else b.fcmp_ordered
         else:
             emit = b.icmp_signed if self.kind.signed else b.icmp_unsigned
-        return self._new(emit(sign, self.value, other.value), KINDS["bool"])
+        return self._new(emit(COMPARISONS[op][0], self.value, other.value), KINDS["bool"])
 
     def unary(self, op: str) -> LlvmLanes:
         if self.kind.floating:

@@ -13,38 +13,9 @@ import numpy.typing as npt
 
 from scanjit.kinds import KINDS, Kind, integer_of
 
-from .lanes import Lanes, check_operator
+from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.true_divide,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-}
-_COMPARISONS: dict[str, Callable[..., Any]] = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-_UNARY: dict[str, Callable[..., Any]] = {
-    "neg": np.negative,
-    "abs": np.absolute,
-    "sqrt": np.sqrt,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "rint": np.rint,
-}
-_BOOL, _F64 = KINDS["bool"], KINDS["f64"]
-_WIDE_INT, _WORD = np.iinfo(np.int64), np.iinfo(np.int32)
+_BOOL = KINDS["bool"]
 
 
 @functools.cache
@@ -99,15 +70,16 @@ class NumpyLanes(Lanes):
         return NumpyLanes(np.arange(self.lanes, dtype=kind.dtype), kind)
 
     def arithmetic(self, op: str, other: NumpyLanes) -> NumpyLanes:
-        return NumpyLanes(_ARITHMETIC[op](self.array, other.array), self.kind)
+        return NumpyLanes(ARITHMETIC[op][1](self.array, other.array), self.kind)
 
     def compare(self, op: str, other: NumpyLanes) -> NumpyLanes:
-        return NumpyLanes(_COMPARISONS[op](self.array, other.array), _BOOL)
+        return NumpyLanes(COMPARISONS[op][1](self.array, other.array), _BOOL)
 
     def unary(self, op: str) -> NumpyLanes:
         if op not in ("neg", "abs") and not self.kind.floating:
             raise TypeError(f"{op} is not defined for {self.kind.name} vectors")
-        return NumpyLanes(_UNARY[op](self.array), self.kind)
+        function = np.negative if op == "neg" else getattr(np, op)
+        return NumpyLanes(function(self.array), self.kind)
 
     def fma(self, b: NumpyLanes, c: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(self.array * b.array + c.array, self.kind)  # as on a CPU without the instruction
@@ -207,10 +179,10 @@ def _install_operators() -> None:
         setattr(NumpyLanes, name, operator)
 
     special = {"div": "__truediv__", "shl": "__lshift__", "shr": "__rshift__"}
-    for op, ufunc in _ARITHMETIC.items():
+    for op, (_, ufunc) in ARITHMETIC.items():
         name = special.get(op, f"__{op}__")
         install(name, op, ufunc, False, getattr(Lanes, name))
-    for op, ufunc in _COMPARISONS.items():
+    for op, (_, ufunc) in COMPARISONS.items():
         install(f"__{op}__", op, ufunc, True, getattr(Lanes, f"__{op}__"))
 
 

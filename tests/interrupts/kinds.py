@@ -11,8 +11,8 @@ import numpy as np
 
 import scanjit as sj
 from scanjit.config import config
-from scanjit.runtime import threads as workers
 from scanjit.runtime.shared import SharedVariable
+from tests.workers import nobody_works
 
 
 @dataclass
@@ -43,10 +43,8 @@ class Kind:
             found.append(f"half of the variables are updated: {sorted(values)}")
         if any(v._lock._is_owned() for v in self.counters):  # type: ignore[attr-defined]
             found.append("a lock is held")
-        if self.beside is None:
-            team = workers._team
-            if team.busy.locked() or any(worker.job is not None for worker in team.workers):
-                found.append("threads still work")
+        if self.beside is None and not nobody_works():
+            found.append("threads still work")
         if not self.check():
             found.append("a value is wrong")
         return found

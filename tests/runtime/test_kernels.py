@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import ctypes
+import functools
 import linecache
 import os
 import pickle
@@ -72,7 +73,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def start_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_kernels", {})
-    monkeypatch.setattr(kernels, "_loader", kernels._Loader())
+    monkeypatch.setattr(kernels, "_engine", functools.cache(kernels._engine.__wrapped__))
 
 
 def apply(made: Kernel, *values: int, factor: int = 3) -> list[int]:

@@ -15,8 +15,9 @@ import pytest
 
 import scanjit as sj
 from scanjit.config import config
-from scanjit.runtime import threads as workers
 from scanjit.schedule.cost import rates
+from tests import workers
+from tests.workers import nobody_works
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +60,7 @@ def test_results_do_not_depend_on_the_number_of_threads(network, batch, hidden):
     for threads in (2, 3, 5):
         for a, b in zip(one, run(network, threads, args), strict=True):
             np.testing.assert_array_equal(a, b)
+    assert workers.count() >= 1 and nobody_works()
 
 
 def test_several_callers_at_once(network):
@@ -136,11 +138,6 @@ def alarms(handler, *times):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def nobody_works():
-    team = workers._team
-    return not team.busy.locked() and all(worker.job is None for worker in team.workers)
 
 
 def raising(*_):
@@ -287,10 +284,10 @@ def test_without_new_threads_the_caller_does_all_of_it():
     import resource
 
     code = (
-        "import resource, numpy as np, scanjit as sj; x = sj.matrix('x'); f = sj.function([x], np.tanh(x).sum(0))\n"
-        "a = np.ones((1000, 600)); sj.config.threads = 1; one = f(a); resource.setrlimit(resource.RLIMIT_AS, (1, 1))\n"
-        "sj.config.threads = 60; two = f(a); from scanjit.runtime import threads\n"
-        "assert len(threads._team.workers) < 59 and not threads._team.busy.locked() and (one == two).all(); print('ok')"
+        "import resource, numpy as np, scanjit as sj; from tests import workers; x = sj.matrix('x')\n"
+        "f = sj.function([x], np.tanh(x).sum(0)); a = np.ones((1000, 600)); sj.config.threads = 1; one = f(a)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1, 1)); sj.config.threads = 60; two = f(a)\n"
+        "assert workers.count() < 59 and not workers.busy() and (one == two).all(); print('ok')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "ok\n", done.stderr
