@@ -50,8 +50,7 @@ def passes(module: ModuleType, table: str) -> str:
 
 PASSES: dict[str, Callable[[], str]] = {
     "rewrite": lambda: passes(rewriting, "PIPELINE"),
-    "regions": lambda: passes(scheduling, "REGION_PASSES"),
-    "programs": lambda: passes(scheduling, "PROGRAM_PASSES"),
+    "schedule": lambda: passes(scheduling, "PASSES"),
 }
 
 

@@ -1,10 +1,9 @@
-"""Passes over time change nothing that they are given: nests, statements and buffers stay as they were."""
+"""Passes of the scheduler change nothing that they are given: statements and buffers stay as they were."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,13 @@ from scanjit.ir import Node
 from scanjit.runtime import host
 from scanjit.runtime.program import compile_program
 from scanjit.schedule import pipeline
-from scanjit.schedule.nests import Buffer, Statement
-from scanjit.schedule.time.flow import statements_of
+from scanjit.schedule.nests import Buffer, Program, Statement
 from tests.fuzz.checkpoints import CHOICES, with_checkpoints
 from tests.fuzz.curvature import second_order
 from tests.fuzz.programs import program
 
 Outputs = tuple[list[Node], list[Node]]
-Passes = tuple[tuple[str, Callable[[Any], Any]], ...]
+Pass = Callable[[Program], Program]
 
 
 def fields(thing: object) -> dict[str, object]:
@@ -28,20 +26,20 @@ def fields(thing: object) -> dict[str, object]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(thing).items()}
 
 
-def given(known: Any) -> Iterator[Statement | Buffer]:
-    """All statements and temporaries of a region before a pass."""
-    yield from known.region.buffers
-    for group in known.flow.groups:
-        for statement in statements_of(group, known.nests):
-            yield from statement.every()
+def given(program: Program) -> Iterator[Statement | Buffer]:
+    """All statements and buffers of a program before a pass."""
+    for top in program.body:
+        for statement in top.every():
+            yield statement
+            yield from (buffer for buffer, _, _ in statement.refs())
 
 
-def watched(name: str, function: Callable[[Any], Any], seen: list[str]) -> Callable[[Any], Any]:
+def watched(name: str, function: Pass, seen: list[str]) -> Pass:
     """A pass that fails if it changes what it is given."""
 
-    def run(known: Any) -> Any:
-        before = {thing: fields(thing) for thing in given(known)}
-        made = function(known)
+    def run(program: Program) -> Program:
+        before = {thing: fields(thing) for thing in (program, *given(program))}
+        made = function(program)
         changed = [thing for thing, old in before.items() if fields(thing) != old]
         assert not changed, f"{name} changes {changed}"
         seen.append(name)
@@ -53,8 +51,8 @@ def watched(name: str, function: Callable[[Any], Any], seen: list[str]) -> Calla
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
-    made = tuple((name, watched(name, function, seen)) for name, function in pipeline.REGION_PASSES)
-    monkeypatch.setattr(pipeline, "REGION_PASSES", made)
+    made = tuple((name, watched(name, function, seen)) for name, function in pipeline.PASSES)
+    monkeypatch.setattr(pipeline, "PASSES", made)
     return seen
 
 
@@ -74,11 +72,11 @@ def test_a_ring_is_made_without_changing_what_is_there(passes: list[str]) -> Non
     with host.using(replace(host.target(), level2_bytes=256)):
         made = compile_program(*ring(), "f", "emulate")
     assert "memory for one block of" in made.explain() and "carry" in made.explain()
-    assert passes == [name for name, _ in pipeline.REGION_PASSES]
+    assert passes == [name for name, _ in pipeline.PASSES]
 
 
 def test_passes_change_nothing_that_they_are_given(passes: list[str]) -> None:
     texts = [compile_program(*random_program(seed), "f", "emulate").explain() for seed in range(14)]
     assert sum("made again for the gradient" in text for text in texts) > 3
     assert any("in blocks of time" in text for text in texts)
-    assert len(passes) >= len(texts) * len(pipeline.REGION_PASSES)
+    assert len(passes) >= len(texts) * len(pipeline.PASSES)

@@ -11,8 +11,21 @@ from dataclasses import dataclass, field
 
 from scanjit.schedule.fuse.order import Order
 from scanjit.schedule.lower.places import LARGEST
-from scanjit.schedule.lower.region import Compound, Item, Region, Task
-from scanjit.schedule.nests import Load, Nest, NestLoop, Reduce, Store, Value, substitute, walk_values
+from scanjit.schedule.lower.region import Item, Region, Single, Task
+from scanjit.schedule.nests import (
+    Load,
+    Nest,
+    NestLoop,
+    Reduce,
+    Statement,
+    Store,
+    TimeLoop,
+    Value,
+    substitute,
+    walk_values,
+)
+from scanjit.schedule.nests.plan import Plan
+from scanjit.types import Dimension
 
 LOOK_BACK = 200
 """A task joins one of the last so many nests: the time to find it does not grow with the program."""
@@ -20,16 +33,9 @@ MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """What becomes one nest: tasks of one space. Or one item that is no task."""
-
-    members: tuple[Item, ...]
-
-
 @dataclass(eq=False)
-class _Open:
-    """A group that tasks may still join, and what its tasks do."""
+class _Group:
+    """Tasks of one space that become one nest, and what they do; or one item that is no task."""
 
     members: list[Item] = field(default_factory=list)
     reductions: set[Reduce] = field(default_factory=set)
@@ -50,37 +56,39 @@ class _Open:
         return first.space if isinstance(first, Task) and not first.store.indices else None
 
 
-@dataclass(frozen=True, eq=False)
-class Fused:
-    """A region whose items are grouped, in order; the nests of those groups that consist of tasks; and `inside`, for
-    each loop and ifelse, the same of the regions in it."""
-
-    region: Region
-    groups: list[Group]
-    nests: dict[Group, Nest]
-    inside: dict[Compound, list[Fused]]
-
-
-def fuse(region: Region) -> Fused:
-    """Put tasks of one space in one nest, where none has to wait for another one to be complete."""
-    groups: list[_Open] = []
-    where: dict[Item, _Open] = {}
-    order = Order.of(region.items)
+def fuse(region: Region) -> list[Statement]:
+    """The statements of a region: nests, and items that are no tasks. Tasks of one space are in one nest where none has
+    to wait for another one to be complete."""
+    groups: list[_Group] = []
+    where: dict[Item, _Group] = {}
+    order = Order.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None)
     for item in region.items:
         if isinstance(item, Task):
             values = walk_values([item.store.value])
-            group = _partner(item, values, groups, where, order) or _Open()
+            group = _partner(item, values, groups, where, order) or _Group()
             group.add(item, values)
         else:
-            group = _Open([item])
+            group = _Group([item])
         if item is group.members[0]:
             groups.append(group)
         where[item] = group
     stored = _stored(region, where)
-    closed = [Group(tuple(group.members)) for group in groups]
-    nests = {group: _nest(group, stored) for group in closed if isinstance(group.members[0], Task)}
-    inside = {item: list(map(fuse, item.bodies)) for item in region.items if isinstance(item, Compound)}
-    return Fused(region, closed, nests, inside)
+    return [made for group in groups if (made := _made(group, stored)) is not None]
+
+
+def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
+    """The statement that a group becomes; None if all that it computes is computed where it is read."""
+    first = group.members[0]
+    if isinstance(first, Single):
+        return first.statement.with_bodies(*map(fuse, first.bodies))
+    return _nest(group, stored) if any(member in stored for member in group.members) else None
+
+
+def _loop(item: Item) -> Plan | None:
+    """The plan of a loop over time. A scan that is one nest does not count as a loop: threads do not meet at each of
+    its steps. Nor does an ifelse."""
+    statement = item.statement if isinstance(item, Single) else None
+    return statement.plan if isinstance(statement, TimeLoop) else None
 
 
 def _reductions(values: Iterable[Value]) -> set[Reduce]:
@@ -88,8 +96,8 @@ def _reductions(values: Iterable[Value]) -> set[Reduce]:
 
 
 def _partner(
-    task: Task, values: Sequence[Value], groups: list[_Open], where: Mapping[Item, _Open], order: Order
-) -> _Open | None:
+    task: Task, values: Sequence[Value], groups: list[_Group], where: Mapping[Item, _Group], order: Order[Item]
+) -> _Group | None:
     """The nest that a task joins; None if it begins one of its own.
 
     Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has to
@@ -102,9 +110,9 @@ def _partner(
     if task.store.indices:
         return None
     found = _reductions(values)
-    best: _Open | None = None
+    best: _Group | None = None
     shared, loaded = -1, _loaded(values)
-    needed: dict[_Open, bool] = {}
+    needed: dict[_Group, bool] = {}
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
     ready = True  # whether no later nest makes something for the task
@@ -126,15 +134,42 @@ def _partner(
     return best
 
 
-def _stays_apart(task: Task, found: set[Reduce], group: _Open, order: Order) -> bool:
+def _stays_apart(task: Task, found: set[Reduce], group: _Group, order: Order[Item]) -> bool:
     """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or make
     rows that are needed for a stretch of steps only together with others."""
     reduces = bool(found or group.reductions)
     waits = order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
     if found and group.reductions:
         sizes = [loop.size for value in found | group.reductions for loop in value.loops]
-        waits = waits or order.sums_apart(group.members, task, sizes)
-    return waits or order.parts(group.members, task)
+        waits = waits or _sums_apart(order, group, task, sizes)
+    return waits or _parts(order, group, task)
+
+
+def _sums_apart(order: Order[Item], group: _Group, task: Task, sizes: Collection[Dimension]) -> bool:
+    """Whether a task sums over time, and needs other loops than a group, with as many steps as its sum has terms.
+    `sizes` are the sizes of its sums. A sum is computed along with the steps of the last loop that it needs: two sums
+    that need different loops go different ways."""
+    others = order.needed_by(group.members) ^ order.needs[task]
+    return any(plan.length in sizes for loop in others if (plan := _loop(loop)) is not None)
+
+
+def _parts(order: Order[Item], group: _Group, task: Task) -> bool:
+    """Whether a task and a group compute rows for different loops, and one of these has checkpoints.
+
+    Rows that only this loop reads need memory for one stretch of steps. In a nest with other rows they would need
+    it for all steps.
+    """
+    fed, others = order.feeds[task], order.fed_by(group.members)
+    alone = (fed - others, others - fed)
+    return all(alone) and any(_has_checkpoints(loop, task) for loops in alone for loop in loops)
+
+
+def _has_checkpoints(loop: Item, task: Task) -> bool:
+    """Whether a loop has checkpoints, and a task computes one row for each of its steps."""
+    plan = _loop(loop)
+    if plan is None or plan.node.params["checkpoint"] in (None, "all"):
+        return False
+    return bool(task.space) and task.space[0].size == plan.length
 
 
 def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
@@ -143,7 +178,7 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _compatible(found: set[Reduce], values: Collection[Value], group: _Open, dependent: bool) -> bool:
+def _compatible(found: set[Reduce], values: Collection[Value], group: _Group, dependent: bool) -> bool:
     """Whether one nest may compute what a group does, and these values with these reductions: it does not get too
     long, and two reductions share a tile only if one reads the other's results or both read the same."""
     if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
@@ -161,7 +196,7 @@ def _read(reductions: set[Reduce]) -> set[object]:
     return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
 
 
-def _stored(region: Region, where: Mapping[Item, _Open]) -> set[Item]:
+def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
     """The tasks whose results are stored. The result of any other is read by its own nest alone, at the point that is
     computed: it stays in a register."""
     stored = {item for item in region.items if item.escapes}
@@ -170,7 +205,7 @@ def _stored(region: Region, where: Mapping[Item, _Open]) -> set[Item]:
     return stored
 
 
-def _nest(group: Group, stored: Collection[Item]) -> Nest:
+def _nest(group: _Group, stored: Collection[Item]) -> Nest:
     """The nest of a group: loads of what a member computes become its value."""
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)

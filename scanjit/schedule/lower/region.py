@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from scanjit import ir
 from scanjit.ir import Node
-from scanjit.schedule.nests import Buffer, If, Nest, NestLoop, Ref, Statement, Store, TimeLoop, Value
-from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -44,32 +43,12 @@ class Task(Item):
 
 
 @dataclass(eq=False)
-class Compound(Item):
-    """A scan: one nest with all of its steps, or a loop over time. Or an ifelse, which has no plan.
-
-    `frame` is the loop, or the `If`, without the statements in it: those are made of the regions `bodies`, one of a
-    loop, two of an `If`. Once they are there, `statements` are the packs to be made before, and the loop itself.
-    """
-
-    scan: Plan | None
-    nest: Nest | None
-    label: str
-    frame: TimeLoop | If | None = None
-    bodies: list[Region] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of a scan."""
-        assert self.scan is not None
-        return self.scan
-
-
-@dataclass(eq=False)
 class Single(Item):
-    """A statement that is neither a nest nor a loop."""
+    """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` have no
+    statements in them yet: these will be made of the regions `bodies`, one of a loop, two of an `If`."""
 
     statement: Statement
+    bodies: list[Region] = field(default_factory=list)
 
 
 class Context:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
+from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
@@ -33,6 +34,7 @@ class Nest(Leaf):
     With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
     `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
     Where steps read what earlier ones have stored, they do so `reach` steps later, or even later.
+    `plan` says where the carries and outputs of the scan lie whose steps these are, if they are all of its steps.
     Where points go through time in strips (see `Tile`), registers are in memory from step to step: `carried` says where
     each lies before a step. After it, it lies where a store or a final puts it.
     """
@@ -51,6 +53,7 @@ class Nest(Leaf):
     tile: Tile | None = None
     reach: Dimension | None = None
     lane: NestLoop | None = None
+    plan: Plan | None = None
 
     @property
     def title(self) -> str:

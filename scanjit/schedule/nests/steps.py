@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement, at
 from scanjit.types import Dimension
 
@@ -31,7 +32,7 @@ class TimeLoop(Statement):
 
     With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
     steps that ran, which `ran` stands for from then on. `persistent` buffers hand something from step to step, or hold
-    what the first step begins with.
+    what the first step begins with. `plan` says where the carries and outputs of the scan lie, if all of its steps run.
     """
 
     length: Dimension
@@ -48,6 +49,7 @@ class TimeLoop(Statement):
     label: str = ""
     own_rows: OwnRows | None = None
     persistent: list[Buffer] = field(default_factory=list)
+    plan: Plan | None = None
 
     @property
     def title(self) -> str:

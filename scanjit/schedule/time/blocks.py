@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Ref, Statement, counter
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.parts import Parts, copy, loop
@@ -20,35 +20,35 @@ LEAST_TURNS = 4
 """A stretch has so many times as many steps as the lag of a ring, whose last values are copied at its start and end."""
 
 
-def blocked(chain: Chain, nests: Mapping[Group, Nest], target: Target) -> tuple[list[Statement], list[str]]:
+def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tuple[list[Statement], list[str]]:
     """The statements of a chain: what is made once before, the loop over stretches, what is left. And the notes."""
-    plan, size = chain.scan.plan, _size(chain, target.near_bytes)
+    plan, size = chain.plan, _size(chain, target.near_bytes)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
     first, rows = counter("first"), counter("rows")
     base = plan.length - first - rows if plan.reverse else first
     stretch = Stretch(first, base, rows, {old: Short(new, base) for old, new in short.items()}, rows)
     inside = (
-        *(stretch.rowwise(nests[group]) for group in chain.before),
+        *(stretch.rowwise(nests[s]) for s in chain.before),
         *(copy(Ref.whole(last), stretch.before(plan, i)) for i, last in chain.rings.items()),
         stretch.scan(chain.scan),
         *(copy(stretch.after(plan, i), Ref.whole(last)) for i, last in chain.rings.items()),
-        *(stretch.rowwise(nests[group]) for group in chain.after),
+        *(stretch.rowwise(nests[s]) for s in chain.after),
     )
-    sums = [Parts.sums(nests[group], found, stretch, plan.reverse) for group, found in chain.sums.items()]
+    sums = [Parts.sums(nests[statement], found, stretch, plan.reverse) for statement, found in chain.sums.items()]
     names = ", ".join(sorted({buffer.name for buffer in short}))
-    notes = [f"{chain.scan.label}: in blocks of time, with memory for one block of {names}"] if short else []
+    notes = [f"{name_of(plan.node)}: in blocks of time, with memory for one block of {names}"] if short else []
     return loop([Parts(inside=inside), *sums], (first, rows), plan.length, size), notes
 
 
 def _short(chain: Chain) -> list[Buffer]:
     """The buffers that hold one stretch: with the steps before it, if they are rings."""
-    return [*chain.short, *(chain.scan.plan.carries[i].store.buffer for i in chain.rings)]
+    return [*chain.short, *(chain.plan.carries[i].store.buffer for i in chain.rings)]
 
 
 def _size(chain: Chain, near_bytes: int) -> Dimension:
     """How many steps a stretch has: as many as read and write about `near_bytes` in short buffers."""
-    plan = chain.scan.plan
+    plan = chain.plan
     step = sum((types.product(buffer.shape[1:]) * buffer.dtype.itemsize for buffer in _short(chain)), start=0)
     size = types.maximum(near_bytes // types.maximum(step, 1), 1)
     for found in chain.sums.values():

@@ -1,4 +1,4 @@
-"""Chains: a scan with the groups that go along with it, stretch by stretch."""
+"""Chains: a scan with the statements that go along with it, stretch by stretch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
-from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.lower.region import Compound
-from scanjit.schedule.nests import Access, Buffer, Nest
-from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
+from scanjit.schedule.nests import Access, Buffer, Nest, Statement
+from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
 from scanjit.schedule.time.rows import is_rowwise, scan_is_rowwise
 from scanjit.schedule.time.summed import SumLoops
 from scanjit.schedule.time.sums import only_sums, sums_over_time
@@ -31,38 +30,43 @@ class Chain:
         before it. The buffer given here keeps the last values (of 3 steps, here) from stretch to stretch.
     """
 
-    scan: Compound
-    before: tuple[Group, ...] = ()
-    after: tuple[Group, ...] = ()
-    sums: Mapping[Group, SumLoops] = field(default_factory=dict)
+    scan: Statement
+    before: tuple[Statement, ...] = ()
+    after: tuple[Statement, ...] = ()
+    sums: Mapping[Statement, SumLoops] = field(default_factory=dict)
     short: AbstractSet[Buffer] = frozenset()
     rings: Mapping[int, Buffer] = field(default_factory=dict)
 
     @property
-    def others(self) -> list[Group]:
-        """The groups that go along with the scan."""
+    def plan(self) -> Plan:
+        """The plan of the scan."""
+        return plan_of(self.scan)
+
+    @property
+    def others(self) -> list[Statement]:
+        """The statements that go along with the scan."""
         return [*self.before, *self.after, *self.sums]
 
 
-def find_chains(flow: Flow, target: Target) -> tuple[dict[Group, Chain], dict[Group, Nest]]:
-    """The chains of a region, by their scan's group and by those that go along; and the nests that change for them."""
-    found: dict[Group, Chain] = {}
-    new: dict[Group, Nest] = {}
-    for group in flow.groups:
-        if can_be_cut(group) and the_scan(group).plan.node.params["unroll"] is not True:
-            chain = _Search(flow, group, found.keys(), target).chain()
+def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dict[Statement, Nest]]:
+    """The chains of a body, by each statement in them; and the nests that change for them."""
+    found: dict[Statement, Chain] = {}
+    new: dict[Statement, Nest] = {}
+    for scan in scans_of(flow.statements):
+        if can_be_cut(scan) and plan_of(scan).node.params["unroll"] is not True:
+            chain = _Search(flow, scan, found.keys(), target).chain()
             if chain.short or chain.sums or chain.rings:
-                found |= dict.fromkeys((group, *chain.others), chain)
+                found |= dict.fromkeys((scan, *chain.others), chain)
                 nests = _begun(flow.nests, chain)
                 new |= nests
                 flow = flow.with_nests(nests)
     return found, new
 
 
-def _begun(nests: Mapping[Group, Nest], chain: Chain) -> dict[Group, Nest]:
+def _begun(nests: Mapping[Statement, Nest], chain: Chain) -> dict[Statement, Nest]:
     """The nests that write what is there before the first step of carries that are rings: they write it where the last
     values are kept."""
-    plan = chain.scan.plan
+    plan = chain.plan
     begin = {plan.carries[i].store.buffer: (plan.first(i).offset, last) for i, last in chain.rings.items()}
 
     def moved(access: Access) -> Access:
@@ -72,8 +76,8 @@ def _begun(nests: Mapping[Group, Nest], chain: Chain) -> dict[Group, Nest]:
         return changed(access, buffer=last, offset=access.offset - offset)
 
     return {
-        group: nest.rebuilt(moved)
-        for group, nest in nests.items()
+        statement: nest.rebuilt(moved)
+        for statement, nest in nests.items()
         if any(written and access.buffer in begin for access, written in nest.accesses())
     }
 
@@ -83,86 +87,86 @@ class _Search:
     """The search for what can go along with a scan. Those that are `taken` go with another one."""
 
     flow: Flow
-    at: Group
-    taken: AbstractSet[Group]
+    scan: Statement
+    taken: AbstractSet[Statement]
     target: Target
 
     @property
-    def scan(self) -> Compound:
-        return the_scan(self.at)
+    def plan(self) -> Plan:
+        return plan_of(self.scan)
 
     def chain(self) -> Chain:
         """The largest chain around the scan."""
         flow = self.flow
         after, found, results = self._after()
         later = {*after, *found}
-        before: list[Group] = []
+        before: list[Statement] = []
         short = set(results)
-        for group in reversed(flow.groups[: flow.at[self.at]]):
-            if group in self.taken:
+        for statement in reversed(flow.statements[: flow.at[self.scan]]):
+            if statement in self.taken:
                 continue
-            own, users = flow.writes[group], flow.users[group]
-            with_scan = users <= {self.at, *before, *later} and not users <= later
-            private = own and with_scan and all(flow.is_private(b, group, users) for b in own)
-            if private and self._is_rowwise(group, own) and all(self._read_by_rows(b, found) for b in own):
-                before.insert(0, group)
+            own, users = flow.writes[statement], flow.users[statement]
+            with_scan = users <= {self.scan, *before, *later} and not users <= later
+            private = own and with_scan and all(flow.is_private(b, statement, users) for b in own)
+            if private and self._is_rowwise(statement, own) and all(self._read_by_rows(b, found) for b in own):
+                before.insert(0, statement)
                 short |= own
         return Chain(self.scan, tuple(before), tuple(after), found, short, self._rings(found))
 
-    def _after(self) -> tuple[list[Group], dict[Group, SumLoops], set[Buffer]]:
+    def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer]]:
         """The rowwise nests after the scan that read what nobody else does; the nests that sum what it made over time
         (all of them, for the order of the terms is to be the same whoever else reads it); and the buffers that the
         former read."""
-        flow, position = self.flow, self.flow.at[self.at]
-        known = {*flow.groups[: position + 1]}
-        members: list[Group] = []
-        found: dict[Group, SumLoops] = {}
-        for group in flow.groups[position + 1 :]:
-            read = flow.writes[self.at] & flow.reads[group]
-            if group in self.taken or not read or not flow.needs[group] <= known:
+        flow, position = self.flow, self.flow.at[self.scan]
+        known = {*flow.statements[: position + 1]}
+        members: list[Statement] = []
+        found: dict[Statement, SumLoops] = {}
+        for statement in flow.statements[position + 1 :]:
+            read = flow.writes[self.scan] & flow.reads[statement]
+            if statement in self.taken or not read or not flow.needs[statement] <= known:
                 continue
-            if any(flow.order.ties([self.scan], item) for item in group.members):
+            if flow.order.ties([self.scan], statement):
                 continue
-            if self._is_rowwise(group, read):
-                members.append(group)
-            elif group in flow.nests:
-                sums = sums_over_time(flow.nests[group], self.scan.plan.length, read, self.target)
-                found |= {group: sums} if sums is not None else {}
+            if self._is_rowwise(statement, read):
+                members.append(statement)
+            elif statement in flow.nests:
+                sums = sums_over_time(flow.nests[statement], self.plan.length, read, self.target)
+                found |= {statement: sums} if sums is not None else {}
         while True:
             readers = {*members, *found}
-            results = {b for b in flow.writes[self.at] if flow.is_private(b, self.at, readers) and self._by_rows(b)}
-            left = [group for group in members if flow.reads[group] & results]
+            results = {b for b in flow.writes[self.scan] if flow.is_private(b, self.scan, readers) and self._by_rows(b)}
+            left = [s for s in members if flow.reads[s] & results]
             if left == members:
                 return members, found, results
             members = left
 
-    def _is_rowwise(self, group: Group, buffers: AbstractSet[Buffer]) -> bool:
-        return is_rowwise(self.flow.nests.get(group), self.scan.plan.length, buffers)
+    def _is_rowwise(self, statement: Statement, buffers: AbstractSet[Buffer]) -> bool:
+        return is_rowwise(self.flow.nests.get(statement), self.plan.length, buffers)
 
-    def _read_by_rows(self, buffer: Buffer, found: Mapping[Group, SumLoops]) -> bool:
+    def _read_by_rows(self, buffer: Buffer, found: Mapping[Statement, SumLoops]) -> bool:
         """Whether all that reads a buffer goes through it row by row: the scan, rowwise nests, and sums over time."""
-        for group in self.flow.groups:
-            if group is not self.at and buffer in self.flow.reads[group]:
-                if group in found and not only_sums(found[group], self.flow.nests[group], {buffer}):
+        for statement in self.flow.statements:
+            if statement is not self.scan and buffer in self.flow.reads[statement]:
+                if statement in found and not only_sums(found[statement], self.flow.nests[statement], {buffer}):
                     return False
-                if group not in found and not self._is_rowwise(group, {buffer}):
+                if statement not in found and not self._is_rowwise(statement, {buffer}):
                     return False
         return self._by_rows(buffer)
 
     def _by_rows(self, buffer: Buffer) -> bool:
         """Whether the scan goes through a buffer row by row, from the first row to the last or back."""
-        return bool(buffer.shape) and buffer.shape[0] == self.scan.plan.length and scan_is_rowwise(self.scan, buffer)
+        return bool(buffer.shape) and buffer.shape[0] == self.plan.length and scan_is_rowwise(self.scan, buffer)
 
-    def _rings(self, found: Mapping[Group, SumLoops]) -> dict[int, Buffer]:
+    def _rings(self, found: Mapping[Statement, SumLoops]) -> dict[int, Buffer]:
         """The carries that are rings, each with memory for its last values; of those that share a buffer, the first."""
-        plan, flow = self.scan.plan, self.flow
-        if self.scan.nest is None or plan.node.params["checkpoint"] is not None:
+        plan, flow = self.plan, self.flow
+        if not isinstance(self.scan, Nest) or plan.node.params["checkpoint"] is not None:
             return {}
         rings: dict[Buffer, int] = {}
         lags = {carry.store.buffer for carry in plan.carries if carry.lag is not None}
         for i, carry in enumerate(plan.carries):
             buffer = carry.store.buffer
-            readers = [group for group in flow.groups if group is not self.at and buffer in flow.reads[group]]
+            readers = [s for s in flow.statements if s is not self.scan and buffer in flow.reads[s]]
             alone = all(g in found and only_sums(found[g], flow.nests[g], {buffer}) for g in readers)
             if buffer in lags & flow.temporaries and alone:
                 rings.setdefault(buffer, i)

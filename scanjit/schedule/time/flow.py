@@ -1,126 +1,116 @@
-"""Which group of a region reads and writes which buffers, and which groups it needs."""
+"""Which statement of a body reads and writes which buffers, and which statements it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import cached_property
 
-from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.fuse.order import Order
-from scanjit.schedule.lower.region import Compound, Item, Region, Single
-from scanjit.schedule.nests import Buffer, Nest, Statement
+from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
+from scanjit.schedule.nests.plan import Plan
+
+Scan = Nest | TimeLoop
+"""A statement that has a plan: all steps of a scan."""
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The groups of a region, in order, and how data flows between them.
+    """The statements of a body, in order, and how data flows between them.
 
     Parameters
     ----------
-    groups : those that become nests are the keys of `nests`; the others are scans, ifelses and single statements.
-    reads, writes : the buffers that a group reads and writes.
-    needs : the groups that have to come before a group.
-    temporaries : the buffers of the region that no caller sees.
-    items : what the groups consist of.
+    statements : the statements.
+    temporaries : the buffers that no caller sees, and no statement outside of the body.
+    nests : the statements that are nests but no scans, as they are now: some begin or end a carry that has moved.
+    reads, writes : the buffers that a statement reads and writes.
+    needs : the statements that have to come before a statement.
     """
 
-    groups: Sequence[Group] = ()
-    nests: Mapping[Group, Nest] = field(default_factory=dict)
-    reads: Mapping[Group, AbstractSet[Buffer]] = field(default_factory=dict)
-    writes: Mapping[Group, AbstractSet[Buffer]] = field(default_factory=dict)
-    needs: Mapping[Group, AbstractSet[Group]] = field(default_factory=dict)
-    temporaries: AbstractSet[Buffer] = frozenset()
-    items: Sequence[Item] = ()
+    statements: Sequence[Statement]
+    temporaries: AbstractSet[Buffer]
+    nests: Mapping[Statement, Nest] = field(default_factory=dict)
+    reads: Mapping[Statement, AbstractSet[Buffer]] = field(default_factory=dict)
+    writes: Mapping[Statement, AbstractSet[Buffer]] = field(default_factory=dict)
+    needs: Mapping[Statement, AbstractSet[Statement]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, region: Region, groups: Sequence[Group], nests: Mapping[Group, Nest]) -> Flow:
-        """The flow in a region."""
-        home = {item: group for group in groups for item in group.members}
-        needs = {g: {home[need] for item in g.members for need in item.needs} - {g} for g in groups}
-        temporaries = {buffer for buffer in region.buffers if buffer.kind == "temporary"}
-        return cls(groups, nests, {}, {}, needs, temporaries, region.items)._with_uses(groups)
+    def of(cls, body: Sequence[Statement], temporaries: AbstractSet[Buffer]) -> Flow:
+        """The flow in a body. What a statement needs has written what it reads; or is the last before it that writes
+        where it writes too, as the copy of an array before some elements of it are set."""
+        nests: dict[Statement, Nest] = {s: s for s in body if isinstance(s, Nest) and s.plan is None}
+        flow = cls(body, temporaries, nests)._with_uses({s: s for s in body})
+        writers: dict[Buffer, list[Statement]] = {}
+        needs: dict[Statement, set[Statement]] = {}
+        for statement in body:
+            made = [writer for buffer in flow.reads[statement] for writer in writers.get(buffer, ())]
+            needs[statement] = {*made, *(writers[b][-1] for b in flow.writes[statement] if b in writers)}
+            for buffer in flow.writes[statement]:
+                writers.setdefault(buffer, []).append(statement)
+        return changed(flow, needs=needs)
 
-    def with_nests(self, nests: Mapping[Group, Nest]) -> Flow:
+    def with_nests(self, nests: Mapping[Statement, Nest]) -> Flow:
         """The flow with some nests replaced."""
         return changed(self, nests={**self.nests, **nests})._with_uses(nests)
 
-    def _with_uses(self, groups: Iterable[Group]) -> Flow:
-        uses = {group: set(self._uses(group)) for group in groups}
-        reads = {group: {buffer for buffer, written in found if not written} for group, found in uses.items()}
-        writes = {group: {buffer for buffer, written in found if written} for group, found in uses.items()}
+    def _with_uses(self, made: Mapping[Statement, Statement]) -> Flow:
+        uses = {s: {(buffer, written) for buffer, _, written in now.all_refs()} for s, now in made.items()}
+        reads = {s: {buffer for buffer, written in found if not written} for s, found in uses.items()}
+        writes = {s: {buffer for buffer, written in found if written} for s, found in uses.items()}
         return changed(self, reads={**self.reads, **reads}, writes={**self.writes, **writes})
 
-    def _uses(self, group: Group) -> Iterator[tuple[Buffer, bool]]:
-        """Each buffer that a group reads (False) or writes (True)."""
-        for statement in statements_of(group, self.nests):
-            yield from ((buffer, written) for buffer, _, written in statement.all_refs())
+    @cached_property
+    def order(self) -> Order[Statement]:
+        """The loops over time that statements need and feed."""
+        return Order.of(self.needs, lambda statement: isinstance(statement, TimeLoop))
 
     @cached_property
-    def order(self) -> Order:
-        """The loops over time that items need and feed."""
-        return Order.of(self.items)
+    def at(self) -> Mapping[Statement, int]:
+        """The number of each statement."""
+        return {statement: i for i, statement in enumerate(self.statements)}
 
     @cached_property
-    def at(self) -> Mapping[Group, int]:
-        """The number of each group."""
-        return {group: i for i, group in enumerate(self.groups)}
-
-    @cached_property
-    def users(self) -> Mapping[Group, AbstractSet[Group]]:
-        """The groups that need a group."""
-        users: dict[Group, set[Group]] = {group: set() for group in self.groups}
-        for group in self.groups:
-            for need in self.needs[group]:
-                users[need].add(group)
+    def users(self) -> Mapping[Statement, AbstractSet[Statement]]:
+        """The statements that need a statement."""
+        users: dict[Statement, set[Statement]] = {s: set() for s in self.statements}
+        for statement in self.statements:
+            for need in self.needs[statement]:
+                users[need].add(statement)
         return users
 
     @cached_property
-    def below(self) -> Mapping[Group, AbstractSet[Group]]:
-        """The groups that a group needs, directly or through others."""
-        below: dict[Group, set[Group]] = {}
-        for group in self.groups:
-            below[group] = set(self.needs[group]).union(*(below[need] for need in self.needs[group]))
+    def below(self) -> Mapping[Statement, AbstractSet[Statement]]:
+        """The statements that a statement needs, directly or through others."""
+        below: dict[Statement, set[Statement]] = {}
+        for statement in self.statements:
+            below[statement] = set(self.needs[statement]).union(*(below[need] for need in self.needs[statement]))
         return below
 
-    def using(self, buffer: Buffer) -> list[Group]:
-        """The groups that read or write a buffer."""
-        return [group for group in self.groups if buffer in self.reads[group] or buffer in self.writes[group]]
+    def using(self, buffer: Buffer) -> list[Statement]:
+        """The statements that read or write a buffer."""
+        return [s for s in self.statements if buffer in self.reads[s] or buffer in self.writes[s]]
 
-    def is_private(self, buffer: Buffer, writer: Group, readers: AbstractSet[Group]) -> bool:
+    def is_private(self, buffer: Buffer, writer: Statement, readers: AbstractSet[Statement]) -> bool:
         """Whether a buffer is a temporary that only `writer` writes, and only it and `readers` read."""
         return buffer in self.temporaries and all(
-            group is writer or (group in readers and buffer not in self.writes[group]) for group in self.using(buffer)
+            s is writer or (s in readers and buffer not in self.writes[s]) for s in self.using(buffer)
         )
 
 
-def scan_of(group: Group) -> Compound | None:
-    """The scan that a group is, if it is one."""
-    member = group.members[0]
-    return member if isinstance(member, Compound) and member.scan is not None else None
+def scans_of(statements: Iterable[Statement]) -> list[Scan]:
+    """Those of some statements that are all steps of a scan."""
+    return [s for s in statements if isinstance(s, Nest | TimeLoop) and s.plan is not None]
 
 
-def the_scan(group: Group) -> Compound:
-    """The scan of a group that is certainly one."""
-    scan = scan_of(group)
-    assert scan is not None
-    return scan
+def plan_of(scan: Statement) -> Plan:
+    """The plan of a statement that is a scan."""
+    assert isinstance(scan, Nest | TimeLoop)
+    assert scan.plan is not None
+    return scan.plan
 
 
-def can_be_cut(group: Group) -> bool:
-    """Whether a group is a scan that can run a stretch of steps at a time: one that does not end early."""
-    scan = scan_of(group)
-    return scan is not None and not scan.plan.layout.until
-
-
-def statements_of(group: Group, nests: Mapping[Group, Nest]) -> Sequence[Statement]:
-    """What a group does."""
-    if group in nests:
-        return [nests[group]]
-    member = group.members[0]
-    if isinstance(member, Single):
-        return [member.statement]
-    assert isinstance(member, Compound)
-    return member.statements if member.nest is None else [member.nest]
+def can_be_cut(scan: Statement) -> bool:
+    """Whether a scan can run a stretch of steps at a time: if it does not end early."""
+    return not plan_of(scan).layout.until

@@ -39,11 +39,11 @@ def loop(
     """The loop over stretches of `size` of `total` steps, with what comes before and after it. `counters` are the first
     step of a stretch, and how many it has."""
     found = list(parts)
-    inside = [statement for part in found for statement in part.inside]
+    inside = [s for part in found for s in part.inside]
     return [
-        *(statement for part in found for statement in part.before),
+        *(s for part in found for s in part.before),
         Blocks(total, types.maximum(size, 1), *counters, inside, backwards),
-        *(statement for part in found for statement in part.after),
+        *(s for part in found for s in part.after),
     ]
 
 

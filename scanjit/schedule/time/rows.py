@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from scanjit import types
-from scanjit.schedule.lower.region import Compound
-from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, row_major, walk_values
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Statement, row_major, walk_values
+from scanjit.schedule.time.flow import plan_of
 from scanjit.types import Dimension
 
 
@@ -23,22 +23,20 @@ def is_rowwise(nest: Nest | None, length: Dimension, buffers: AbstractSet[Buffer
     return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_step(a.buffer) for a in found)
 
 
-def scan_is_rowwise(scan: Compound, buffer: Buffer) -> bool:
+def scan_is_rowwise(scan: Statement, buffer: Buffer) -> bool:
     """Whether all that a scan does with a buffer moves by one row from step to step, but for reading initial values."""
     step = row_step(buffer)
-    if scan.nest is not None:
-        time = scan.nest.time
-        return all(a.strides.get(time, 0) == step for a in _after_begin(scan.nest, buffer))  # type: ignore[arg-type]
-    return all(offset - first == scan.plan.row * step for offset, first in _offsets(scan, buffer))
+    if isinstance(scan, Nest):
+        assert scan.time is not None
+        return all(access.strides.get(scan.time, 0) == step for access in _after_begin(scan, buffer))
+    return all(offset - first == plan_of(scan).row * step for offset, first in _offsets(scan, buffer))
 
 
-def first_offsets(scan: Compound | Nest, buffer: Buffer) -> list[Dimension]:
+def first_offsets(statement: Statement, buffer: Buffer) -> list[Dimension]:
     """Where each access of a scan, or of a rowwise nest, is in the row of step 0."""
-    nest = scan if isinstance(scan, Nest) else scan.nest
-    if nest is not None:
-        return [access.offset for access in _after_begin(nest, buffer)]
-    assert isinstance(scan, Compound)
-    return [first for _, first in _offsets(scan, buffer)]
+    if isinstance(statement, Nest):
+        return [access.offset for access in _after_begin(statement, buffer)]
+    return [first for _, first in _offsets(statement, buffer)]
 
 
 def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
@@ -47,14 +45,13 @@ def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
     return (access for access, _ in nest.accesses() if access.buffer is buffer and access not in begin)
 
 
-def _offsets(scan: Compound, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:
+def _offsets(scan: Statement, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:
     """The offset of each access of a loop over time to a buffer, at any step and at the step of row 0."""
-    row = types.as_atom(scan.plan.row)
+    row = types.as_atom(plan_of(scan).row)
     assert row is not None
-    for statement in scan.statements:
-        for other, offset, _ in statement.all_refs():
-            if other is buffer:
-                yield offset, types.substitute(offset, {row: 0})
+    for other, offset, _ in scan.all_refs():
+        if other is buffer:
+            yield offset, types.substitute(offset, {row: 0})
 
 
 def row_step(buffer: Buffer) -> Dimension:

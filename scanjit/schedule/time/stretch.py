@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import NamedTuple
 
-from scanjit.schedule.lower.region import Compound
 from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.time.flow import plan_of
 from scanjit.types import Dimension
 
 
@@ -75,15 +75,14 @@ class Stretch:
 
     # ---- scans ------------------------------------------------------------------------------------------------------
 
-    def scan(self, block: Compound) -> Statement:
+    def scan(self, scan: Statement) -> Statement:
         """The steps of a scan."""
-        if block.nest is not None:
-            nest = block.nest.rebuilt(self._begins(block.nest, block.plan))
-            assert nest.time is not None
-            return self.nest(nest, nest.time)
-        (loop,) = block.statements
-        assert isinstance(loop, TimeLoop)
-        return changed(loop.rebased(self._place), length=self.count, start=self.start)
+        if isinstance(scan, Nest):
+            assert scan.time is not None
+            nest = scan.rebuilt(self._begins(scan, plan_of(scan)))
+            return changed(self.nest(nest, scan.time), plan=None)
+        assert isinstance(scan, TimeLoop)
+        return changed(scan.rebased(self._place), length=self.count, start=self.start, plan=None)
 
     def _begins(self, nest: Nest, plan: Plan) -> Callable[[Access], Access]:
         """Where the registers of a nest with time begin: where the steps before have left their carries."""

@@ -7,7 +7,7 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.ops.step import open_body
-from scanjit.schedule.lower.region import Compound
+from scanjit.schedule.lower.region import Single
 from scanjit.schedule.nests import Buffer, If
 
 
@@ -27,7 +27,7 @@ class IfElseRule(ArrayRule):
         half, label = len(targets), f"ifelse at {node.where}"
         bodies = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
         lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
-        block = Compound(None, None, label, If(flag, [], [], label), bodies, needs=needs)
+        block = Single(If(flag, [], [], label), bodies, needs=needs)
         lowering.region.items.append(block)
         for i, target in enumerate(targets):
             lowering.put(ir.PART(node, index=i), target, [block])

@@ -10,7 +10,7 @@ from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
 from scanjit.schedule.lower.ops.step import Step
-from scanjit.schedule.lower.region import Compound, Item, name_of
+from scanjit.schedule.lower.region import Item, Single, name_of
 from scanjit.schedule.nests import Buffer, Ref
 from scanjit.schedule.nests.plan import Plan
 
@@ -37,11 +37,11 @@ class ScanRule(ArrayRule):
         if found is not None:
             nest, plan = found
             lowering.context.notes.append(f"{label}: one nest with all of its steps")
-            block = Compound(plan, nest, label, needs=needs)
+            block = Single(nest, needs=needs)
             steps, count = plan.length, None
         else:
             loop, body = as_loop(lowering, plan, step, known, sequences)
-            block = Compound(plan, None, label, loop, [body], needs=needs)
+            block = Single(loop, [body], needs=needs)
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
         region.items.append(block)
         places = [*(plan.final(i, steps) for i in range(plan.layout.carries)), *plan.ys, *([count] if count else [])]

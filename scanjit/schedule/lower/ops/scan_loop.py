@@ -46,5 +46,6 @@ def as_loop(
         unroll=plan.node.params["unroll"] or 1,
         label=name_of(plan.node),
         persistent=[carry.store.buffer for carry in plan.carries],
+        plan=plan,
     )
     return loop, region

@@ -101,6 +101,7 @@ def as_nest(
         [_before(plan, register.index, maps.identity((time, *space))) for register in registers],
         unroll=_unrolled(plan),
         reach=functools.reduce(types.minimum, lags) if lags else None,
+        plan=plan,
     )
     return nest, plan
 

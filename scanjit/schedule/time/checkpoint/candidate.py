@@ -9,11 +9,10 @@ from dataclasses import replace as changed
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer, Nest
+from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.chains import Chain
-from scanjit.schedule.time.flow import Flow, the_scan
+from scanjit.schedule.time.flow import Flow, plan_of
 from scanjit.schedule.time.rows import is_rowwise
 from scanjit.schedule.time.summed import SumLoops
 from scanjit.schedule.time.window import Window
@@ -26,18 +25,18 @@ class Phase:
 
     Parameters
     ----------
-    own : the groups that are computed here for the first time, in order.
-    recomputed : the groups of earlier phases whose results are needed again; True if those of the first stretch are
+    own : the statements that are computed here for the first time, in order.
+    recomputed : the statements of earlier phases whose results are needed again; True if those of the first stretch are
         still in memory when the phase begins, False if that stretch has to be recomputed too.
     """
 
     backwards: bool
-    loops: tuple[Group, ...]
-    own: tuple[Group, ...] = ()
-    recomputed: Mapping[Group, bool] = field(default_factory=dict)
+    loops: tuple[Statement, ...]
+    own: tuple[Statement, ...] = ()
+    recomputed: Mapping[Statement, bool] = field(default_factory=dict)
 
     @property
-    def at(self) -> Group:
+    def at(self) -> Statement:
         """The last of its loops: the statements of the phase stand there."""
         return self.loops[-1]
 
@@ -60,19 +59,19 @@ class Candidate:
     """
 
     flow: Flow
-    chains: Mapping[Group, Chain]
+    chains: Mapping[Statement, Chain]
     size: Dimension
-    loops: tuple[Group, ...]
-    free: frozenset[Group]
-    separate: frozenset[Group] = frozenset()
+    loops: tuple[Statement, ...]
+    free: frozenset[Statement]
+    separate: frozenset[Statement] = frozenset()
     full: frozenset[Buffer] = frozenset()
     reason: str = ""
     short: Mapping[Buffer, Window] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
 
-    def without(self, group: Group) -> Refusal:
+    def without(self, statement: Statement) -> Refusal:
         """The refusal that tries the same without a rowwise nest."""
-        return self.narrower(free=self.free - {group})
+        return self.narrower(free=self.free - {statement})
 
     def narrower(self, reason: str = "", **changes: Any) -> Refusal:
         """The refusal that tries the same with these fields changed."""
@@ -85,48 +84,48 @@ class Candidate:
     @property
     def plan(self) -> Plan:
         """Of the root."""
-        return the_scan(self.loops[0]).plan
+        return plan_of(self.loops[0])
 
-    def backwards(self, loop: Group) -> bool:
+    def backwards(self, loop: Statement) -> bool:
         """Whether a loop goes the other way than the root."""
-        return the_scan(loop).plan.reverse != self.plan.reverse
+        return plan_of(loop).reverse != self.plan.reverse
 
     @cached_property
-    def taken(self) -> Mapping[Group, Chain]:
+    def taken(self) -> Mapping[Statement, Chain]:
         """The loops, each with what goes along with it in any case."""
         return {loop: chain_of(self.chains, loop) for loop in self.loops}
 
     @cached_property
-    def home(self) -> Mapping[Group, Group]:
-        """The loop of each group that goes along with one in any case; of a loop, itself."""
-        return {group: loop for loop, chain in self.taken.items() for group in (loop, *chain.others)}
+    def home(self) -> Mapping[Statement, Statement]:
+        """The loop of each statement that goes along with one in any case; of a loop, itself."""
+        return {s: loop for loop, chain in self.taken.items() for s in (loop, *chain.others)}
 
     @cached_property
-    def sums(self) -> Mapping[Group, SumLoops]:
-        """The groups that are sums over time."""
-        return {group: found for chain in self.taken.values() for group, found in chain.sums.items()}
+    def sums(self) -> Mapping[Statement, SumLoops]:
+        """The statements that are sums over time."""
+        return {statement: found for chain in self.taken.values() for statement, found in chain.sums.items()}
 
     @cached_property
-    def rowwise(self) -> Mapping[Group, Window]:
+    def rowwise(self) -> Mapping[Statement, Window]:
         """The free nests that go over the steps of a loop, row by row through what they write."""
-        windows = [Window.last(self.plan, the_scan(loop).plan.length) for loop in self.loops]
+        windows = [Window.last(self.plan, plan_of(loop).length) for loop in self.loops]
         found = {
-            group: window
-            for group in self.free
+            s: window
+            for s in self.free
             for window in windows
-            if is_rowwise(self.flow.nests[group], window.length, self.flow.writes[group])
+            if is_rowwise(self.flow.nests[s], window.length, self.flow.writes[s])
         }
-        return {group: found[group] for group in self.flow.groups if group in found}
+        return {s: found[s] for s in self.flow.statements if s in found}
 
     @cached_property
-    def windows(self) -> Mapping[Group, Window]:
-        """The steps of each group of the family."""
-        own = {group: Window.last(self.plan, the_scan(loop).plan.length) for group, loop in self.home.items()}
+    def windows(self) -> Mapping[Statement, Window]:
+        """The steps of each statement of the family."""
+        own = {statement: Window.last(self.plan, plan_of(loop).length) for statement, loop in self.home.items()}
         return {**own, **self.rowwise}
 
     @property
-    def members(self) -> AbstractSet[Group]:
-        """All groups of the family."""
+    def members(self) -> AbstractSet[Statement]:
+        """All statements of the family."""
         return self.windows.keys()
 
     @cached_property
@@ -135,35 +134,35 @@ class Candidate:
         return {buffer: self.windows[loop] for loop, chain in self.taken.items() for buffer in chain.short}
 
     @cached_property
-    def carries(self) -> Mapping[Buffer, tuple[Group, int]]:
+    def carries(self) -> Mapping[Buffer, tuple[Statement, int]]:
         """The memory of carries of which all steps are stored, but for those with a lag: each with its loop and
         number."""
         return {
             carry.store.buffer: (loop, i)
             for loop in self.loops
-            for i, carry in enumerate(the_scan(loop).plan.carries)
-            if carry.trajectory and not the_scan(loop).plan.looks_back(carry.store.buffer)
+            for i, carry in enumerate(plan_of(loop).carries)
+            if carry.trajectory and not plan_of(loop).looks_back(carry.store.buffer)
         }
 
     @cached_property
-    def done(self) -> Mapping[Group, int]:
-        """The number of the phase that does each group first."""
-        return {group: i for i, phase in enumerate(self.phases) for group in phase.own}
+    def done(self) -> Mapping[Statement, int]:
+        """The number of the phase that does each statement first."""
+        return {s: i for i, phase in enumerate(self.phases) for s in phase.own}
 
-    def is_recomputed(self, loop: Group) -> bool:
+    def is_recomputed(self, loop: Statement) -> bool:
         """Whether steps of a loop are computed again."""
         return any(loop in phase.recomputed for phase in self.phases)
 
-    def stored(self, loop: Group) -> AbstractSet[Buffer]:
+    def stored(self, loop: Statement) -> AbstractSet[Buffer]:
         """What a loop stores for others, and what goes along with it in any case."""
-        groups = (loop, *self.taken[loop].others)
-        return set[Buffer]().union(*(self.flow.writes[group] for group in groups)) - self.private.keys()
+        statements = (loop, *self.taken[loop].others)
+        return set[Buffer]().union(*(self.flow.writes[s] for s in statements)) - self.private.keys()
 
-    def outside(self, group: Group) -> Nest | None:
-        """The nest of a group that is not of the family. None if the group is of it, if it is no nest, or if it is a
-        sum over time that goes along with some loop."""
-        apart = any(group in chain.sums for chain in self.chains.values())
-        return None if group in self.members or apart else self.flow.nests.get(group)
+    def outside(self, statement: Statement) -> Nest | None:
+        """A nest that is not of the family, as it is now. None for a statement of the family, for what is no nest, and
+        for a sum over time that goes along with some loop."""
+        apart = any(statement in chain.sums for chain in self.chains.values())
+        return None if statement in self.members or apart else self.flow.nests.get(statement)
 
 
 class Refusal(NamedTuple):
@@ -173,11 +172,11 @@ class Refusal(NamedTuple):
     instead: Candidate | None = None
 
 
-def chain_of(chains: Mapping[Group, Chain], loop: Group) -> Chain:
+def chain_of(chains: Mapping[Statement, Chain], loop: Statement) -> Chain:
     """What goes along with a loop in any case."""
-    return chains.get(loop) or Chain(the_scan(loop))
+    return chains.get(loop) or Chain(loop)
 
 
-def reads_of(flow: Flow, chains: Mapping[Group, Chain], loop: Group) -> set[Buffer]:
+def reads_of(flow: Flow, chains: Mapping[Statement, Chain], loop: Statement) -> set[Buffer]:
     """The buffers that a loop reads, or what goes along with it in any case."""
-    return set[Buffer]().union(*(flow.reads[group] for group in (loop, *chain_of(chains, loop).others)))
+    return set[Buffer]().union(*(flow.reads[s] for s in (loop, *chain_of(chains, loop).others)))

@@ -9,9 +9,8 @@ from dataclasses import replace as changed
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.scan import SCAN
-from scanjit.schedule.fuse.groups import Group
 from scanjit.schedule.lower.region import name_of
-from scanjit.schedule.nests import Buffer, Nest
+from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
 from scanjit.schedule.time.checkpoint.phases import in_step, with_phases
@@ -19,14 +18,14 @@ from scanjit.schedule.time.checkpoint.recompute import with_recomputation, witho
 from scanjit.schedule.time.checkpoint.related import is_linear, reached, related
 from scanjit.schedule.time.checkpoint.saved import Saved, redirected, saved_carries
 from scanjit.schedule.time.checkpoint.short import with_short_buffers
-from scanjit.schedule.time.flow import Flow, can_be_cut, scan_of, the_scan
+from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
 from scanjit.types import Dimension
 
 Wanted = int | str
 
 STEPS: Sequence[Callable[[Candidate], Candidate | Refusal]] = (
     with_short_buffers,  # which buffers one stretch is enough for
-    with_phases,  # when each group is done, now that it is known who makes short buffers
+    with_phases,  # when each statement is done, now that it is known who makes short buffers
     in_step,
     with_recomputation,  # what else each phase does for the short buffers that it reads
     without_idle_loops,
@@ -47,11 +46,11 @@ class Family:
 
     loops: Candidate
     short: Mapping[Buffer, Buffer]
-    saved: Mapping[Group, Saved]
+    saved: Mapping[Statement, Saved]
 
-    def phase_at(self, group: Group) -> Phase | None:
-        """The phase whose statements stand where a group does."""
-        return next((phase for phase in self.loops.phases if phase.at is group), None)
+    def phase_at(self, statement: Statement) -> Phase | None:
+        """The phase whose statements stand where a statement does."""
+        return next((phase for phase in self.loops.phases if phase.at is statement), None)
 
     @property
     def notes(self) -> list[str]:
@@ -59,21 +58,23 @@ class Family:
         names = ", ".join(sorted({buffer.name for buffer in self.short}))
         text = f"stretches of {self.loops.size} steps are made again for the gradient, from the carries before them"
         text += f"; with memory for one stretch of {names}"
-        return [f"{the_scan(loop).label}: {text}" for loop in self.loops.loops if self.loops.is_recomputed(loop)]
+        return [f"{name_of(plan_of(loop).node)}: {text}" for loop in self.loops.loops if self.loops.is_recomputed(loop)]
 
 
 def find_families(
-    flow: Flow, chains: Mapping[Group, Chain]
-) -> tuple[dict[Group, Family], dict[Group, Nest], list[str]]:
-    """The families of a region, by their groups; the nests that begin or end a carry that is saved; and the notes."""
-    wanted = {group: size for group in flow.groups if (size := _wanted(group)) is not None}
-    found: dict[Group, Family] = {}
-    nests: dict[Group, Nest] = {}
-    reasons: dict[Group, str] = {}
+    flow: Flow, chains: Mapping[Statement, Chain]
+) -> tuple[dict[Statement, Family], dict[Statement, Nest], list[str]]:
+    """The families of a body, by their statements; the nests that begin or end a saved carry; and the notes."""
+    wanted: dict[Statement, Wanted] = {
+        scan: size for scan in scans_of(flow.statements) if (size := _wanted(scan)) is not None
+    }
+    found: dict[Statement, Family] = {}
+    nests: dict[Statement, Nest] = {}
+    reasons: dict[Statement, str] = {}
     for root in wanted:
         if root not in found:
-            others = [group for group in wanted if group not in found and wanted[group] == wanted[root]]
-            free = frozenset(group for group in flow.nests if group not in found and group not in chains)
+            others = [s for s in wanted if s not in found and wanted[s] == wanted[root]]
+            free = frozenset(s for s in flow.nests if s not in found and s not in chains)
             loops = related(flow, chains, root, others)
             made = _settled(Candidate(flow, chains, _size(root, wanted[root]), loops, free))
             if isinstance(made, Candidate):
@@ -83,9 +84,9 @@ def find_families(
             elif made.reason or wanted.keys().isdisjoint(reached(flow, root)):  # else it is a gradient itself
                 reasons[root] = made.reason or "no loop beside it goes over its steps and reads what it stores"
     notes = [
-        f"{the_scan(group).label}: checkpoint={asked!r} is not done, all is stored: {text}"
-        for group, text in reasons.items()
-        if group not in found and (asked := _asked(the_scan(group).plan.node))
+        f"{name_of(plan_of(statement).node)}: checkpoint={asked!r} is not done, all is stored: {text}"
+        for statement, text in reasons.items()
+        if statement not in found and (asked := _asked(plan_of(statement).node))
     ]
     return found, nests, notes
 
@@ -118,27 +119,27 @@ def _with_memory(loops: Candidate) -> Family:
         more = buffer.shape[0] - window.length  # a trajectory holds the carries before the first step too
         short[buffer] = changed(buffer, shape=(types.minimum(loops.size, window.length) + more, *buffer.shape[1:]))
     rows = (loops.plan.length + (loops.size - 1)) // loops.size + 1
-    saved: dict[Group, Saved] = {}
+    saved: dict[Statement, Saved] = {}
     for loop in loops.loops:
-        carries = {i: the_scan(loop).plan.carries[i].store.buffer for i in saved_carries(loops, loop)}
+        carries = {i: plan_of(loop).carries[i].store.buffer for i in saved_carries(loops, loop)}
         if carries:
             saved[loop] = {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "kept") for i, b in carries.items()}
     return Family(loops, short, saved)
 
 
-def _redirected(family: Family, nests: Mapping[Group, Nest]) -> dict[Group, Nest]:
+def _redirected(family: Family, nests: Mapping[Statement, Nest]) -> dict[Statement, Nest]:
     """The nests outside of a family that begin or end its saved carries."""
-    outside = {group: nests[group] for group in nests if family.loops.outside(group) is not None}
+    outside = {s: nests[s] for s in nests if family.loops.outside(s) is not None}
     for loop, saved in family.saved.items():
-        plan, backwards = the_scan(loop).plan, family.loops.backwards(loop)
-        outside = {group: redirected(nest, plan, saved, backwards) for group, nest in outside.items()}
-    return {group: nest for group, nest in outside.items() if nest is not nests[group]}
+        plan, backwards = plan_of(loop), family.loops.backwards(loop)
+        outside = {statement: redirected(nest, plan, saved, backwards) for statement, nest in outside.items()}
+    return {statement: nest for statement, nest in outside.items() if nest is not nests[statement]}
 
 
 def notes_with(notes: Sequence[str], family: Family) -> list[str]:
     """All notes, with those of a family. A loop inside a step was said to do nothing about its checkpoints: it is
     recomputed with that step."""
-    inside = [name_of(inner) for loop in family.loops.loops for inner in _inner(the_scan(loop).plan.node)]
+    inside = [name_of(inner) for loop in family.loops.loops for inner in _inner(plan_of(loop).node)]
     result = [*notes, *family.notes]
     for label in inside:
         undone = next((i for i, note in enumerate(result) if note.startswith(f"{label}: checkpoint=")), None)
@@ -153,18 +154,15 @@ def _asked(scan: Node) -> Wanted | None:
     return None if checkpoint == "all" else checkpoint
 
 
-def _size(root: Group, wanted: Wanted) -> Dimension:
+def _size(root: Statement, wanted: Wanted) -> Dimension:
     """How many steps a stretch has."""
-    return wanted if isinstance(wanted, int) else types.maximum(types.square_root(the_scan(root).plan.length), 1)
+    return wanted if isinstance(wanted, int) else types.maximum(types.square_root(plan_of(root).length), 1)
 
 
-def _wanted(group: Group) -> Wanted | None:
+def _wanted(scan: Statement) -> Wanted | None:
     """The checkpoints that a scan asks for. If a scan inside its step asks for some: 1, as each step is
     recomputed."""
-    scan = scan_of(group)
-    if scan is None:
-        return None
-    node = scan.plan.node
+    node = plan_of(scan).node
     inside = node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node))
     return 1 if inside else _asked(node)
 

@@ -10,35 +10,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace as changed
 
-from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.nests import Statement
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
 from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.short import goes_by_rows
-from scanjit.schedule.time.flow import scan_of
+from scanjit.schedule.time.flow import scans_of
 
 
 def with_phases(candidate: Candidate) -> Candidate | Refusal:
-    """Find the phase that does each group first; a rowwise nest for which there is none is dropped."""
+    """Find the phase that does each statement first; a rowwise nest for which there is none is dropped."""
     phases = _phases(candidate)
-    done = {group: i for i, phase in enumerate(phases) for loop in phase.loops
-            for group in (loop, *candidate.taken[loop].others)}  # fmt: skip
+    done = {s: i for i, phase in enumerate(phases) for loop in phase.loops
+            for s in (loop, *candidate.taken[loop].others)}  # fmt: skip
     first = dict(done)
-    makers = [group for group in candidate.rowwise if candidate.flow.writes[group] & candidate.short.keys()]
-    for group in candidate.rowwise:
-        at = _earliest(candidate, phases, group, first)
-        if at is not None and group not in makers:
-            at = next((p for p in range(at, len(phases)) if _can_be_done(candidate, phases, group, p, done)), None)
-            done |= {group: at} if at is not None else {}
+    makers = [s for s in candidate.rowwise if candidate.flow.writes[s] & candidate.short.keys()]
+    for statement in candidate.rowwise:
+        at = _earliest(candidate, phases, statement, first)
+        if at is not None and statement not in makers:
+            at = next((p for p in range(at, len(phases)) if _can_be_done(candidate, phases, statement, p, done)), None)
+            done |= {statement: at} if at is not None else {}
         if at is None:
-            return candidate.without(group)
-        first[group] = at
-    for group in reversed(makers):
-        at = min((done[user] for user in candidate.flow.users[group] if user in candidate.members), default=None)
-        if at is None or not _can_be_done(candidate, phases, group, at, done):
-            return candidate.without(group)
-        done[group] = at
-    own = [tuple(group for group in candidate.flow.groups if done.get(group) == i) for i in range(len(phases))]
-    return changed(candidate, phases=tuple(changed(p, own=groups) for p, groups in zip(phases, own, strict=True)))
+            return candidate.without(statement)
+        first[statement] = at
+    for statement in reversed(makers):
+        at = min((done[user] for user in candidate.flow.users[statement] if user in candidate.members), default=None)
+        if at is None or not _can_be_done(candidate, phases, statement, at, done):
+            return candidate.without(statement)
+        done[statement] = at
+    own = [tuple(s for s in candidate.flow.statements if done.get(s) == i) for i in range(len(phases))]
+    return changed(
+        candidate, phases=tuple(changed(p, own=statements) for p, statements in zip(phases, own, strict=True))
+    )
 
 
 def _phases(candidate: Candidate) -> list[Phase]:
@@ -54,58 +56,61 @@ def _phases(candidate: Candidate) -> list[Phase]:
     return found
 
 
-def _joins(candidate: Candidate, phase: Phase, loop: Group) -> bool:
+def _joins(candidate: Candidate, phase: Phase, loop: Statement) -> bool:
     """Whether a loop can go through the stretches together with those of a phase. It cannot if something between them
     needs all rows of one of these, such as a sum over time that the loop reads: that waits for the last stretch. Nor
     can it if the loops of the phase would have to wait for a loop that they do not need."""
     flow, earlier = candidate.flow, {*phase.loops}
-    between = flow.groups[flow.at[phase.loops[0]] : flow.at[loop]]
-    if any(flow.below[group] & earlier and group not in candidate.members for group in between):
+    between = flow.statements[flow.at[phase.loops[0]] : flow.at[loop]]
+    if any(flow.below[s] & earlier and s not in candidate.members for s in between):
         return False
-    before = earlier.union(*(flow.below[group] for group in earlier))
+    before = earlier.union(*(flow.below[s] for s in earlier))
     more = flow.below[loop] - before - {loop}
-    loops = [group for group in before if scan_of(group) is not None]
-    return all(depend(flow, a, b) for a in more if scan_of(a) is not None for b in loops)
+    return all(depend(flow, a, b) for a in scans_of(more) for b in scans_of(before))
 
 
-def _earliest(candidate: Candidate, phases: list[Phase], group: Group, first: Mapping[Group, int]) -> int | None:
+def _earliest(
+    candidate: Candidate, phases: list[Phase], statement: Statement, first: Mapping[Statement, int]
+) -> int | None:
     """The first phase before whose end there is all that a rowwise nest needs."""
-    at, needs = candidate.flow.at, candidate.flow.needs[group]
+    at, needs = candidate.flow.at, candidate.flow.needs[statement]
     least = max((first[need] for need in needs if need in candidate.members), default=0)
     others = max((at[need] for need in needs if need not in candidate.members), default=-1)
     return next((p for p in range(least, len(phases)) if at[phases[p].at] > others), None)
 
 
-def _can_be_done(candidate: Candidate, phases: list[Phase], group: Group, p: int, done: Mapping[Group, int]) -> bool:
-    """Whether a rowwise nest can be done in a phase: no group that needs it comes earlier, and no loop of the phase
+def _can_be_done(
+    candidate: Candidate, phases: list[Phase], statement: Statement, p: int, done: Mapping[Statement, int]
+) -> bool:
+    """Whether a rowwise nest can be done in a phase: no statement that needs it comes earlier, and no loop of the phase
     has to wait for one that it does not need."""
     flow, phase = candidate.flow, phases[p]
-    for user in flow.users[group]:
+    for user in flow.users[statement]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
             return False
-    return not any(flow.order.blocks(loop.members, item) for loop in phase.loops for item in group.members)
+    return not any(flow.order.blocks([loop], statement) for loop in phase.loops)
 
 
 def in_step(candidate: Candidate) -> Candidate | Refusal:
-    """See that all that is done in one phase goes row by row through what is made there. Where two groups do not, a
+    """See that all that is done in one phase goes row by row through what is made there. Where two statements do not, a
     rowwise nest is dropped, or the later of two loops gets a phase of its own."""
     for phase in candidate.phases:
-        for group in phase.own:
+        for statement in phase.own:
             for maker in phase.own:
-                if maker is group or _are_in_step(candidate, group, maker):
+                if maker is statement or _are_in_step(candidate, statement, maker):
                     continue
-                if group in candidate.rowwise or maker in candidate.rowwise:
-                    return candidate.without(group if group in candidate.rowwise else maker)
-                later = max(candidate.home[group], candidate.home[maker], key=candidate.flow.at.__getitem__)
+                if statement in candidate.rowwise or maker in candidate.rowwise:
+                    return candidate.without(statement if statement in candidate.rowwise else maker)
+                later = max(candidate.home[statement], candidate.home[maker], key=candidate.flow.at.__getitem__)
                 return candidate.narrower(separate=candidate.separate | {later})
     return candidate
 
 
-def _are_in_step(candidate: Candidate, group: Group, maker: Group) -> bool:
-    """Whether a group goes row by row through what another one makes, or goes along with the same loop."""
+def _are_in_step(candidate: Candidate, statement: Statement, maker: Statement) -> bool:
+    """Whether a statement goes row by row through what another one makes, or goes along with the same loop."""
     flow = candidate.flow
-    if group in candidate.home and maker in candidate.home and candidate.home[group] is candidate.home[maker]:
+    if statement in candidate.home and maker in candidate.home and candidate.home[statement] is candidate.home[maker]:
         return True
-    shared = (flow.reads[group] | flow.writes[group]) & flow.writes[maker] - candidate.short.keys()
+    shared = (flow.reads[statement] | flow.writes[statement]) & flow.writes[maker] - candidate.short.keys()
     window = candidate.windows[maker]
-    return all(goes_by_rows(candidate, each, buffer, window) for buffer in shared for each in (group, maker))
+    return all(goes_by_rows(candidate, each, buffer, window) for buffer in shared for each in (statement, maker))

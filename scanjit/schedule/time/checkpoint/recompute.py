@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace as changed
 
-from scanjit.schedule.fuse.groups import Group
+from scanjit.schedule.nests import Statement
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal, reads_of
 from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.saved import can_be_saved, saved_carries
@@ -23,15 +23,16 @@ def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
     phases: list[Phase] = []
     for phase in candidate.phases:
         needed = _needed(candidate, phase, len(phases))
-        there = {g: _is_there(candidate, phases, phase, g) for g in candidate.flow.groups if g in needed}
+        there = {g: _is_there(candidate, phases, phase, g) for g in candidate.flow.statements if g in needed}
         phases.append(changed(phase, recomputed=there))
     made = changed(candidate, phases=tuple(phases))
     return _read_too_early(made) or _recomputed_too_often(made) or _lost(made) or made
 
 
-def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Group]:
-    """The groups of earlier phases that make what a phase reads in short buffers, and what these read, and so on."""
-    flow, needed, stack = candidate.flow, set[Group](), list(phase.own)
+def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Statement]:
+    """The statements of earlier phases that make what a phase reads in short buffers, those that make what these read,
+    and so on."""
+    flow, needed, stack = candidate.flow, set[Statement](), list(phase.own)
     while stack:
         read = flow.reads[stack.pop()] & candidate.short.keys()
         makers = {g for g, p in candidate.done.items() if p < number and flow.writes[g] & read}
@@ -40,10 +41,10 @@ def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Group]:
     return needed
 
 
-def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, group: Group) -> bool:
-    """Whether what a group makes is in memory for the stretch where a phase begins: the last phase that made it ended
-    there."""
-    last = next(p for p in reversed(before) if group in p.recomputed or group in p.own)
+def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, statement: Statement) -> bool:
+    """Whether the results of a statement are still in memory for the stretch where a phase begins: the last phase that
+    computed them ended there."""
+    last = next(p for p in reversed(before) if statement in p.recomputed or statement in p.own)
     return last.backwards != phase.backwards
 
 
@@ -53,11 +54,11 @@ def _read_too_early(candidate: Candidate) -> Refusal | None:
     flow, phases = candidate.flow, candidate.phases
     for p, phase in enumerate(phases):
         against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]
-        for group in phase.own:
-            for buffer in flow.reads[group] & candidate.short.keys() - candidate.private.keys():
+        for statement in phase.own:
+            for buffer in flow.reads[statement] & candidate.short.keys() - candidate.private.keys():
                 for maker in phase.recomputed:
                     same_way = phases[candidate.done[maker]].backwards == phase.backwards
-                    between = any(maker in flow.below[loop] and loop in flow.below[group] for loop in against)
+                    between = any(maker in flow.below[loop] and loop in flow.below[statement] for loop in against)
                     if buffer in flow.writes[maker] and same_way and not between:
                         return candidate.with_full({buffer})
     return None
@@ -90,10 +91,10 @@ def without_idle_loops(candidate: Candidate) -> Candidate | Refusal:
     return candidate.narrower(loops=tuple(x for x in candidate.loops if x not in idle)) if idle else candidate
 
 
-def _is_idle(candidate: Candidate, loop: Group) -> bool:
+def _is_idle(candidate: Candidate, loop: Statement) -> bool:
     """Whether a loop reads no short buffer of another one, and no other needs it to be recomputed."""
     flow = candidate.flow
-    beside = [group for group in candidate.rowwise if depend(flow, group, loop)]
-    reads = reads_of(flow, candidate.chains, loop).union(*(flow.reads[group] for group in beside))
+    beside = [s for s in candidate.rowwise if depend(flow, s, loop)]
+    reads = reads_of(flow, candidate.chains, loop).union(*(flow.reads[s] for s in beside))
     others = reads & candidate.short.keys() - candidate.private.keys() - flow.writes[loop]
     return not others and not candidate.is_recomputed(loop)

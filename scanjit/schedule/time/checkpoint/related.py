@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scanjit import types
-from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer
+from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.checkpoint.candidate import reads_of
-from scanjit.schedule.time.flow import Flow, can_be_cut, the_scan
+from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 
 
-def related(flow: Flow, chains: Mapping[Group, Chain], root: Group, others: Iterable[Group]) -> tuple[Group, ...]:
+def related(
+    flow: Flow, chains: Mapping[Statement, Chain], root: Statement, others: Iterable[Statement]
+) -> tuple[Statement, ...]:
     """A loop, and those after it that read what it stores: first those that read it themselves, then those that read
     what was made of it."""
     found = [root]
@@ -28,42 +29,43 @@ def related(flow: Flow, chains: Mapping[Group, Chain], root: Group, others: Iter
     return tuple(sorted(found, key=flow.at.__getitem__))
 
 
-def is_linear(loop: Group) -> bool:
+def is_linear(loop: Statement) -> bool:
     """Whether several steps of a loop are computed at a time. How its results are rounded depends on where it begins,
     so it cannot begin elsewhere."""
-    nest = the_scan(loop).nest
-    return nest is not None and bool(linear(merge_loops(nest)))  # without loops of one iteration, as it will be tiled
+    return isinstance(loop, Nest) and bool(linear(merge_loops(loop)))  # merged as it will be tiled
 
 
-def reached(flow: Flow, loop: Group) -> Iterator[Group]:
+def reached(flow: Flow, loop: Statement) -> Iterator[Statement]:
     """The loops whose results a loop reads, or what nests made of them."""
-    seen: set[Group] = set()
+    seen: set[Statement] = set()
     stack = [loop]
     while stack:
         more = flow.needs[stack.pop()] - seen
         seen |= more
-        yield from (group for group in more if group not in flow.nests)
-        stack += [group for group in more if group in flow.nests]
+        yield from (s for s in more if s not in flow.nests)
+        stack += [s for s in more if s in flow.nests]
 
 
-def depend(flow: Flow, a: Group, b: Group) -> bool:
-    """Whether one group needs the other."""
+def depend(flow: Flow, a: Statement, b: Statement) -> bool:
+    """Whether one statement needs the other."""
     return a in flow.below[b] or b in flow.below[a]
 
 
-def _fits(root: Group, loop: Group) -> bool:
+def _fits(root: Statement, loop: Statement) -> bool:
     """Whether a loop goes over the steps of another one, or over the last of them."""
     if not can_be_cut(loop) or is_linear(loop):
         return False
-    return types.not_negative(the_scan(root).plan.length - the_scan(loop).plan.length)
+    return types.not_negative(plan_of(root).length - plan_of(loop).length)
 
 
-def _in_order(flow: Flow, chains: Mapping[Group, Chain], loop: Group, other: Group, found: Sequence[Group]) -> bool:
+def _in_order(
+    flow: Flow, chains: Mapping[Statement, Chain], loop: Statement, other: Statement, found: Sequence[Statement]
+) -> bool:
     """Whether one of two loops may wait for the other: if it needs it, or if both go the same way and read what a loop
     made that goes the other way (two gradients of one loop)."""
     if depend(flow, loop, other):
         return True
     both = reads_of(flow, chains, loop) & reads_of(flow, chains, other)
-    reverse = the_scan(loop).plan.reverse
-    against = [member for member in found if the_scan(member).plan.reverse != reverse]
-    return the_scan(other).plan.reverse == reverse and any(both & flow.writes[member] for member in against)
+    reverse = plan_of(loop).reverse
+    against = [member for member in found if plan_of(member).reverse != reverse]
+    return plan_of(other).reverse == reverse and any(both & flow.writes[member] for member in against)

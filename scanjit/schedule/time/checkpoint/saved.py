@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from scanjit import errors
-from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Access, Buffer, Nest, Ref, row_major
+from scanjit.schedule.nests import Access, Buffer, Nest, Ref, Statement, row_major
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.checkpoint.candidate import Candidate
-from scanjit.schedule.time.flow import the_scan
+from scanjit.schedule.time.flow import plan_of
 from scanjit.schedule.time.rows import computed
 from scanjit.types import Dimension
 
@@ -24,20 +23,20 @@ Saved = Mapping[int, Buffer]
 """The saved carries of a loop, by number, each with its memory."""
 
 
-def saved_carries(candidate: Candidate, loop: Group) -> list[int]:
+def saved_carries(candidate: Candidate, loop: Statement) -> list[int]:
     """The carries of a loop that are saved before each stretch."""
-    carries = list(enumerate(the_scan(loop).plan.carries))
+    carries = list(enumerate(plan_of(loop).carries))
     short = [i for i, carry in carries if carry.trajectory and carry.store.buffer in candidate.short]
     if not short and not candidate.is_recomputed(loop):
         return []
     return sorted([*short, *(i for i, carry in carries if not carry.trajectory)])
 
 
-def can_be_saved(candidate: Candidate, loop: Group, i: int) -> bool:
+def can_be_saved(candidate: Candidate, loop: Statement, i: int) -> bool:
     """Whether all that others do with a carry is to begin it and to read it after the last step."""
-    plan = the_scan(loop).plan
-    others = [group for group in candidate.flow.using(plan.carries[i].store.buffer) if group is not loop]
-    nests = [candidate.outside(group) for group in others]
+    plan = plan_of(loop)
+    others = [s for s in candidate.flow.using(plan.carries[i].store.buffer) if s is not loop]
+    nests = [candidate.outside(s) for s in others]
     return plan.carries[i].trajectory or all(nest is not None and begins_or_ends(nest, plan, i) for nest in nests)
 
 

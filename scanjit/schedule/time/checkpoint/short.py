@@ -10,11 +10,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.fuse.groups import Group
-from scanjit.schedule.nests import Buffer, Nest, NestLoop, leaves_of
+from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, leaves_of
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
-from scanjit.schedule.time.flow import statements_of, the_scan
+from scanjit.schedule.time.flow import plan_of
 from scanjit.schedule.time.rows import computed, first_offsets, is_rowwise, lies_in, row_step, scan_is_rowwise
 from scanjit.schedule.time.sums import only_sums
 from scanjit.schedule.time.window import Window
@@ -24,24 +23,24 @@ from scanjit.types import Dimension
 def with_short_buffers(candidate: Candidate) -> Candidate | Refusal:
     """Find the short buffers; rowwise nests that do nothing with them are dropped."""
     flow, members = candidate.flow, candidate.members
-    made = set[Buffer]().union(*(flow.writes[group] for group in members)) - candidate.full - candidate.private.keys()
+    made = set[Buffer]().union(*(flow.writes[s] for s in members)) - candidate.full - candidate.private.keys()
     found = {buffer: window for buffer in made if (window := _window(candidate, buffer)) is not None}
     short = {**candidate.private, **found}
     spoiled = {b for g in members if _spoils(candidate, g, short.keys()) for b in flow.writes[g] & found.keys()}
-    idle = {group for group in candidate.rowwise if not (flow.reads[group] | flow.writes[group]) & short.keys()}
+    idle = {s for s in candidate.rowwise if not (flow.reads[s] | flow.writes[s]) & short.keys()}
     if spoiled or idle:
         return candidate.narrower(full=candidate.full | spoiled, free=candidate.free - idle)
     return changed(candidate, short=short)
 
 
-def _spoils(candidate: Candidate, group: Group, short: AbstractSet[Buffer]) -> bool:
-    """Whether a group, computed again, would write over what others have written since."""
+def _spoils(candidate: Candidate, statement: Statement, short: AbstractSet[Buffer]) -> bool:
+    """Whether a statement, computed again, would write over what others have written since."""
     flow = candidate.flow
-    return group not in candidate.loops and any(
+    return statement not in candidate.loops and any(
         buffer in flow.writes[other]
-        for buffer in flow.writes[group] - short
-        for other in flow.groups
-        if other is not group
+        for buffer in flow.writes[statement] - short
+        for other in flow.statements
+        if other is not statement
     )
 
 
@@ -55,71 +54,71 @@ def _window(candidate: Candidate, buffer: Buffer) -> Window | None:
     window = candidate.windows[loop] if loop is not None else next(same, None)
     if window is None:
         return None
-    for group in candidate.flow.using(buffer):
-        if not goes_by_rows(candidate, group, buffer, window):
-            nest = candidate.outside(group)
-            if loop is None or nest is None or not begins_or_ends(nest, the_scan(loop).plan, carry):
+    for statement in candidate.flow.using(buffer):
+        if not goes_by_rows(candidate, statement, buffer, window):
+            nest = candidate.outside(statement)
+            if loop is None or nest is None or not begins_or_ends(nest, plan_of(loop), carry):
                 return None
     return window
 
 
-def goes_by_rows(candidate: Candidate, group: Group, buffer: Buffer, window: Window) -> bool:
-    """Whether a group is of the family, and goes row by row through a buffer whose rows are for these steps."""
-    if group not in candidate.members or not buffer.shape:
+def goes_by_rows(candidate: Candidate, statement: Statement, buffer: Buffer, window: Window) -> bool:
+    """Whether a statement is of the family, and goes row by row through a buffer whose rows are for these steps."""
+    if statement not in candidate.members or not buffer.shape:
         return False
-    if buffer in candidate.flow.writes[group] and candidate.carries.get(buffer, (group, 0))[0] is not group:
+    if buffer in candidate.flow.writes[statement] and candidate.carries.get(buffer, (statement, 0))[0] is not statement:
         return False  # it begins the carry, of a loop of one step
-    own = candidate.windows[group]
+    own = candidate.windows[statement]
     return (
-        _is_rowwise(candidate, group, buffer)
-        and _in_one_row(candidate, group, buffer)
-        and (own == window or _is_aligned(candidate, group, buffer, own, window))
+        _is_rowwise(candidate, statement, buffer)
+        and _in_one_row(candidate, statement, buffer)
+        and (own == window or _is_aligned(candidate, statement, buffer, own, window))
     )
 
 
-def _is_rowwise(candidate: Candidate, group: Group, buffer: Buffer) -> bool:
-    """Whether a group goes on by one row from step to step."""
-    if group in candidate.loops:
-        return scan_is_rowwise(the_scan(group), buffer)
-    nest = candidate.flow.nests[group]
-    if group in candidate.sums:
-        return only_sums(candidate.sums[group], nest, {buffer})
-    return any(is_rowwise(nest, the_scan(loop).plan.length, {buffer}) for loop in candidate.loops)
+def _is_rowwise(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:
+    """Whether a statement goes on by one row from step to step."""
+    if statement in candidate.loops:
+        return scan_is_rowwise(statement, buffer)
+    nest = candidate.flow.nests[statement]
+    if statement in candidate.sums:
+        return only_sums(candidate.sums[statement], nest, {buffer})
+    return any(is_rowwise(nest, plan_of(loop).length, {buffer}) for loop in candidate.loops)
 
 
-def _nests(candidate: Candidate, group: Group) -> list[Nest]:
-    """The nests of a group, those in a loop over time too."""
-    leaves = leaves_of(statements_of(group, candidate.flow.nests))
+def _nests(candidate: Candidate, statement: Statement) -> list[Nest]:
+    """The nests of a statement, those in a loop over time too."""
+    leaves = leaves_of([candidate.flow.nests.get(statement, statement)])
     return [leaf for leaf in leaves if isinstance(leaf, Nest)]
 
 
-def _in_one_row(candidate: Candidate, group: Group, buffer: Buffer) -> bool:
+def _in_one_row(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:
     """Whether all that is read of a buffer at computed indices is read in one row: `h[t, i[j]]` is, `h[i[t], j]` is
     not."""
     step = row_step(buffer)
-    found = (i for nest in _nests(candidate, group) for access, i in computed(nest) if access.buffer is buffer)
+    found = (i for nest in _nests(candidate, statement) for access, i in computed(nest) if access.buffer is buffer)
     return all(lies_in(0, (index.size - 1) * index.stride, step) for indices in found for index in indices)
 
 
-def _is_aligned(candidate: Candidate, group: Group, buffer: Buffer, own: Window, window: Window) -> bool:
-    """Whether a group that goes over fewer steps reads the rows of just these: the gradient over the last 4 of 6 steps
-    reads row 2 at the first of them. (Of a carry, the row before a step or that after it.)"""
+def _is_aligned(candidate: Candidate, statement: Statement, buffer: Buffer, own: Window, window: Window) -> bool:
+    """Whether a statement that goes over fewer steps reads the rows of just these: the gradient over the last 4 of 6
+    steps reads row 2 at the first of them. (Of a carry, the row before a step or that after it.)"""
     step = row_step(buffer)
     shift, most = (own.first_row - window.first_row) * step, 2 if buffer in candidate.carries else 1
-    offsets = first_offsets(candidate.flow.nests.get(group) or the_scan(group), buffer)
-    spans = _spans(candidate, group, buffer)
+    offsets = first_offsets(candidate.flow.nests.get(statement, statement), buffer)
+    spans = _spans(candidate, statement, buffer)
     return spans is not None and all(
         lies_in(offset - shift + low, offset - shift + high, step * most) for offset in offsets for low, high in spans
     )
 
 
-def _spans(candidate: Candidate, group: Group, buffer: Buffer) -> list[tuple[Dimension, Dimension]] | None:
+def _spans(candidate: Candidate, statement: Statement, buffer: Buffer) -> list[tuple[Dimension, Dimension]] | None:
     """How far each access goes through a buffer inside a step, down and up; None if it is not certain which way."""
     found: list[tuple[Dimension, Dimension]] = []
-    for nest in _nests(candidate, group):
+    for nest in _nests(candidate, statement):
         times: set[NestLoop | None] = {nest.time}
-        if group not in candidate.loops:
-            times = {*candidate.sums[group].values()} if group in candidate.sums else {nest.space[0]}
+        if statement not in candidate.loops:
+            times = {*candidate.sums[statement].values()} if statement in candidate.sums else {nest.space[0]}
         for access, _ in nest.accesses():
             if access.buffer is buffer:
                 steps = [(loop, by) for loop, by in access.strides.items() if loop not in times]

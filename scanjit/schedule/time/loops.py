@@ -1,0 +1,64 @@
+"""Loops over time, cut into loops over stretches: first the loops inside of others, then those around them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace as changed
+
+from scanjit.schedule.nests import Buffer, Program, Statement, TimeLoop
+from scanjit.schedule.time.blocks import blocked
+from scanjit.schedule.time.chains import find_chains
+from scanjit.schedule.time.checkpoint.families import find_families, notes_with
+from scanjit.schedule.time.checkpoint.stretches import write_phase
+from scanjit.schedule.time.flow import Flow, scans_of
+from scanjit.target import Target
+
+
+def in_stretches(program: Program) -> Program:
+    """The program whose scans run a stretch of steps at a time, where that saves memory: what goes along with a scan
+    stays in the cache, and what a gradient reads of a scan with checkpoints is computed again."""
+    notes = list(program.notes)
+    return changed(program, body=_cut(program.body, frozenset(), program.target, notes), notes=notes)
+
+
+def _cut(body: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
+    """Statements whose scans run in stretches. Buffers that are used `outside` stay as they are."""
+    touched = [{buffer for buffer, _, _ in s.all_refs()} for s in body]
+    often = Counter(buffer for some in touched for buffer in some)
+    made: list[Statement] = []
+    for statement, used in zip(body, touched, strict=True):
+        around = {buffer for buffer, _, _ in statement.refs()} | {buffer for buffer in used if often[buffer] > 1}
+        inside = [_cut(inner, outside | around, target, notes) for inner in statement.bodies]
+        if isinstance(statement, TimeLoop):
+            notes.append(f"{statement.title}: a loop over time of {len(statement.body)} statements")
+        made.append(statement.with_bodies(*inside))
+    if not scans_of(made):
+        return made
+    temporaries = {buffer for buffer in often if buffer.kind == "temporary"} - outside
+    return _in_order(Flow.of(made, temporaries), target, notes)
+
+
+def _in_order(flow: Flow, target: Target, notes: list[str]) -> list[Statement]:
+    """The statements of a body, where what goes along with a scan stands where that stood."""
+    chains, new = find_chains(flow, target)
+    flow = flow.with_nests(new)
+    families, new, reasons = find_families(flow, chains)
+    nests = {**flow.nests, **new}
+    notes += reasons
+    result: list[Statement] = []
+    for statement in flow.statements:
+        if (family := families.get(statement)) is not None:
+            phase = family.phase_at(statement)
+            if phase is not None:
+                result += write_phase(family, phase, nests)
+                if phase is family.loops.phases[-1]:
+                    notes[:] = notes_with(notes, family)
+        elif (chain := chains.get(statement)) is None:
+            result.append(nests.get(statement, statement))
+        elif statement is chain.scan:
+            statements, about = blocked(chain, nests, target)
+            result += statements
+            notes += about
+    return result
