@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
@@ -67,6 +68,11 @@ class Nest(Leaf):
         indexed = [index.value for store in self.stores for index in store.indices]
         return [*stored, *indexed, *self.registers, *self.updates]
 
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Every value that it computes, operands first, bodies of reductions included."""
+        return tuple(walk_values(self.roots))
+
     @property
     def loops(self) -> list[NestLoop]:
         """Its loops, those of reductions left out: its space, then time."""
@@ -74,7 +80,7 @@ class Nest(Leaf):
 
     def accesses(self) -> Iterator[tuple[Access, bool]]:
         """Every access, and whether it writes."""
-        for value in walk_values(self.roots):
+        for value in self.values:
             for access in value.accesses:
                 yield access, False
         for access in self.carried:
@@ -133,7 +139,7 @@ class Nest(Leaf):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """Offsets and strides of its accesses, shapes of their buffers, sizes of its loops, positions, bounds."""
-        own = [dim for value in walk_values(self.roots) for dim in value.own_dims]
+        own = [dim for value in self.values for dim in value.own_dims]
         touched = [
             dim for access, _ in self.accesses()
             for dim in (access.offset, *access.buffer.shape, *access.strides.values())
@@ -145,7 +151,7 @@ class Nest(Leaf):
     def repeatable(self) -> bool:
         """Whether it cannot report an index out of bounds."""
         indexed = any(store.indices for store in (*self.stores, *self.finals))
-        return not indexed and not any(isinstance(value, Fetch) for value in walk_values(self.roots))
+        return not indexed and not any(isinstance(value, Fetch) for value in self.values)
 
     # ---- cost -------------------------------------------------------------------------------------------------------
 
@@ -153,7 +159,7 @@ class Nest(Leaf):
         """Those of its elementwise ops at every point, and those of reductions at every term."""
         each = 1.0
         inside: set[Value] = set()
-        values = walk_values(self.roots)
+        values = self.values
         for value in values:
             if isinstance(value, Reduce):
                 terms = types.evaluate(types.product(loop.size for loop in value.loops), sizes)

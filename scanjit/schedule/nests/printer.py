@@ -204,7 +204,7 @@ class _NestWriter:
         self.shared: list[str] = []
         self.numbers = itertools.count()
         self.named: set[Value] = set()
-        walked = walk_values(nest.roots)
+        walked = nest.values
         reduced = dict.fromkeys(loop for v in walked if isinstance(v, Reduce) for loop in v.loops)
         names = itertools.count()
         self.loops |= {loop: f"k{next(names)}" for loop in reduced if loop not in self.loops}

@@ -23,7 +23,6 @@ from scanjit.schedule.nests import (
     Statement,
     TimeLoop,
     counter,
-    walk_values,
 )
 from scanjit.types import Atom, Dimension
 
@@ -96,7 +95,7 @@ def _own(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, 
             continue
         met = dict(steps)
         if all(_stays(access, (loop, each), size, met) for access in _accesses(nest, written)):
-            if not any(isinstance(v, Fetch) and v.access.buffer in written for v in walk_values(nest.roots)):
+            if not any(isinstance(v, Fetch) and v.access.buffer in written for v in nest.values):
                 steps.update(met)
                 return loop, each
     return None

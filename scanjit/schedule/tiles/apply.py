@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
-from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, counter, walk_values
+from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, counter
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
@@ -65,7 +65,7 @@ def _with_tile(nest: Nest, target: Target, once: bool) -> Nest:
 def _described(nest: Nest) -> str:
     """A nest in words, for `explain`."""
     tile = nest.tile or Tile()
-    values = walk_values(nest.roots)
+    values = nest.values
     reductions = reductions_of(nest)
     loops = " x ".join(str(loop.size) for loop in nest.space) or "one point"
     ops = sum(isinstance(value, Apply) for value in values)

@@ -67,7 +67,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     """
     lane, values, over = (
         nest.space[-1],
-        walk_values(nest.roots),
+        nest.values,
         set(rows.parts or (rows,)),
     )
     again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)

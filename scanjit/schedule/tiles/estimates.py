@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Reduce, Value, walk_values
+from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Reduce, Value
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
@@ -35,7 +35,7 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
     reductions, lanes = reductions_of(nest), lanes_of(nest, target)
     filled = _filled(lane.size, lanes, vectors_of(nest, target)) if filled is None else filled
     operands = {load for reduction in reductions for load in factors(reduction) or ()}
-    around = [value.access for value in walk_values(nest.roots) if isinstance(value, Load) and value not in operands]
+    around = [value.access for value in nest.values if isinstance(value, Load) and value not in operands]
     around += [store.access for store in nest.stores]
     moves = (rates.MOVE if a.strides.get(lane, 0) in (0, 1) else rates.MOVE_ELEMENT * lanes for a in around)
     rows = types.product(loop.size for loop in nest.space if loop is not lane)
@@ -56,7 +56,7 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
 
 def lanes_of(nest: Nest, target: Target) -> int:
     """How many elements a vector of a nest has: as many of its widest type as fit."""
-    return target.lanes(max((value.dtype.itemsize for value in walk_values(nest.roots)), default=8))
+    return target.lanes(max((value.dtype.itemsize for value in nest.values), default=8))
 
 
 def vectors_of(nest: Nest, target: Target) -> int:
@@ -145,7 +145,7 @@ def _work(nest: Nest) -> tuple[float, float]:
     """What a step takes, and the part of it that waits between a carry and the next one, one operation for another."""
     longest: dict[Value, float] = dict.fromkeys(nest.registers, 0.0)
     work = 0.0
-    for value in walk_values(nest.roots):
+    for value in nest.values:
         own = float(value.cost if isinstance(value, Apply) else len(value.accesses))
         work += own
         found = [longest[part] for part in value.operands if part in longest]

@@ -37,7 +37,7 @@ def linear(nest: Nest) -> list[Linear] | None:
         return None
     if not all(kind_of(register.dtype).floating for register in nest.registers):
         return None
-    if any(isinstance(value, Fetch) for value in walk_values(nest.roots)):
+    if any(isinstance(value, Fetch) for value in nest.values):
         return None
     left = dict(zip(nest.registers, nest.updates, strict=True))
     found: list[Linear] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace as changed
 
-from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce, walk_values
+from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce
 from scanjit.types import Dimension
 
 
@@ -25,20 +25,20 @@ def merge_loops(nest: Nest) -> Nest:
 
 
 def _all_loops(nest: Nest) -> list[NestLoop]:
-    reduced = [loop for v in walk_values(nest.roots) if isinstance(v, Reduce) for loop in v.loops]
+    reduced = [loop for v in nest.values if isinstance(v, Reduce) for loop in v.loops]
     return [*nest.space, *dict.fromkeys(reduced)]
 
 
 def _adjacent(nest: Nest) -> list[tuple[NestLoop, NestLoop]]:
     """Pairs of loops of which the second is directly inside the first, wherever either occurs."""
-    groups = [tuple(nest.space)] + [v.loops for v in walk_values(nest.roots) if isinstance(v, Reduce)]
+    groups = [tuple(nest.space)] + [v.loops for v in nest.values if isinstance(v, Reduce)]
     pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
     return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
 
 
 def _stride_maps(nest: Nest) -> list[dict[NestLoop, Dimension]]:
-    values = walk_values(nest.roots)
+    values = nest.values
     maps = [dict(access.strides) for access, _ in nest.accesses()]
     return maps + [dict(value.strides) for value in values if isinstance(value, Position)]
 

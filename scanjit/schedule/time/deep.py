@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 from functools import partial
 
 from scanjit import types
-from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement, counter, walk_values
+from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement, counter
 from scanjit.schedule.tiles.apply import in_forms
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
@@ -60,7 +60,7 @@ def _long_sums(nest: Nest, target: Target) -> SumLoops | None:
     if nest.time is not None or nest.sequential:
         return None
     found: SumLoops = {}
-    for value in walk_values(nest.roots):
+    for value in nest.values:
         if isinstance(value, Reduce):
             if not sums.is_float_sum(value) or factors(value) is None:
                 return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from scanjit import types
-from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Statement, row_major, walk_values
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Statement, row_major
 from scanjit.schedule.time.flow import plan_of
 from scanjit.types import Dimension
 
@@ -61,7 +61,7 @@ def row_step(buffer: Buffer) -> Dimension:
 
 def computed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:
     """The accesses of a nest at indices that it computes, with these."""
-    yield from ((value.access, value.indices) for value in walk_values(nest.roots) if isinstance(value, Fetch))
+    yield from ((value.access, value.indices) for value in nest.values if isinstance(value, Fetch))
     yield from ((store.access, store.indices) for store in nest.stores if store.indices)
 
 

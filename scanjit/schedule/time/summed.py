@@ -11,7 +11,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.lower import maps
-from scanjit.schedule.nests import Access, Buffer, Literal, Load, Nest, NestLoop, Reduce, Ref, Store, Value, walk_values
+from scanjit.schedule.nests import Access, Buffer, Literal, Load, Nest, NestLoop, Reduce, Ref, Store, Value
 from scanjit.schedule.tiles.products import factors
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
@@ -43,7 +43,7 @@ class Summed:
         begun = types.minimum(stretch.start, 1)
         starts: dict[Value, Value] = {
             value.init: changed(value.init, when=begun)
-            for value in walk_values(made.roots)
+            for value in made.values
             if isinstance(value, Reduce) and isinstance(value.init, Load)
         }
         made = made.rebuilt(values=starts)

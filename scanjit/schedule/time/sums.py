@@ -33,7 +33,7 @@ def sums_over_time(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], 
     if nest.time is not None or nest.sequential or not nest.space:
         return None
     found: SumLoops = {}
-    for value in walk_values(nest.roots):
+    for value in nest.values:
         if isinstance(value, Reduce):
             time = next((loop for loop in value.loops if loop.size == length), None)
             if time is not None and is_float_sum(value) and any(a.buffer in buffers for a in _read(value)):

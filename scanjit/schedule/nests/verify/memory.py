@@ -10,7 +10,7 @@ from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
-from scanjit.schedule.nests.values import Load, walk_values
+from scanjit.schedule.nests.values import Load
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 
 KINDS = ("input", "output", "constant", "temporary")
@@ -76,8 +76,8 @@ def _read(statement: Statement) -> set[Buffer]:
     it reads that."""
     read = {buffer for buffer, _, writes in statement.refs() if not writes}
     if isinstance(statement, Nest):
-        loads = [value for value in walk_values(statement.roots) if isinstance(value, Load)]
-        always = {access.buffer for value in walk_values(statement.roots) for access in value.accesses}
+        loads = [value for value in statement.values if isinstance(value, Load)]
+        always = {access.buffer for value in statement.values for access in value.accesses}
         always -= {load.access.buffer for load in loads if load.when != 1}
         always |= {load.access.buffer for load in loads if load.when == 1}
         always |= {access.buffer for access in statement.carried}

@@ -10,7 +10,7 @@ from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement, is_counter
 from scanjit.schedule.nests.steps import TimeLoop
-from scanjit.schedule.nests.values import Reduce, Value, walk_values
+from scanjit.schedule.nests.values import Reduce, Value
 from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
 from scanjit.types import Atom, Dimension
 
@@ -22,8 +22,9 @@ def loops_in_scope(program: Program) -> Iterator[Problem]:
         for store in (*nest.stores, *nest.finals):
             if not known.issuperset(store.access.strides):
                 yield nest, "a store uses a loop that is not the nest's"
+        needed = _needed(nest.values)
         for root in nest.roots:
-            if not known.issuperset(_needed(root)):
+            if not known.issuperset(needed[root]):
                 yield nest, "a value uses a loop that is neither the nest's nor that of a reduction around it"
 
 
@@ -31,19 +32,19 @@ def _with_parts(loops: Sequence[NestLoop]) -> set[NestLoop]:
     return {part for loop in loops for part in (loop, *loop.parts)}
 
 
-def _needed(root: Value) -> set[NestLoop]:
-    """The loops that must be counted where a value is computed."""
-    needed: dict[Value, set[NestLoop]] = {}
-    for value in walk_values([root]):
+def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
+    """For each value, the loops that must be counted where it is computed. Operands come first."""
+    needed: dict[Value, AbstractSet[NestLoop]] = {}
+    for value in values:
         found = {loop for loop in value.own_loops if loop.size != 1}  # one of a single turn need not be written
         if isinstance(value, Reduce):
-            inside = needed[value.body] | (needed[value.guard] if value.guard is not None else set())
-            found |= inside - set(value.loops)
-            found |= needed[value.init] if value.init is not None else set()
+            found.update(needed[value.body], needed[value.guard] if value.guard is not None else ())
+            found.difference_update(value.loops)
+            found.update(needed[value.init] if value.init is not None else ())
         else:
-            found = found.union(*(needed[operand] for operand in value.operands))
+            found.update(*(needed[operand] for operand in value.operands))
         needed[value] = found
-    return needed[root]
+    return needed
 
 
 def counters_in_scope(program: Program) -> Iterator[Problem]:

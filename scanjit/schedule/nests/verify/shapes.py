@@ -14,7 +14,7 @@ from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
 from scanjit.schedule.nests.tile import Tile
-from scanjit.schedule.nests.values import Reduce, walk_values
+from scanjit.schedule.nests.values import Reduce
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 
 
@@ -83,7 +83,7 @@ def tiles_fit(program: Program) -> Iterator[Problem]:
 def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
     numbers = (tile.lanes, tile.vectors, tile.row_block, tile.unit)
     lane = nest.space[-1] if nest.space else None
-    reduces = any(isinstance(value, Reduce) for value in walk_values(nest.roots))
+    reduces = any(isinstance(value, Reduce) for value in nest.values)
     shared = (*nest.space, tile.rows)
     return {
         "a number of its tile is not positive": all(number >= 1 for number in numbers),
