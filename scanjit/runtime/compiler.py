@@ -27,6 +27,7 @@ from numba.core import (
     cpu,
     funcdesc,
     imputils,
+    interpreter,
     lowering,
     typed_passes,
     types,
@@ -226,7 +227,7 @@ def _optimised(translated: Translated, machine: llvm.TargetMachine) -> llvm.Modu
 
 
 class _Pipeline(compiler.CompilerBase):
-    """The passes of `njit` without closures, array expressions, inlining of overloads and rewrites of literals.
+    """The passes of `njit` without closures, array expressions, inlining of overloads, rewrites of literals and lifetimes.
 
     There is no SSA form either (LLVM makes its own), so in a kernel a name has one type throughout. Nothing has a
     reference count, so nothing is told where variables end, either.
@@ -235,9 +236,8 @@ class _Pipeline(compiler.CompilerBase):
     def define_pipelines(self) -> list[Any]:
         passes = compiler_machinery.PassManager("scanjit kernel")
         for step in (
-            untyped_passes.TranslateByteCode,
+            _Translation,
             untyped_passes.FixupArgs,
-            untyped_passes.IRProcessing,
             typed_passes.NopythonTypeInference,
             _Lowering,
         ):
@@ -246,8 +246,54 @@ class _Pipeline(compiler.CompilerBase):
         return [passes]
 
 
+class _Interpreter(interpreter.Interpreter):
+    """Numba's own, which then looks for forms of source that kernels do not have, such as `with`."""
+
+    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+        return super().post_process([step for step in peepholes if step in _NEEDED], func_ir)
+
+
+_NEEDED = (
+    interpreter.peep_hole_list_to_tuple,  # these two: calls of more than 30 arguments
+    interpreter.peep_hole_call_function_ex_to_call_function_kw,
+)
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(compiler_machinery.FunctionPass):
+    """From bytecode to untyped statements."""
+
+    _name = "scanjit_translation"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+        return True
+
+
 class _Lower(lowering.Lower):
-    """Numba's own without what it keeps for messages and for exceptions, statement by statement."""
+    """Numba's own without what it keeps for messages, for exceptions and for reference counts, statement by statement.
+
+    A variable that one statement sets, and that no other block of statements reads, is a value of LLVM's; each other
+    one is a place on the stack, which LLVM makes a value again.
+    """
+
+    def _find_singly_assigned_variable(self) -> None:
+        found: dict[str, Any] = {}
+        several: set[str] = set()
+        for block in self.blocks.values():
+            for statement in block.body:
+                for name in _read(statement):
+                    if found.get(name) is not block:
+                        several.add(name)
+                if isinstance(statement, statements.Assign):
+                    if statement.target.name in found:
+                        several.add(statement.target.name)
+                    found[statement.target.name] = block
+        self._singly_assigned_vars = found.keys() - several
+        self._blk_local_varmap: dict[str, Any] = {}
 
     def pre_block(self, block: Any) -> None:
         self._cur_ir_block = block
@@ -264,7 +310,23 @@ class _Lower(lowering.Lower):
             super().lower_inst(inst)
             return
         name = inst.target.name
-        self.storevar(self.lower_assign(self.typeof(name), inst), name)
+        value = self.lower_assign(self.typeof(name), inst)
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+
+def _read(statement: Any) -> Iterator[str]:
+    """The names of the variables that a statement reads."""
+    value = statement.value if isinstance(statement, statements.Assign) else statement
+    left = [value, *(value._kws if isinstance(value, statements.Expr) else vars(value)).values()]
+    while left:
+        part = left.pop()
+        if isinstance(part, statements.Var):
+            yield part.name
+        elif isinstance(part, list | tuple):
+            left += part
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
