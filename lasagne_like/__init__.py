@@ -1,13 +1,13 @@
 """Neural networks as Lasagne builds them, on the engine of `scanjit`.
 
-`import lasagne_like as lasagne`: layers with Lasagne's names, arguments, parameter order, tags and formulas. What is
-different for code that comes from there:
+`import lasagne_like as lasagne`: layers with Lasagne's names, arguments, parameter order, tags and formulas. What
+differs for code that was written for Lasagne:
 
 - `scanjit` takes the place of `theano` and `theano.tensor`: `sj.matrix`, `sj.shared`, `sj.function`, `sj.grad`.
 - Expressions carry no updates of their own. A function that trains a network with batch normalization or with state
   is given `updates | lasagne.layers.get_updates(network)`.
 - `objectives` see a sigmoid or a softmax in the predictions and compute losses without rounding to log(0).
-- Sizes and dtypes that do not fit are found when a layer is made, and the error shows both.
+- Sizes and dtypes that do not fit are errors when the layer is made. The error shows both.
 - Update rules keep the dtype of parameters, whatever that of the learning rate.
 
 Examples

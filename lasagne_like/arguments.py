@@ -1,4 +1,4 @@
-"""The base of what remembers the arguments that made it, so that it can be shown, copied or written down."""
+"""Objects that remember the arguments of their class, so that they can be shown, copied and written to a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 
 class Captured(ABC):
-    """The base of what remembers the arguments of the call that made it; subclasses need not pass them on.
+    """The base of objects that remember the arguments with which they were made. Subclasses need not pass them on.
 
     Examples
     --------

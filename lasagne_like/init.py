@@ -1,4 +1,4 @@
-"""Initializers: what the parameters of layers start from.
+"""Initializers: the values with which the parameters of layers start.
 
 An initializer is called with a shape and gives an array of `scanjit.config.floatX`. Its numbers come from
 `lasagne_like.random.get_rng()`.
@@ -112,7 +112,7 @@ class Uniform(Initializer):
 
 
 def _gain(gain: Any) -> float:
-    """A gain, of which "relu" is the name of sqrt(2)."""
+    """A gain as a number: "relu" means sqrt(2)."""
     if isinstance(gain, str):
         if gain != "relu":
             raise ValueError(f"gain must be a number or 'relu', got {gain!r}")
@@ -148,8 +148,8 @@ class Glorot(_Scaled):
         1 for linear and sigmoid units, "relu" (the square root of 2) for rectifiers, `sqrt(2 / (1 + a**2))` for leaky
         ones with leakiness a.
     c01b : bool
-        Whether the shape is (channels, rows, columns, filters). Else the first two sizes are the fans, and all further
-        ones are the field that each connection is repeated over.
+        Whether the shape is (channels, rows, columns, filters). Else the first two sizes are the fans, and the product
+        of the others is multiplied with both.
 
     References
     ----------
@@ -289,9 +289,9 @@ class Sparse(Initializer):
     Parameters
     ----------
     sparsity : float
-        The part of each column that is not zero.
+        The fraction of each column that is not zero.
     std : float
-        The standard deviation of what is not zero.
+        The standard deviation of the numbers that are not zero.
 
     Examples
     --------

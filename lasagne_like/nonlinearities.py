@@ -1,6 +1,6 @@
 """Nonlinearities: elementwise functions (and `softmax`, over the last axis) of expressions.
 
-Of a NumPy array they give the value.
+For a NumPy array they return an array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
-    """The function or method itself; but where its last argument is a NumPy array, the value of what it gives."""
+    """A function of expressions that also takes a NumPy array as its last argument, and then returns an array."""
 
     @functools.wraps(expression)
     def nonlinearity(*args: Any) -> Any:

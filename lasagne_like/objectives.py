@@ -1,6 +1,6 @@
-"""Losses and accuracies of predictions, element by element or item by item, and `aggregate`, which makes scalars.
+"""Losses and accuracies of predictions, for each element or each item; and `aggregate`, which makes a scalar of them.
 
-Predictions and targets are expressions (or arrays). A vector of targets for a column of predictions counts as a
+Predictions and targets are expressions (or arrays). If the predictions are a column, a vector of targets is read as a
 column.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _aligned(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
-    """Both as expressions; a vector of targets as a column if the predictions are one."""
+    """Both as expressions. If the predictions are a column, a vector of targets becomes one, too."""
     p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
     if p.ndim == 2 and t.ndim == 1 and isinstance(p.shape[1], int) and p.shape[1] == 1:
         t = t.dimshuffle(0, "x")
@@ -36,7 +36,8 @@ def _aligned(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
 
 
 def _classes(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node, bool]:
-    """Both as expressions, and whether targets are numbers of classes (else they have the shape of predictions)."""
+    """Both as expressions, and whether the targets are numbers of classes. If not, they have the shape of the
+    predictions."""
     p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
     if t.ndim not in (p.ndim, p.ndim - 1):
         raise TypeError(
@@ -56,7 +57,8 @@ def _entry(x: sj.Node, classes: sj.Node) -> sj.Node:
 def binary_crossentropy(predictions: Any, targets: Any) -> sj.Node:
     """`-t * log(p) - (1 - t) * log(1 - p)`, element by element.
 
-    Where predictions are the output of a sigmoid, it is computed without rounding from the input of that.
+    If the predictions are the output of a sigmoid, the loss is computed from its input, so no probability is rounded to
+    0.
 
     Parameters
     ----------
@@ -85,7 +87,8 @@ def binary_crossentropy(predictions: Any, targets: Any) -> sj.Node:
 def categorical_crossentropy(predictions: Any, targets: Any) -> sj.Node:
     """`-sum(t * log(p))` over the last axis; for the number of a class, minus the logarithm of its probability.
 
-    Where predictions are the output of a softmax, it is computed without rounding from the input of that.
+    If the predictions are the output of a softmax, the loss is computed from its input, so no probability is rounded to
+    0.
 
     Parameters
     ----------
@@ -138,9 +141,9 @@ def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
     ----------
     loss : expression
     weights : expression, optional
-        What losses are multiplied by first; broadcast. Zeros mask (the losses there must still be finite).
+        Factors of the losses; they are broadcast. A zero masks a loss, which must be finite all the same.
     mode : "mean", "sum" or "normalized_sum"
-        The last divides the sum by that of the weights.
+        "normalized_sum" divides the sum by the sum of the weights.
 
     Returns
     -------
@@ -176,7 +179,7 @@ def binary_hinge_loss(
     Parameters
     ----------
     predictions : expression
-        Log-odds (what a sigmoid would be applied to), or with `log_odds=False` probabilities.
+        Log-odds, that is, inputs of a sigmoid; with `log_odds=False` probabilities.
     targets : expression
         0 or 1; with `binary=False`, -1 or 1.
     delta : float
@@ -259,7 +262,7 @@ def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
 
 
 def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.Node:
-    """Whether `p >= threshold` is what the targets (0 or 1) say, element by element. It has no gradient.
+    """Whether `p >= threshold` agrees with the targets (0 or 1), for each element. It has no gradient.
 
     Parameters
     ----------
@@ -283,7 +286,7 @@ def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.
 def categorical_accuracy(predictions: Any, targets: Any, top_k: int = 1) -> sj.Node:
     """Whether the class of each item is among its `top_k` most probable ones. It has no gradient.
 
-    Of classes that are equally probable, the first counts as more probable.
+    Among equally probable classes, the first one counts as the most probable.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Short sequences one after the other in the rows of a batch, as CNTK packs them, and back.
 
-A batch of sequences of different lengths is padded to the longest one. Where they differ much, most of it is padding.
-`Packing` puts several sequences into one row, so that what a pass costs follows the sum of the lengths. What runs over
-the rows has to begin anew where a sequence starts: `PastValueLayer(starts=...)` does, and `cells.ResetWrapper`.
+A batch of sequences of different lengths is padded to the longest one. If the lengths differ much, most of the batch is
+padding. `Packing` puts several sequences into one row, so that the cost of a pass is proportional to the sum of the
+lengths. A recurrence over the rows must begin anew where a sequence starts: use `PastValueLayer(starts=...)` or
+`cells.ResetWrapper`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ __all__ = ["Packing"]
 
 
 class Packing:
-    """Where sequences of given lengths lie in rows of one length.
+    """The places of sequences of given lengths in rows of one length.
 
-    The longest come first, each into the row with the least room that has enough.
+    The longest sequences are placed first. Each goes into the row with the least space that is still enough.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Packing:
 
     def _placed(self) -> list[tuple[int, int]]:
         places: dict[int, tuple[int, int]] = {}
-        free: list[tuple[int, int]] = []  # what is left in each row, the least first
+        free: list[tuple[int, int]] = []  # the free space of each row, the smallest first
         rows = 0
         for i in sorted(range(len(self.lengths)), key=lambda i: -self.lengths[i]):
             length = self.lengths[i]
@@ -99,15 +100,16 @@ class Packing:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where a sequence starts, for what runs forwards: (rows, row_length) of bool. Padding starts at every step, so
-        that nothing grows in it."""
+        """Where a sequence starts, for a recurrence that runs forwards: (rows, row_length) of bool. Each step of
+        padding counts as a start, so that no state grows there."""
         found = ~self.mask
         found[tuple(np.transpose(self.places))] = True
         return found
 
     @property
     def ends(self) -> np.ndarray:
-        """Where a sequence ends, which is where it starts for what runs backwards. Padding as in `starts`."""
+        """Where a sequence ends: there a recurrence that runs backwards starts. Each step of padding counts as an
+        end."""
         found = ~self.mask
         rows, firsts = np.transpose(self.places)
         found[rows, firsts + self.lengths - 1] = True
@@ -119,7 +121,7 @@ class Packing:
         Parameters
         ----------
         sequences : arrays of shape (length, ...)
-            In the order of the lengths; equal but for the lengths.
+            In the order of the lengths. They may differ in their lengths only.
 
         Returns
         -------
@@ -151,7 +153,7 @@ class Packing:
         return [array[row, first : first + n] for (row, first), n in zip(self.places, self.lengths, strict=True)]
 
     def last(self, packed: Any) -> np.ndarray:
-        """What the sequences end with: (sequences, ...).
+        """The last element of each sequence: (sequences, ...).
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What layers and cells have in common: parameters with tags."""
+"""The parameters of layers and cells, with tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Parametrized"]
 
 
 class Parametrized(ABC):
-    """The base of what has a name and parameters.
+    """The base of layers and cells: a name, and parameters with tags.
 
     Attributes
     ----------

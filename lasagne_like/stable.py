@@ -15,7 +15,8 @@ __all__ = ["log", "log1m", "log_odds"]
 
 
 def _made_by(function: Callable[..., sj.Node], node: sj.Node, operands: int = 1) -> bool:
-    """Whether a node is `function` of its operands. Equal expressions are one node, so it is made once more."""
+    """Whether a node is `function` of its operands. Equal expressions are one node, so calling it gives the same
+    node."""
     fits = len(node.operands) == operands and all(_broadcasts(x, node) for x in node.operands)
     return fits and function(*node.operands) is node
 
@@ -27,14 +28,15 @@ def _broadcasts(x: sj.Node, node: sj.Node) -> bool:
 
 
 def _moved(function: Callable[[sj.Node], sj.Node], node: sj.Node) -> sj.Node | None:
-    """`function` of a reshaped, transposed or sliced tensor, computed before it was moved; None for other nodes."""
+    """`function` of a node that reshapes, transposes or slices x: `function(x)` moved in the same way. None for other
+    nodes."""
     if not node.op.moves_data or len(node.operands) != 1:
         return None
     return node.op(function(node.operands[0]), **node.params)
 
 
 def log(p: Any) -> sj.Node:
-    """`log(p)`; of a sigmoid or a softmax it is computed from what these were applied to.
+    """`log(p)`; of a sigmoid or a softmax it is computed from their input.
 
     Examples
     --------
@@ -55,7 +57,7 @@ def log(p: Any) -> sj.Node:
 
 
 def log1m(p: Any) -> sj.Node:
-    """`log(1 - p)`; of a sigmoid it is computed from what that was applied to.
+    """`log(1 - p)`; of a sigmoid it is computed from its input.
 
     Examples
     --------
@@ -72,7 +74,7 @@ def log1m(p: Any) -> sj.Node:
 
 
 def log_odds(p: Any) -> sj.Node:
-    """`log(p / (1 - p))`; of a sigmoid it is what that was applied to.
+    """`log(p / (1 - p))`; of a sigmoid it is the input.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Help with training loops, which stay yours: minibatches of ragged sequences, early stopping, progress, checkpoints.
+"""Tools for your own training loops: minibatches of ragged sequences, early stopping, progress bars, checkpoints.
 
 Examples
 --------
@@ -54,7 +54,7 @@ from lasagne_like.utils import fits, known_sizes
 __all__ = ["Checkpoint", "EarlyStopping", "minibatches", "progress"]
 
 _POOL = 20
-"""Sequences are sorted by length among so many batches: little padding, and batches that differ from time to time."""
+"""Sequences are sorted by length within this many batches. So there is little padding, and batches still vary."""
 
 
 def minibatches(
@@ -164,7 +164,7 @@ def _padded(arrays: Sequence[np.ndarray], length: int | None) -> np.ndarray:
 
 
 class EarlyStopping:
-    """Says when to stop: when a score has not improved for some time. Call it with every new score.
+    """Tells when to stop training: after a number of scores without improvement. Call it with each new score.
 
     Parameters
     ----------
@@ -207,11 +207,11 @@ class EarlyStopping:
         return self.waited >= self.patience
 
     def get_state(self) -> dict[str, Any]:
-        """What it remembers, for `Checkpoint.save(stopping=stopping.get_state())`."""
+        """Its state, for `Checkpoint.save(stopping=stopping.get_state())`."""
         return {"best": self.best, "improved": self.improved, "waited": self.waited}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to what `get_state` gave."""
+        """Set the state that `get_state` returned."""
         self.best, self.improved, self.waited = state["best"], state["improved"], state["waited"]
 
 
@@ -224,7 +224,7 @@ def progress(
     ----------
     iterable : iterable
     describe : str, or function without arguments that returns one, optional
-        What stands before the bar. A function is called for every item: `lambda: f"loss {loss:.3f}"`.
+        The text before the bar. A function is called after each item: `lambda: f"loss {loss:.3f}"`.
     show : bool, optional
         False: no bar. True: a bar even where the output is no terminal; an error if tqdm, which draws it, is missing.
         By default: a bar if there are tqdm, and a terminal or a notebook.
@@ -254,7 +254,7 @@ def progress(
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this, whose output is no terminal and shows bars all the same."""
+    """Whether this runs in a Jupyter notebook. Its output is no terminal, but it shows bars."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
@@ -266,20 +266,20 @@ def _described(bar: Any, describe: Callable[[], str]) -> Iterator[Any]:
 
 
 class Checkpoint:
-    """Everything that a run of training consists of, in one file, from which it goes on bit for bit.
+    """Saves the state of a training run in one file. A run that loads it goes on bit for bit as if it had not stopped.
 
-    Writing is atomic: a process that is killed at any time leaves the file as it was, or the new one (and beside it,
-    perhaps, a part of one, whose name ends with ".tmp": nobody reads it).
+    Writing is atomic: if the process is killed, the file is the old one or the new one. Beside it there may be an
+    incomplete file whose name ends with ".tmp"; nobody reads it.
 
     Parameters
     ----------
     path : str or path
         The file, as `numpy.load` reads it.
     *things : compiled functions, layers, streams of random numbers, shared variables, or updates
-        What is saved are the values of shared variables: all that a compiled function reads or updates (parameters,
-        what update rules remember, the states of random streams and of layers), the parameters of all layers below
-        one, the state of a stream, the variables that a dictionary of updates updates. A training function alone is
-        mostly enough.
+        The shared variables of these things are saved. Of a compiled function: all that it reads or updates, such as
+        parameters, the memory of update rules, and the states of random streams and layers. Of a layer: the parameters
+        of all layers below it. Of a stream: its state. Of updates: the variables that they update. Usually the training
+        function alone is enough.
     rng : numpy.random.Generator, RandomState or the module numpy.random, optional
         Its state is saved, too.
 
@@ -313,7 +313,7 @@ class Checkpoint:
         found = {variable.serial: variable for thing in things for variable in _variables_of(thing)}
         self.variables: list[sj.SharedVariable] = [found[serial] for serial in sorted(found)]
         if rng is not None:
-            _state_of(rng)  # an error now, not after hours
+            _state_of(rng)  # raise an error now, not after hours of training
 
     def save(self, **counters: Any) -> None:
         """Write the file.
@@ -321,7 +321,7 @@ class Checkpoint:
         Parameters
         ----------
         **counters
-            What else `load` is to return: numbers, strings, lists and dictionaries of them.
+            Further values that `load` shall return: numbers, strings, lists and dictionaries of them.
         """
         arrays = {str(i): variable.get_value(borrow=True) for i, variable in enumerate(self.variables)}
         about = {
@@ -343,7 +343,7 @@ class Checkpoint:
             raise
 
     def load(self) -> dict[str, Any]:
-        """Set all values to those in the file; after an error none of them.
+        """Set all values to those in the file. After an error no value has changed.
 
         Returns
         -------
@@ -429,7 +429,7 @@ def _set_state(rng: Any, state: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """An array or a number of NumPy, as JSON knows it."""
+    """An array or a number of NumPy as lists and numbers, for JSON."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"counters must be numbers, strings, or lists and dictionaries of them, got {value!r}")

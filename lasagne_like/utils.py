@@ -1,4 +1,4 @@
-"""Small tools that the other modules share."""
+"""Functions that several modules use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Shape = tuple[int | None, ...]
 """The shape of what a layer gives: None where any size will do."""
 
 int_types = (numbers.Integral, np.integer)
-"""What counts as an integer in an `isinstance` check."""
+"""Types of integers, for `isinstance`."""
 
 _T = TypeVar("_T")
 
@@ -54,7 +54,7 @@ def floatX(arr: Any) -> np.ndarray:
 
 
 def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
-    """A shared variable of zeros with `dim` axes, each of any size and for now of size 1.
+    """A shared variable of zeros with `dim` axes. Their size is 1, and may change.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
 
 
 class Shown(Captured, ABC):
-    """The base of what is shown as the call that made it, as in signatures: `Normal(0.1)`.
+    """The base of objects that are shown as the call that made them: `Normal(0.1)`. Signatures show them so.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Shown(Captured, ABC):
 
 
 class NamedFunction:
-    """A function that is shown as its name, as in signatures: `tanh`. Used as a decorator.
+    """A decorator: the function is shown as its name, `tanh`. Signatures show it so.
 
     Examples
     --------
@@ -159,7 +159,7 @@ as_theano_expression = as_expression
 
 
 def known_sizes(shape: Iterable[Any]) -> Shape:
-    """The sizes of an expression, with None where they are not known before a call.
+    """The sizes of an expression. Those that are not known before a call are None.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def known_sizes(shape: Iterable[Any]) -> Shape:
 
 
 def fits(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
-    """Whether two shapes may be of one tensor: they have as many axes, and where both know a size, the same.
+    """Whether two shapes can be shapes of the same tensor: as many axes, and no sizes that differ. None is any size.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def fits(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
 
 
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
-    """The shared variables that expressions depend on, each once, in the order in which a formula names them.
+    """The shared variables that expressions depend on, each once, in the order of a formula from left to right.
 
     Parameters
     ----------
@@ -216,13 +216,13 @@ def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
 
 
 def number(value: Any, dtype: Any) -> Any:
-    """A number for a formula, such that what it meets keeps its dtype.
+    """A number for a formula in which the other values shall keep their dtype.
 
     Parameters
     ----------
     value : int, float, NumPy number, array or expression
     dtype : a dtype or its name
-        What it meets.
+        That of the other values.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def number(value: Any, dtype: Any) -> Any:
     >>> number(np.float64(0.5), "float32"), number(sj.shared(0.5), "float32").dtype
     (0.5, dtype('float32'))
     """
-    if isinstance(value, np.generic):  # also NumPy's float64, which is a float of Python's too
+    if isinstance(value, np.generic):  # NumPy's float64 too, which is also a Python float
         return value.item()
     if isinstance(value, int | float):
         return value
@@ -317,7 +317,7 @@ def inspect_kwargs(func: Callable[..., Any]) -> list[str]:
 
 
 def norm_axes_of(ndim: int, norm_axes: Sequence[int] | None) -> tuple[int, ...]:
-    """The axes that the incoming weights of one unit lie along, if they are not given: see `compute_norms`."""
+    """The axes along which the incoming weights of one unit lie: those given, or the default of `compute_norms`."""
     if norm_axes is not None:
         return tuple(norm_axes)
     if ndim == 2:
@@ -360,7 +360,7 @@ def compute_norms(array: Any, norm_axes: Sequence[int] | None = None) -> Any:
 
 
 def create_param(spec: Any, shape: Iterable[int], name: str | None = None) -> sj.Node:
-    """The variable for a parameter of a layer, with its first value.
+    """Make a parameter of a layer, with its first value.
 
     Parameters
     ----------

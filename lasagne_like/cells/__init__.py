@@ -1,4 +1,5 @@
-"""Cells: recurrences of one step, to be looped over by `lasagne_like.layers.RNNLayer` or run one step a call."""
+"""Cells: one step of a recurrence. `lasagne_like.layers.RNNLayer` loops over a cell; `step_function` runs one step for
+each call."""
 
 from lasagne_like.cells.attention import *  # noqa: F403
 from lasagne_like.cells.base import *  # noqa: F403

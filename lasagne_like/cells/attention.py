@@ -1,4 +1,4 @@
-"""A cell that looks back at what it gave."""
+"""A cell with attention over its own last outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["AttentionCellWrapper", "AttentionState"]
 
 
 class AttentionState(NamedTuple):
-    """The state of an `AttentionCellWrapper`: that of the cell, what was attended to, the last outputs in order.
+    """The state of an `AttentionCellWrapper`: the state of the cell, the result of the attention, and the last outputs
+    in order.
 
     Examples
     --------
@@ -32,14 +33,14 @@ class AttentionState(NamedTuple):
 class AttentionCellWrapper(Wrapper):
     """Attention over the last outputs of a cell.
 
-    With H the window of the last outputs, d_ what was attended to at the step before, s the state of the cell::
+    With H the window of the last outputs, d_ the result of the attention at the step before, s the state of the cell::
 
         y, s = cell([x, d_] @ W_in + b_in, s_)
         a = softmax over the window of tanh(H @ W_window + s @ W_state + b_state) @ v
         d = sum(a * H)
         output = [y, d] @ W_out + b_out
 
-    Then the window drops its earliest entry and gets the output.
+    Then the output is appended to the window, and the earliest entry dropped.
 
     Parameters
     ----------
@@ -47,11 +48,11 @@ class AttentionCellWrapper(Wrapper):
     length : int
         Of the window.
     size : int, optional
-        Of the output, and of what is attended to; that of the cell's output if not given.
+        The size of the output, and of d. By default that of the cell's output.
     hidden_size : int, optional
-        Of what scores are computed from; `size` if not given.
+        The size of the vectors that scores are computed from. By default `size`.
     input_size : int, optional
-        What the cell reads; as many as the input has features if not given.
+        How many features the cell reads. By default as many as the input has.
     W, b : initializer
         Of the weights `W_in`, `W_window`, `W_state`, `W_out`; and of the biases `b_in`, `b_state`, `b_out`.
     v : initializer, array, shared variable or expression

@@ -20,7 +20,8 @@ __all__ = ["Cell"]
 
 
 class Cell(Parametrized, Captured):
-    """One step of a recurrence. Subclasses say what it needs (`make_params`), keeps (`state_shape`) and does (`step`).
+    """One step of a recurrence. Subclasses define its parameters (`make_params`), its state (`state_shape`) and the
+    step itself (`step`).
 
     A cell knows nothing of time, batches or masks: `lasagne_like.layers.RNNLayer` loops over it, and
     `lasagne_like.cells.step_function` compiles it for one step a call, with the same parameters.
@@ -77,7 +78,7 @@ class Cell(Parametrized, Captured):
     flattens_input: bool = True
     state_shape: Any = None
     specs: Mapping[str, Any] = {}
-    """What `add_specified` makes parameters from, by their names."""
+    """Specifications of parameters by their names, for `add_specified`."""
     _output_shape: Any = None
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
@@ -164,9 +165,10 @@ class Cell(Parametrized, Captured):
         return type(self)(*map(cloned, args), **{key: cloned(value) for key, value in kwargs.items()})
 
     def get_config(self) -> dict[str, Any]:
-        """How this cell was made: a dict that JSON can hold, from which `from_config` makes another one like it.
+        """The class and the arguments of this cell, as a dict that JSON can hold. `from_config` makes another cell like
+        it.
 
-        It has the name of the class, and the arguments that were given; not the values of parameters.
+        The values of parameters are not in it.
 
         Raises
         ------
@@ -188,19 +190,19 @@ class Cell(Parametrized, Captured):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom: Mapping[str, Any] | None = None) -> Any:
-        """A cell made as `get_config` says, with parameters of its own.
+        """Make a cell of the dict that `get_config` returned. It has parameters of its own.
 
         Parameters
         ----------
         config : dict
         custom : dict, optional
-            From names to the classes and functions that the config names and that are not the package's. Classes of
-            cells are known without it.
+            From the names in the config to classes and functions, for those that are not the package's. Classes of
+            cells are known anyway.
 
         Raises
         ------
         ValueError
-            If the config names something that is not known, or two classes of cells have the name.
+            If a name in the config is not known, or is that of two classes of cells.
         TypeError
             If it is that of a cell of another class: `Cell.from_config` takes all.
         """
@@ -215,7 +217,7 @@ class Cell(Parametrized, Captured):
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype of the parameters, which the state has too; `scanjit.config.floatX` if there are none."""
+        """The dtype of the parameters and of the state. Without parameters, `scanjit.config.floatX`."""
         found = {param.dtype for param in self.params if param.dtype.kind == "f"}
         return np.result_type(*found) if found else np.dtype(sj.config.floatX)
 
@@ -239,7 +241,7 @@ class Cell(Parametrized, Captured):
         return transform(lambda shape: sj.zeros((batch, *shape), self.dtype), self.state_shape)
 
     def begin(self, batch: Any, **kwargs: Any) -> Any:
-        """The cell to use for one pass over sequences: itself, unless something has to be drawn or fixed for the pass.
+        """The cell for one pass over sequences: itself, or a copy with random masks that hold for the whole pass.
 
         Parameters
         ----------
@@ -259,19 +261,19 @@ class Cell(Parametrized, Captured):
         return x
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        """The rest of a step, for what `precompute` gave."""
+        """The rest of a step: `z` is the result of `precompute`."""
         if type(self).step is Cell.step:
             raise NotImplementedError(f"{type(self).__name__} defines neither step(x, state) nor recur(z, state)")
         return self.step(z, state)
 
     def clipped(self, z: Any) -> Any:
-        """The value itself; the gradient that goes back through it is cut as `grad_clipping` says."""
+        """The value itself. Its gradient is cut to +- `grad_clipping`."""
         return sj.clip_gradient(z, -self.grad_clipping, self.grad_clipping) if self.grad_clipping else z
 
     # ---- for cells around cells --------------------------------------------------------------------------------------
 
     def build_inner(self, cell: Cell, input_shape: Any, label: str | int | None = None) -> Any:
-        """Build a cell inside of this one, and make its parameters this one's too. A cell without a name gets one."""
+        """Build a cell inside this one, and add its parameters to those of this one. A cell without a name gets one."""
         if cell.name is None and cell.input_shape is None:
             parts = [str(part) for part in (self.name, label) if part is not None]
             cell.name = ".".join(parts) or None
@@ -280,14 +282,14 @@ class Cell(Parametrized, Captured):
         return cell
 
     def with_cell(self, cell: Cell) -> Any:
-        """A copy of a wrapper around another cell, with the same parameters: what `begin` of wrappers needs."""
+        """A copy of a wrapper around another cell, with the same parameters. `begin` of wrappers returns it."""
         other = copy.copy(self)
         other.cell = cell  # type: ignore[attr-defined]
         return other
 
 
 def cloned(value: Any) -> Any:
-    """A copy of an argument that has parameters of its own."""
+    """A copy of an argument; cells in it get parameters of their own."""
     if isinstance(value, Cell):
         return value.clone()
     if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
@@ -296,7 +298,7 @@ def cloned(value: Any) -> Any:
 
 
 def _ambiguous(name: str) -> Any:
-    """What stands for a name that several classes have: an error."""
+    """A function that stands for a name of several classes: it raises an error."""
 
     def fail(**arguments: Any) -> Any:
         raise ValueError(f"there are several cells called {name!r}: from_config(config, {{{name!r}: the class}})")

@@ -1,8 +1,8 @@
-"""How a cell was made, as something that JSON can hold: what `Cell.get_config` and `Cell.from_config` translate.
+"""The arguments of cells as JSON can hold them, for `Cell.get_config` and `Cell.from_config`.
 
-Numbers, strings, None and lists are themselves. All else is a dict: `{"class_name": ..., "config": {arguments}}` for
-cells, gates, initializers and nonlinearities with parameters; `{"function": name}` for functions; `{"tuple": [...]}`;
-`{"array": [...], "dtype": ...}`.
+Numbers, strings, None and lists stay as they are. Everything else becomes a dict: `{"class_name": ..., "config":
+{arguments}}` for cells, gates, initializers and nonlinearities with parameters; `{"function": name}` for functions;
+`{"tuple": [...]}`; `{"array": [...], "dtype": ...}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 
 def encoded(value: Any, what: str) -> Any:
-    """A value as something that JSON can hold. `what` says in errors whose it is."""
+    """A value as JSON can hold it. Errors call it `what`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -48,7 +48,7 @@ def encoded(value: Any, what: str) -> Any:
 
 
 def _named(function: Any, what: str) -> str:
-    """The name of a function by which it will be found again."""
+    """The name by which a function will be found again."""
     name = str(getattr(function, "__name__", "<lambda>"))
     for package in (sj, np):
         if getattr(package, name, None) is function:
@@ -62,7 +62,7 @@ def _named(function: Any, what: str) -> str:
 
 
 def decoded(value: Any, known: Mapping[str, Any]) -> Any:
-    """What `encoded` was given. `known` has classes and functions by their names, besides those of the package."""
+    """The value that `encoded` was given. `known` has further classes and functions by their names."""
     if isinstance(value, list):
         return [decoded(item, known) for item in value]
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""LSTM cells whose products are convolutions."""
+"""LSTM cells with convolutions in place of products."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _ConvLSTM(Cell, ABC):
     ----------
     num_filters : int
     filter_size : int or tuple of ints
-        Odd; there are zeros around the input, and the sizes stay.
+        Odd sizes. There are zeros around the input, so that its sizes stay.
     W_in, W_hid : initializer, array, shared variable or expression
         Of shape (4 * num_filters, channels, *filter_size) and (4 * num_filters, num_filters, *filter_size).
     b : initializer, array, shared variable, expression or None
@@ -80,14 +80,14 @@ class _ConvLSTM(Cell, ABC):
         self.state_shape, self.output_shape = LSTMState(shape, shape), shape
 
     def _convolved(self, x: Any, W: Any) -> Any:
-        """With zeros around `x` and without flipping, as networks mean it: sizes stay."""
+        """A correlation with zeros around `x`, so that the sizes stay."""
         if self.ndim == 3:
             return _convolved3d(x, W)
         return (sj.conv1d if self.ndim == 1 else sj.conv2d)(x, W, "same", filter_flip=False)
 
     def precompute(self, x: Any) -> Any:
         leading = x.shape[: -(self.ndim + 1)]
-        if len(leading) > 1:  # time and batch are one axis for the convolution
+        if len(leading) > 1:  # the convolution sees time and batch as one axis
             x = x.reshape((math.prod(leading), *x.shape[len(leading) :]))
         z = self._convolved(x, self.W_in)
         if self.b is not None:
@@ -105,7 +105,8 @@ class _ConvLSTM(Cell, ABC):
 
 
 def _convolved3d(x: Any, W: Any) -> Any:
-    """A convolution of volumes: one of pictures, whose channels are those of all the slices that a filter sees."""
+    """A convolution of volumes, made of one of pictures: the channels of a picture are those of all slices that a
+    filter sees."""
     batch, channels, depth, rows, columns = x.shape
     filters, _, taps, height, width = W.shape
     zeros = sj.zeros((batch, channels, taps // 2, rows, columns), x.dtype)

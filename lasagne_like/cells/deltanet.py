@@ -1,4 +1,4 @@
-"""Linear attention that corrects what it has stored."""
+"""Linear attention with the delta rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GatedDeltaNet(Cell):
     Parameters
     ----------
     num_units : int
-        Of the output: the values of all heads.
+        The width of the output, which has the values of all heads.
     num_heads : int
         It divides the number of units, and that of keys.
     num_keys : int, optional

@@ -1,4 +1,4 @@
-"""`Gate`: where the parameters of a gate start from."""
+"""`Gate`: the specification of the parameters of a gate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Gate"]
 
 
 class Gate(Shown):
-    """What a gate is made of: `nonlinearity(x @ W_in + h @ W_hid + W_cell * c + b)`.
+    """The specification of a gate: `nonlinearity(x @ W_in + h @ W_hid + W_cell * c + b)`.
 
-    It holds specifications, not parameters: the same gate may be given to several layers, each makes its own.
+    It has no parameters. The same gate may be given to several layers: each makes its own parameters.
 
     Parameters
     ----------

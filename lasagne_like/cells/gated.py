@@ -1,4 +1,4 @@
-"""What cells with gates share: separate parameters for each gate, one product for all of them."""
+"""The base of cells with gates: each gate has its own parameters, but one product computes all gates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["GatedCell", "layer_normed"]
 class GatedCell(Cell):
     """The base of cells that compute several gates from the input, and most of them from the last output.
 
-    Each gate has parameters of its own (`W_in_to_<gate>`, `W_hid_to_<gate>`, `b_<gate>`, attributes of the cell). A
-    step multiplies by all weights of the input at once, and by all of the output: they are put side by side before the
-    loop.
+    Each gate has parameters of its own (`W_in_to_<gate>`, `W_hid_to_<gate>`, `b_<gate>`, attributes of the cell).
+    Before the loop, the weights of all gates are put side by side. So a step needs one product for the input, and one
+    for the last output.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class GatedCell(Cell):
         ----------
         gates : from their names to their specifications, in the order in which parameters are made.
         num_inputs : the number of features of the input.
-        num_hidden : of what comes back from the last step; None if nothing does.
+        num_hidden : the number of features of the last output; None if gates do not read it.
         stacked : the names in the order in which the products hold them; that of `gates` if not given.
         bias : whether gates have biases.
         """
@@ -118,7 +118,8 @@ class GatedCell(Cell):
         return W * (getattr(self, f"g_{name}") / _lengths(W)).dimshuffle("x", 0)
 
     def project_input(self, x: Any) -> Any:
-        """The products of the input with the weights of all gates (or the input, for each), and the biases."""
+        """The products of the input with the weights of all gates, plus the biases. Gates without weights get the input
+        itself."""
         weights = [self._weight(f"in_to_{name}") for name in self._stacked]
         z = _side_by_side([x] * len(weights)) if weights[0] is None else x @ _side_by_side(weights)
         biases = [getattr(self, f"b_{name}") for name in self._stacked]
@@ -128,11 +129,11 @@ class GatedCell(Cell):
         return z + _side_by_side([zero if b is None else b for b in biases])
 
     def project_hidden(self, h: Any) -> Any:
-        """The products of what comes back from the last step with the weights of all gates."""
+        """The products of the last output with the weights of all gates."""
         return h @ _side_by_side([self._weight(f"hid_to_{name}") for name in self._stacked])
 
     def split(self, z: Any) -> list[Any]:
-        """The parts of the gates in their products."""
+        """The products of all gates, cut into the part of each gate."""
         n = self.num_units
         return [z[..., i * n : (i + 1) * n] for i in range(len(self._stacked))]
 

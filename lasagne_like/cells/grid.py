@@ -17,7 +17,7 @@ __all__ = ["BidirectionalGridLSTM", "GridLSTM", "GridState", "TimeFreqLSTM"]
 
 
 class _Windowed(Cell, ABC):
-    """What the cells share: the windows, and weights that are the same for all of them."""
+    """The base of these cells: windows over the features, with the same weights for all windows."""
 
     offset = 0
     """Where the first window begins."""
@@ -58,7 +58,8 @@ class _Windowed(Cell, ABC):
         self.state_shape = LSTMState(*[(self.num_windows, self.num_units)] * 2)
 
     def add_lstm(self, which: str, gates: Iterable[str], seen: Iterable[str]) -> None:
-        """The weights of one LSTM: of the window, of its past, of the window before, biases, peepholes."""
+        """Make the weights of one LSTM: for the window, for its last output, and for the output of the window before;
+        biases; peepholes."""
         W, W_cell, b = self._specs
         n, names = self.num_units, list(gates)
         wide = len(names) * n
@@ -93,7 +94,7 @@ class _Windowed(Cell, ABC):
 
 
 def _swapped(rows: Iterable[Any]) -> list[Any]:
-    """From batches of windows to windows of batches, or back."""
+    """Tensors with their first two axes exchanged: from (batch, windows) to (windows, batch), or back."""
     return [sj.swapaxes(row, 0, 1) for row in rows]
 
 
@@ -103,14 +104,14 @@ _GATES = ("ingate", "forgetgate", "cell", "outgate")
 class TimeFreqLSTM(_Windowed):
     """An LSTM over windows of the features of each step, from the first to the last; the weights are the same for all.
 
-    For each window x of a step, with h_ and c_ what the window had at the step before, and g what the window before it
-    gave at this step (0 for the first)::
+    For each window x of a step, with h_ and c_ the output and the memory of the window at the step before, and g the
+    output of the window before it at this step (0 for the first)::
 
         i, f, j, o = x @ W_in + h_ @ W_time + g @ W_freq + b      (each num_units wide)
         c = sigmoid(f + forget_bias + ...) * c_ + sigmoid(i + ...) * tanh(j)
         h = sigmoid(o + ...) * tanh(c)
 
-    The dots are peepholes as those of `LSTM`. The output is what all windows give, side by side.
+    The dots are peepholes as those of `LSTM`. The output has the outputs of all windows, side by side.
 
     Parameters
     ----------
@@ -169,8 +170,8 @@ class GridLSTM(_Windowed):
 
     Both see the same: the window x, the output h_ of the time LSTM for this window at the step before, and the output g
     of the frequency LSTM for the window before (0 for the first): `x @ W_in + h_ @ W_time + g @ W_freq + b`, stacked as
-    i, f, c, o. Each has its own memory, and peepholes see both memories. The output holds, for each window, what the
-    time LSTM and what the frequency LSTM give; the state is that of the time LSTM.
+    i, f, c, o. Each has its own memory, and peepholes see both memories. For each window, the output has that of the
+    time LSTM, then that of the frequency LSTM. The state is that of the time LSTM.
 
     Parameters
     ----------
@@ -289,14 +290,14 @@ class GridState(NamedTuple):
 class BidirectionalGridLSTM(Cell):
     """Two `GridLSTM`: one goes from the lowest frequencies to the highest, the other one back.
 
-    The output is that of the first, then that of the second, in the order in which each goes.
+    The output has the windows of the first, then those of the second, each in its own order.
 
     Parameters
     ----------
     num_units, feature_size, frequency_skip : int
         See `GridLSTM`.
     backward_offset : int
-        How many features further windows begin for the way back; behind the last feature there are zeros.
+        By how many features the windows of the second are shifted. Behind the last feature there are zeros.
     name : str, optional
     **kwargs
         Further arguments of `GridLSTM`.

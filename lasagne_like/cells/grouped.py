@@ -1,4 +1,4 @@
-"""An LSTM in groups that do not see each other."""
+"""An LSTM cut into groups that do not read each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GLSTM(Cell):
     ----------
     num_units : int
     num_groups : int
-        It divides the number of units, of inputs, and of what comes back.
+        It divides the number of units, of inputs, and of outputs.
     W_in, W_hid : initializer, array, shared variable or expression
         Of shape (groups, inputs / groups, 4 * units / groups) and (groups, hidden / groups, 4 * units / groups).
     b : initializer, array, shared variable, expression or None
@@ -40,7 +40,7 @@ class GLSTM(Cell):
     forget_bias : float
         Added to the forget gate, on top of its bias: not a parameter.
     num_proj : int, optional
-        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     **kwargs
@@ -90,7 +90,7 @@ class GLSTM(Cell):
         self.add_specified(["b", "W_proj"], **shapes, b=(groups, wide), W_proj=(self.num_units, hidden))
 
     def _products(self, x: Any, W: Any) -> Any:
-        """(..., groups, what each gives) for (..., features)."""
+        """The product of each group with its own weights: (..., groups, columns) of (..., features)."""
         groups = x.reshape((*x.shape[:-1], self.num_groups, W.shape[1]))
         return sj.einsum("...gi,gio->...go", groups, W)
 

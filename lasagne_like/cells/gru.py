@@ -1,4 +1,4 @@
-"""Gated recurrent units, and the cell with one gate."""
+"""Gated recurrent units, and a cell with a single gate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GRU(GatedCell):
     num_units : int
     resetgate, updategate, hidden_update : Gate
     reset_after : bool
-        Whether the reset gate is applied to the product (one product a step) or to what is multiplied (two).
+        Whether the reset gate multiplies the product (one product for each step) or the state before it (two products).
     b_hid : initializer, array, shared variable, expression or None
         A bias of that product, inside the reset gate, of shape (num_units,); for `reset_after` only. None for none.
     **kwargs

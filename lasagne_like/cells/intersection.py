@@ -31,8 +31,8 @@ class IntersectionRNN(GatedCell):
     forget_bias : float
         Added to both gates, on top of their biases: not a parameter.
     W_in_proj, b_in_proj : initializer, array, shared variable, expression or None
-        Of shape (num_inputs, num_units) and (num_units,): the input is replaced by `x @ W_in_proj + b_in_proj`. Without
-        W_in_proj it is not.
+        Of shape (num_inputs, num_units) and (num_units,): the input is replaced by `x @ W_in_proj + b_in_proj`. None:
+        it is not projected.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 

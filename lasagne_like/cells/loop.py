@@ -1,4 +1,4 @@
-"""The loop over a cell: masks, both directions, truncation, unrolling, final states. All recurrent layers use it."""
+"""The loop over a cell: masks, directions, truncated gradients, unrolling. All recurrent layers use it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def unfold(
     state : as `cell.init_state` gives it, optional
         The state before the first step.
     mask : symbol of shape (time, batch) or (time, 1), optional
-        Where it is 0, the state stays as it was, and the output too (what comes out before the first step that counts
-        is the initial state if the output is a part of the state, else `output_before`).
+        Where it is 0, the state and the output stay as they were. Before the first step that counts, the output is the
+        initial state, if it is a part of the state; else it is `output_before`.
     backwards : bool
         Go from the last step to the first. Outputs are in the order of time all the same.
     gradient_steps : int
@@ -52,7 +52,7 @@ def unfold(
         Whether `cell.precompute` is called for all of time before the loop, rather than in each step. The results are
         the same, to rounding.
     zero_output_for_mask : bool
-        The output is 0 where the mask is.
+        The output is 0 where the mask is 0.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
     output_before : symbol of shape (batch, ...), or the structure that the cell gives, optional
@@ -86,11 +86,10 @@ def unfold(
         before = matched(cell.output_shape, before, "output before the first step")
 
     def run(cell: Cell, x: Any, state: Any, before: Any) -> tuple[Any, Any]:
-        if type(cell) is StackedCells and not fuse:  # each cell can do for all of time what needs no state
+        if type(cell) is StackedCells and not fuse:  # so each cell can precompute for all steps at once
             states = []
             for one, own in zip(cell.cells, state, strict=True):
-                # what a cell gives at masked steps matters for the last one only: the others feed steps that do not
-                # count
+                # at masked steps only the output of the last cell matters: those of the others feed masked steps
                 x, final = run(one, x, own, before if one is cell.cells[-1] else None)
                 states.append(final)
             return x, tuple(states)
@@ -113,17 +112,18 @@ def unfold(
 
 
 def _as_wide(state: Any, x: Any) -> Any:
-    """A state in the dtypes that it has after a step that reads `x`: of a float64, all floats become float64."""
+    """A state in the dtypes that it has after a step. If `x` has a float64, all floats of the state become float64."""
     wide = [leaf.dtype for leaf in flatten(x) if leaf.dtype.kind == "f"]
     cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.dtype.kind == "f" else leaf
     return transform(cast, state)
 
 
 class _Step:
-    """The step that `scan` gets: on leaves, with the mask applied; and how its results are read.
+    """The step for `scan`: it takes and gives leaves of structures, and applies the mask. `read` takes the results
+    apart.
 
-    Where the mask is 0, an output stays as it was. If it is a part of the state (as is that of most cells), it is what
-    the mask made of this part; else it is carried along by itself. Which it is, a look at one step tells.
+    Where the mask is 0, an output stays as it was. If it is a part of the state, as in most cells, it is read from the
+    masked state. Else it is carried from step to step by itself. To find out, one step is computed and looked at.
     """
 
     def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any) -> None:
@@ -135,7 +135,7 @@ class _Step:
         self.held: list[Any] = []
         """The initial values of outputs that are carried along."""
         self.places: list[int | None] = [None] * count
-        """For each output, which part of the state it is, where that matters."""
+        """For each output, its place in the state; None if it is no part of the state, or if that does not matter."""
         self.num_fresh = count
         if self.masked and not zero:
             leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)

@@ -30,11 +30,11 @@ class LRU(Cell):
     Parameters
     ----------
     num_units : int
-        How many complex numbers the state has.
+        The number of complex numbers in the state.
     num_outputs : int, optional
-        As many as inputs if not given. Only then there is D.
+        By default the number of inputs. D exists only in this case.
     radii : pair of floats
-        Between which the absolute values of L begin.
+        The absolute values of L begin between these.
     max_phase : float
         The angles of L begin between 0 and this.
     B, C : initializer

@@ -1,4 +1,4 @@
-"""The LSTM cell with all that has been added to it."""
+"""The LSTM cell with all its options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LSTM", "LSTMState"]
 
 
 class LSTMState(NamedTuple):
-    """The state of an LSTM: the memory cells, and what it gave last.
+    """The state of an LSTM: the memory cells, and the last output.
 
     Examples
     --------
@@ -55,14 +55,14 @@ class LSTM(GatedCell):
     cell_clip : float, optional
         The memory is cut to +- this value.
     num_proj : int, optional
-        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     proj_clip : float, optional
         The projection is cut to +- this value.
     layer_norm : bool
         The pre-activation of each gate, before peepholes and `forget_bias`, and the new memory are normalized over the
-        units, scaled and shifted (`gain_*`, `shift_*`). Biases are left out: the shifts do their work.
+        units, scaled and shifted (`gain_*`, `shift_*`). There are no biases: the shifts take their place.
     weight_norm : bool
         Each column of a weight matrix has the length that a parameter (`g_*`) says.
     epsilon : float

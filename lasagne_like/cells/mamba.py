@@ -29,7 +29,7 @@ def _time_steps(shape: tuple[int, ...]) -> np.ndarray:
 
 
 class S6(Cell):
-    """A state space per feature of the input, whose step size, input and output weights depend on the input.
+    """A state space for each feature of the input. Its step size and its weights depend on the input.
 
     For each feature (a row of the state, of `num_states` numbers)::
 
@@ -41,7 +41,7 @@ class S6(Cell):
     ----------
     num_states : int
     rank : int, optional
-        Of the product that gives the step sizes; a sixteenth of the number of inputs (rounded up) if not given.
+        The rank of the product that gives the step sizes. By default a sixteenth of the number of inputs, rounded up.
     W : initializer
         Of the weights `W_in_to_delta` (num_inputs, rank), `W_delta` (rank, num_inputs), `W_in_to_B` and `W_in_to_C`
         (num_inputs, num_states).
@@ -98,7 +98,7 @@ class S6(Cell):
 
 
 class MambaState(NamedTuple):
-    """The state of a Mamba block: the last inputs of its convolution, the earliest first, and that of its `S6`.
+    """The state of a Mamba block: the last inputs of its convolution, the earliest first, and the state of its `S6`.
 
     Examples
     --------

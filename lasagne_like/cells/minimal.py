@@ -15,7 +15,7 @@ _SIGMOID = Gate(init.GlorotUniform())
 
 
 class MinGRU(GatedCell):
-    """A GRU without what comes back from the state.
+    """A GRU whose gates do not read the state.
 
     ::
 
@@ -51,7 +51,7 @@ class MinGRU(GatedCell):
 
 
 class MinLSTM(GatedCell):
-    """An LSTM without what comes back from the state, and without a memory besides its output.
+    """An LSTM whose gates do not read the state, and whose memory is its output.
 
     ::
 

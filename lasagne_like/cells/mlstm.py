@@ -28,7 +28,8 @@ class MLSTMState(NamedTuple):
 
 
 class MLSTM(Cell):
-    """An LSTM that stores pairs of keys and values in a matrix, with exponential gates; nothing but memory comes back.
+    """An LSTM with exponential gates that stores pairs of keys and values in a matrix. Gates do not read the last
+    output.
 
     For each head, of width d, with q, k, v, o parts of `x @ W + b` for all units, and i, f numbers `x @ W_gates +
     b_gates`::
@@ -104,7 +105,7 @@ class MLSTM(Cell):
 
 
 def width_of_heads(num_units: int, num_heads: int) -> int:
-    """How wide each of several heads is."""
+    """The number of units of each head."""
     if num_heads < 1 or num_units % num_heads:
         raise ValueError(f"{num_units} units cannot be shared equally by {num_heads} heads")
     return num_units // num_heads

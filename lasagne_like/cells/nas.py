@@ -25,12 +25,11 @@ class NAS(Cell):
     ----------
     num_units : int
     W_in, W_hid : initializer, array, shared variable or expression
-        Of shape (num_inputs, 8 * num_units) and (num_units, 8 * num_units); with a projection W_hid has as many rows as
-        that.
+        Of shape (num_inputs, 8 * num_units) and (num_units, 8 * num_units); with a projection W_hid has num_proj rows.
     b : initializer, array, shared variable, expression or None
         Of shape (8 * num_units,); None for no bias.
     num_proj : int, optional
-        The output is projected to so many numbers, `h @ W_proj`, and it is these that come back.
+        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     **kwargs

@@ -17,14 +17,15 @@ __all__ = ["DropoutWrapper", "Zoneout"]
 
 
 def rate(value: float, what: str) -> float:
-    """A probability to drop a value, which is checked."""
+    """A probability to drop a value, after a check."""
     if not 0 <= value < 1:
         raise ValueError(f"{what} is the probability to drop a value, 0 <= p < 1; got {value!r}")
     return float(value)
 
 
 def is_memory(path: str) -> bool:
-    """Whether a part of a state, by its path, is memory that no noise is to touch: all but the outputs, called "hid".
+    """Whether a part of a state is memory, which dropout leaves alone. All parts with names are, but for outputs,
+    "hid".
 
     Examples
     --------
@@ -36,7 +37,7 @@ def is_memory(path: str) -> bool:
 
 
 class Draws(ABC):
-    """What cells share that draw numbers, from a stream of their own: with `_begin_draws(seed)` they begin."""
+    """The base of cells that draw random numbers from a stream of their own. `_begin_draws(seed)` sets it up."""
 
     def _begin_draws(self, seed: int | None) -> None:
         self._seed = random.new_seed() if seed is None else seed
@@ -51,11 +52,11 @@ class Draws(ABC):
         return copy.copy(self)
 
     def uniform(self, shape: Any, dtype: Any) -> Any:
-        """Numbers between 0 and 1; in a loop others in every step."""
+        """Numbers between 0 and 1. In a loop, each step draws new ones."""
         return sj.cast(self._stream.uniform(shape), dtype)
 
     def kept(self, p: float, shape: Any, dtype: Any) -> Any:
-        """What dropout multiplies by: 0 with probability p, else 1 / (1 - p)."""
+        """The factors of dropout: 0 with probability p, else 1 / (1 - p)."""
         return sj.cast(self.uniform(shape, dtype) >= p, dtype) / (1 - p)
 
 
@@ -72,10 +73,10 @@ class _Noisy(Draws, Wrapper, ABC):
 
 
 class DropoutWrapper(_Noisy):
-    """Dropout of the input of a cell, of the state that comes back, and of its output.
+    """Dropout of the input, of the state and of the output of a cell.
 
-    Of a state that consists of several parts only the outputs (`hid`) are touched, never memory cells. What is not
-    dropped is divided by 1 - p.
+    If a state has several parts, only outputs (`hid`) are dropped, never memory cells. The values that stay are divided
+    by 1 - p.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class DropoutWrapper(_Noisy):
     input, state, output : float
         The probability to drop a value of each.
     variational : bool
-        One mask for all steps of a sequence, rather than another one in each step.
+        Use one mask for all steps of a sequence, not a new one for each step.
     seed : int, optional
         By default drawn from `lasagne_like.random.get_rng()`.
     name : str, optional
@@ -142,7 +143,7 @@ class DropoutWrapper(_Noisy):
         masks: list[Any] = self._masks.get(which) or [None] * len(leaves)
         result = []
         for leaf, mask, kept in zip(leaves, masks, memory, strict=True):
-            # a mask of a sequence has no axis of time: it is stretched over the leading ones
+            # a mask for the whole sequence has no axis of time: it is broadcast
             drawn = mask if self.variational else None if kept else self.kept(p, leaf.shape, leaf.dtype)
             result.append(leaf if kept else leaf * drawn)
         return unflatten(value, result)
@@ -157,7 +158,7 @@ class DropoutWrapper(_Noisy):
 
 
 class Zoneout(_Noisy):
-    """Some units keep their state in a step, at random; with `deterministic=True` all keep a part of it.
+    """In each step, random units keep their old state. With `deterministic=True`, all units keep a fraction of it.
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ class Zoneout(_Noisy):
                 mixed = p * old + (1 - p) * now
             elif p:
                 mixed = sj.where(self.uniform(now.shape, now.dtype) < p, old, now)
-            # an output that is a part of the state is what was kept of it
+            # if the output is a part of the state, it is the mixed part
             output = unflatten(output, [mixed if leaf is now else leaf for leaf in flatten(output)])
             result.append(mixed)
         return output, unflatten(new, result)

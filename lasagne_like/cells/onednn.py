@@ -1,4 +1,4 @@
-"""oneDNN's LSTM as a function of symbols: with peepholes and a projection or without, in layers and directions."""
+"""oneDNN's LSTM as a function of symbols, in layers and directions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTIONS = {
 
 
 class LSTMResults(NamedTuple):
-    """What oneDNN's LSTM gives: the outputs of the last layer (T, N, C), and the last states, (L, D, N, C).
+    """The results of oneDNN's LSTM: the outputs of the last layer (T, N, C), and the last states, (L, D, N, C).
 
     Examples
     --------
@@ -51,8 +51,8 @@ def onednn_lstm(
     """oneDNN's primitive `vanilla_lstm`, with its arguments, layouts and gates, for any symbols.
 
     The sizes are T (time), N (batch), L layers, D directions, SLC inputs, DHC units, and DIC outputs (DHC without a
-    projection). Without a gradient it is `forward_inference`; the gradients of `backward` are those of `scanjit.grad`,
-    in the layouts of what they are the gradients of.
+    projection). Without a gradient it is `forward_inference`; `scanjit.grad` gives the gradients of `backward`, each in
+    the layout of its argument.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def onednn_lstm(
     weights_peephole : symbol or array (L, D, 3, DHC), optional
         Of i, f, o.
     weights_projection : symbol or array (L, D, DHC, DIC), optional
-        `ldio`. Without them it is a plain LSTM.
+        `ldio`. None: no projection.
     direction : str
         "unidirectional_left2right", "unidirectional_right2left", "bidirectional_concat" or "bidirectional_sum". The two
-        directions are stacks that do not see each other.
+        directions are stacks that do not read each other.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
 
@@ -137,7 +137,7 @@ def onednn_lstm(
 
 
 def _checked(given: Any, name: str, shape: tuple[int | None, ...]) -> Any:
-    """A symbol of a shape that is known, or None."""
+    """The argument as a symbol, whose shape must be known and fit; None if it was not given."""
     if given is None:
         return None
     value = sj.as_tensor(given)

@@ -22,7 +22,7 @@ def _periods(shape: tuple[int, ...]) -> np.ndarray:
 
 
 class PhasedLSTM(LSTM):
-    """An LSTM that is told the time: each unit is updated in a part of its period only, and else keeps what it has.
+    """An LSTM that reads the time. Each unit is updated during a part of its period, and keeps its state otherwise.
 
     It reads pairs: the time, (batch, 1), and the input, (batch, features). With c' and h' what an `LSTM` computes::
 
@@ -36,7 +36,7 @@ class PhasedLSTM(LSTM):
     ----------
     num_units : int
     leak : float
-        How far a closed gate is open.
+        How far a gate is open outside of its part of the period.
     ratio_on, period, shift : initializer, array, shared variable or expression
         Of shape (num_units,): the part of a period in which the gate is open, its length (not given: from 1 to 1000,
         evenly in the logarithm) and where it begins (not given: anywhere in the first period).

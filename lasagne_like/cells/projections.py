@@ -1,4 +1,4 @@
-"""Cells with something dense, or a table of vectors, before or behind them."""
+"""Wrappers that put a dense map or a table of vectors before or behind a cell."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class _Projection(Wrapper, ABC):
 
 
 class InputProjectionWrapper(_Projection):
-    """A cell that reads a dense map of the input, `nonlinearity(x @ W + b)`.
+    """A cell whose input goes through a dense map, `nonlinearity(x @ W + b)`.
 
     Parameters
     ----------
     cell : Cell
     size : int
-        What the cell reads.
+        The number of features that the cell reads.
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, size).
     b : initializer, array, shared variable, expression or None
@@ -70,7 +70,7 @@ class InputProjectionWrapper(_Projection):
 
 
 class OutputProjectionWrapper(_Projection):
-    """A cell that gives a dense map of its output, `nonlinearity(output @ W + b)`; its state is as it was.
+    """A cell whose output goes through a dense map, `nonlinearity(output @ W + b)`. Its state stays as it is.
 
     A `DenseLayer` behind the layer does the same with `num_leading_axes=2`, once for all steps.
 
@@ -105,7 +105,7 @@ class OutputProjectionWrapper(_Projection):
 
 
 class EmbeddingWrapper(Wrapper):
-    """A cell that reads vectors for integers. An `EmbeddingLayer` before the layer does the same.
+    """A cell that reads a vector for each integer. An `EmbeddingLayer` before the layer does the same.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A loop over a cell that a function steers: it chooses each input, what is kept, and when a sequence ends."""
+"""A loop over a cell in which a function chooses each input and decides when a sequence ends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
     """Run a cell on inputs that a function chooses as it goes, until all sequences have ended.
 
     The function is that of TensorFlow's `raw_rnn`: `function(time, output, state, carried)` returns `(finished, input,
-    state, emitted, carried)`. It is called with time 0 and None for all else before the first step, and then, to make
-    the loop, with the time (an integer scalar, 1 after the first step) and with what the step gave and what was
-    carried.
+    state, emitted, carried)`. Before the first step it is called with time 0, and None for everything else. For the
+    loop it is called with the time (an integer scalar, 1 after the first step), the results of the step, and the
+    carried value.
 
-    - `finished` (batch,) says which sequences have ended: after that their state stays as it is, and what they emit is
-      0. The loop ends when all have.
-    - `input` is what the cell reads next; `state` the state it goes on from: the one before the first step, and later
-      what the cell gave, changed or not.
+    - `finished` (batch,) says which sequences have ended: from then on their state stays as it is, and they emit 0. The
+      loop ends when all sequences have ended.
+    - `input` is the next input of the cell, `state` its next state: the initial state at first, later that of the cell,
+      which the function may change.
     - `emitted` is what this step adds to the result: a tensor of shape (batch, ...) or a structure of tensors. Before
-      the first step it may be None: then it is as the output of the cell.
-    - `carried` is whatever the function wants to see at its next call, or None. It goes on for sequences that ended.
+      the first step it may be None: then the structure is that of the output of the cell.
+    - `carried` is passed on to the next call of the function, or None. It changes also for sequences that have ended.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
         name=cell.name or type(cell).__name__,
         return_list=True,
     )
-    # a loop makes one step at least; where all had ended before it, it is taken back (the states did not change)
+    # a loop makes at least one step: if all sequences had ended before it, its results are dropped
     none = sj.all(ended)
     emitted = [rows[: sj.where(none, 0, rows.shape[0])] for rows in results[:emitted_at]]
     leaves = [rows[-1] for rows in results[emitted_at + 2 + sizes[0] :]]
@@ -109,5 +109,5 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
 
 
 def _kept(over: Any, old: Any, new: Any) -> Any:
-    """What was there for sequences that have ended, what is new for the others."""
+    """The old values for sequences that have ended, the new ones for the others."""
     return transform(lambda a, b: sj.where(over.dimshuffle(0, *["x"] * (b.ndim - 1)), a, b), old, new)

@@ -1,4 +1,4 @@
-"""A cell that begins anew in the middle of a row, where another sequence starts."""
+"""A cell whose state is reset where another sequence starts in a row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["ResetWrapper"]
 
 
 class ResetWrapper(Wrapper):
-    """Sets the state of a cell back to what it begins with, before the steps that a second input marks.
+    """Resets the state of a cell to its initial state before the steps that a second input marks.
 
-    The input is a pair: that of the cell, and (batch, 1), not 0 where the state is set back. So several sequences can
-    be one after the other in a row: see `lasagne_like.packing`.
+    The input is a pair: the input of the cell, and (batch, 1), which is not 0 where the state is reset. So a row can
+    hold several sequences, one after the other: see `lasagne_like.packing`.
 
     Parameters
     ----------

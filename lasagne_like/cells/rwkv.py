@@ -13,7 +13,7 @@ from lasagne_like.cells.mlstm import width_of_heads
 __all__ = ["RWKV7", "RWKV7State"]
 
 _MIXED = ("r", "w", "k", "v", "a", "g")
-"""What is computed from the input, each from a mixture of its own with the input before."""
+"""Each of these is computed from its own mixture of the input and the input before."""
 
 
 class RWKV7State(NamedTuple):

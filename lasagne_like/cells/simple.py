@@ -1,4 +1,4 @@
-"""Plain recurrent cells: a dense one, and one whose units do not see each other."""
+"""Plain recurrent cells: a dense one, and one with independent units."""
 
 from __future__ import annotations
 

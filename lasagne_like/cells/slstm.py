@@ -13,7 +13,7 @@ __all__ = ["SLSTM", "SLSTMState"]
 
 
 class SLSTMState(NamedTuple):
-    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm both are scaled down by), last output.
+    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm of the scale of both), last output.
 
     Examples
     --------

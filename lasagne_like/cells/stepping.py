@@ -1,4 +1,4 @@
-"""A cell compiled for one step a call: streaming, sampling, search."""
+"""A cell compiled for one step in each call, as streaming, sampling and search need it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class StepFunction:
 
     Parameters
     ----------
-    cell, mode, dtype, kwargs : what `step_function` is given
+    cell, mode, dtype, kwargs : the arguments of `step_function`
 
     Attributes
     ----------
-    function : the compiled function: of the leaves of the input, then of the state; it returns those of the output,
-        then those of the new state.
+    function : the compiled function. It takes the leaves of the input and of the state, and returns those of the output
+    and of the new state.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class StepFunction:
         return unflatten(shapes, [symbol(*item) for item in zip(paths(shapes), flatten(shapes), strict=True)])
 
     def initial_state(self, batch: int = 1) -> Any:
-        """The state before the first step, for so many sequences: of the layer if it was made from one."""
+        """The state before the first step, for a number of sequences. A layer may have an initial state of its own."""
         if self._initial is None:
             count = sj.lscalar("batch")
             source = self.cell.init_state if self.layer is None else self.layer.init_state
@@ -78,7 +78,8 @@ class StepFunction:
 
 
 def step_function(cell: Any, mode: Any = "numba", dtype: Any = None, **kwargs: Any) -> StepFunction:
-    """A compiled function of one step of a cell, which shares its parameters: set them, and it follows.
+    """A compiled function of one step of a cell. It reads the parameters of the cell: if they are set, it uses the new
+    values.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def step_function(cell: Any, mode: Any = "numba", dtype: Any = None, **kwargs: A
     dtype : a dtype or its name
         Of the input; by default `scanjit.config.floatX`.
     **kwargs
-        For `cell.begin`. `deterministic=True` unless they say otherwise: there is no dropout.
+        For `cell.begin`. By default `deterministic=True`, so there is no dropout.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Nested values: tuples, lists, dicts, named tuples and dataclasses of tensors, or of shapes.
 
-A shape is a plain tuple of ints and None, so a structure of shapes has leaves of its own kind: `(3,)` is one shape,
-`((3,), (4,))` a tuple of two. None is a structure without leaves: the state of a cell that has none.
+A plain tuple of ints and None is a shape, which is a leaf: `(3,)` is one shape, `((3,), (4,))` a tuple of two shapes.
+None is a structure without leaves, such as the state of a cell without a state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def flatten(value: Any) -> list[Any]:
 
 
 def paths(value: Any) -> list[str]:
-    """How each leaf of a structure is reached: names and numbers with dots between them, "" for the only leaf.
+    """The path of each leaf of a structure: names and numbers with dots between them; "" if the leaf is all there is.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _children(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def unflatten(like: Any, leaves: Sequence[Any]) -> Any:
-    """The structure of `like` with other leaves.
+    """A structure like `like`, with other leaves.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def _built(like: Any, leaves: Iterator[Any]) -> Any:
 
 
 def transform(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """A function of leaves on structures that are alike.
+    """Apply a function to the leaves of structures that are alike.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""LSTM cells that go by a name of their own: the options of `LSTM` that each of them stands for."""
+"""LSTM cells with names of their own. Each stands for some options of `LSTM`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class LayerNormLSTM(LSTM):
 
 
 class LayerNormBasicLSTM(Draws, LSTM):
-    """A normalized LSTM without peepholes, clipping and projection, and with dropout of what the memory takes in.
+    """A normalized LSTM without peepholes, clipping and projection, but with dropout of the candidate.
 
-    With `deterministic=True` nothing is dropped. The memory itself never is, so nothing is forgotten for it.
+    With `deterministic=True` nothing is dropped. The memory itself is never dropped, so it forgets nothing by it.
 
     Parameters
     ----------

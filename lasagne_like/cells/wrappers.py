@@ -1,4 +1,4 @@
-"""Cells around cells: several on top of each other, and shortcuts around one."""
+"""Cells made of cells: stacks, and shortcuts around a cell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StackedCells(Cell):
 
     def make_params(self, input_shape: Any) -> None:
         for i, cell in enumerate(self.cells):
-            # without a name of the stack, names of parameters stay as they are in single cells
+            # if the stack has no name, parameters have the same names as in single cells
             label = i if self.name is not None else None
             input_shape = self.build_inner(cell, input_shape, label).output_shape
         self.state_shape = tuple(cell.state_shape for cell in self.cells)
@@ -73,7 +73,7 @@ class StackedCells(Cell):
 
 
 class Wrapper(Cell):
-    """A cell around another one that by default changes nothing. The base of wrappers.
+    """The base of cells around another cell. By default it changes nothing.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class ResidualWrapper(Wrapper):
 
 
 class HighwayWrapper(Wrapper):
-    """Mixes the input of a cell into its output: `y = C * x + (1 - C) * output` with `C = sigmoid(x @ W + b)`.
+    """A shortcut around a cell, with a gate: `y = C * x + (1 - C) * output` with `C = sigmoid(x @ W + b)`.
 
     With `coupled=False` the output has a gate of its own in place of 1 - C: `sigmoid(x @ W_transform + b_transform)`.
 
@@ -165,7 +165,7 @@ class HighwayWrapper(Wrapper):
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, num_inputs).
     b : initializer, array, shared variable or expression
-        Of shape (num_inputs,). It starts at 1: mostly the input.
+        Of shape (num_inputs,). It starts at 1, so the output is mostly the input.
     coupled : bool
     W_transform, b_transform : as W and b, for the gate of the output; the bias starts at -1.
     name : str, optional

@@ -86,7 +86,7 @@ def load(
     Sizes and inputs that never change:
 
     >>> sj.onnx.load(data, sizes={"n": 3}).outputs
-    (<dot: float64(3, 1)>,)
+    (<contract: float64(3, 1)>,)
     >>> sj.onnx.load(data, inputs={"x": np.zeros((3, 2))}).inputs
     ()
     """
