@@ -1,8 +1,8 @@
 """The arguments of cells as JSON can hold them, for `Cell.get_config` and `Cell.from_config`.
 
-Numbers, strings, None and lists stay as they are. Everything else becomes a dict: `{"class_name": ..., "config":
-{arguments}}` for cells, gates, initializers and nonlinearities with parameters; `{"function": name}` for functions;
-`{"tuple": [...]}`; `{"array": [...], "dtype": ...}`.
+Numbers, strings, None and lists stay as they are. Everything else becomes a dict:
+`{"class_name": ..., "config": {arguments}}` for cells, gates, initializers and nonlinearities with parameters;
+`{"function": name}` for functions; `{"tuple": [...]}`; `{"array": [...], "dtype": ...}`.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Networks as something that runs without this package."""
+"""Networks as code that runs without this package."""
 
 from lasagne_like.exporters.numpy import *  # noqa: F403

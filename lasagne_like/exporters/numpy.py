@@ -22,9 +22,9 @@ def export_numpy(
 ) -> Path:
     """Write a network, or a compiled function, as a package that can be installed and needs NumPy alone.
 
-    Its module, `name/__init__.py`, offers one function, `name`, which takes what the input layers take, in their order,
-    and gives the output of the network with `deterministic=True`. The weights are in `weights.npz` beside it. See
-    `scanjit.export_numpy`.
+    Its module, `name/__init__.py`, offers one function, `name`, which takes the inputs of the input layers, in their
+    order, and returns the output of the network with `deterministic=True`. The weights are in `weights.npz` beside it.
+    See `scanjit.export_numpy`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def export_numpy(
     symbols = [layer.input_var for layer in inputs]
     replaced = {}
     for i, (layer, symbol) in enumerate(zip(inputs, symbols, strict=True)):
-        if not symbol.name:  # the arguments of the function should have names
+        if not symbol.name:  # so that the arguments of the function have names
             label = layer.name or ("x" if len(inputs) == 1 else f"x{i}")
             symbols[i] = replaced[layer] = sj.tensor(layer.shape, symbol.dtype, label)
     outputs = get_output(network, replaced or None, deterministic=True, **kwargs)

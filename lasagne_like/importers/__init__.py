@@ -1,13 +1,13 @@
-"""Parameters that come from other libraries, and go back to them.
+"""Parameters from other libraries, and back to them.
 
 One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflow` (its cells), `torch`, `keras`,
-`onnx`, `onednn`, which turn arrays by their names into layers and back; and `cudnn`, whose parameters have no names.
+`onnx`, `onednn`, which make layers of named arrays, and arrays of layers; and `cudnn`, whose parameters have no names.
 None of them needs the library itself. `files` reads and writes `.npz` and safetensors, `hdf5` reads Keras's files. No
 importer runs code from a file.
 
-An array that is missing, unknown or of another shape than the others say is an error that names it; one with values
-that are not finite is taken as it is, with a `RuntimeWarning`. Weights of float32 stay so, and layers compute in
-float32 then; others become `scanjit.config.floatX`.
+An array that is missing, that is not known, or whose shape does not fit the others is an error that names it. Values
+that are not finite are taken as they are, with a `RuntimeWarning`. Weights of float32 stay float32, and then the layers
+compute in float32; others become `scanjit.config.floatX`.
 """
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch

@@ -1,4 +1,4 @@
-"""Arrays by their names, as files of other libraries have them: taken one by one, with errors that name them."""
+"""Named arrays of other libraries. They are taken one by one, with checks whose errors name the array."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Arrays:
     ----------
     given : mapping
     what : str
-        What the mapping is, for errors.
+        What errors call the mapping.
 
     Examples
     --------
@@ -45,14 +45,14 @@ class Arrays:
         return name in self.given
 
     def take(self, name: str, shape: Shape, why: str = "") -> np.ndarray:
-        """The array of a name, which must have a shape (None: any size). `why` says in the error where it is from.
+        """The array with a name, which must have a shape (None: any size). Errors say `why` it must.
 
         Raises
         ------
         KeyError
-            If there is none; the error lists names that are alike.
+            If there is no such array; the error lists similar names.
         ValueError
-            If it has another shape, or holds no floats.
+            If it has another shape, or holds no numbers.
         """
         if name not in self.given:
             raise KeyError(f"{self.what} have no {name!r}; there are {_listed(self.given, name)}")
@@ -66,7 +66,7 @@ class Arrays:
         return tuple(np.shape(as_array(self.given[name], name)))
 
     def check_all_taken(self, names: Iterable[str]) -> None:
-        """An error for those of the names that nobody has taken."""
+        """Raise an error if nobody has taken some of the names."""
         left = sorted(set(names) - self.taken)
         if left:
             raise ValueError(f"{self.what} have variables that are not known: {', '.join(map(repr, left))}")
@@ -92,7 +92,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
         value = value.float()  # PyTorch's, for which NumPy has no dtype
     try:
         array = np.asarray(value)
-    except Exception as error:  # whatever the __array__ of another library may raise
+    except Exception as error:  # the __array__ of another library may raise anything
         if sj.from_signal_handler(error):
             raise
         raise ValueError(f"{name} is not an array: {error}") from None
@@ -102,7 +102,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
 
 
 def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
-    """An array that must have a shape (None: any size), and should be finite."""
+    """A value as an array that must have a shape (None: any size). If it is not finite, there is a warning."""
     array = as_array(value, name)
     if not fits(shape, array.shape):
         wanted = f"({', '.join('any' if size is None else str(size) for size in shape)}{',' * (len(shape) == 1)})"
@@ -116,7 +116,7 @@ def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
 
 
 def _listed(given: Mapping[str, Any], name: str) -> str:
-    """The names of a mapping, those first that are most like another."""
+    """The names of a mapping, the most similar to a given one first."""
     known = sorted(map(str, given))
     alike = difflib.get_close_matches(name, known, 6, 0)
     names = alike + [other for other in known if other not in alike]

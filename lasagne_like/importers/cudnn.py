@@ -1,10 +1,10 @@
-"""cuDNN's parameters of LSTMs and GRUs: two biases for each gate, matrices the other way round, one flat buffer.
+"""cuDNN's parameters of LSTMs and GRUs: two biases for each gate, transposed matrices, one flat buffer.
 
 cuDNN holds, for each layer and direction (forwards, then backwards, from the lowest layer up), the matrices that
 multiply the input and then those that multiply the state, each (units, inputs); and as many biases. Its gates are i, f,
 c, o for an LSTM, and r, i, h for a GRU, `h = (1 - i) * h' + i * h_`: i is 1 minus the update gate of `cells.GRU`, so
-the weights of that have the other sign (those of a `CudnnGRULayer` are cuDNN's). The biases of the input and of the
-state are added, but for the candidate of a GRU, where the latter is inside of the reset gate.
+its weights have the opposite sign, except in a `CudnnGRULayer`, whose update gate is cuDNN's. The biases of the input
+and of the state are added. In the candidate of a GRU, the reset gate multiplies the second one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GRU_GATES = ("resetgate", "updategate", "hidden_update")
 
 
 def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
-    """One bias for each gate in place of two, which are added.
+    """One bias for each gate: the sum of its two.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
 
 
 def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
-    """Two biases for each gate in place of one: both are half of it. The other way round: `single_biases`.
+    """Two biases for each gate: each is half of its one. `single_biases` is the inverse.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
 
 
 def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any]) -> None:
-    """Give layers the values of cuDNN's matrices and biases.
+    """Set the parameters of layers to cuDNN's matrices and biases.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     Raises
     ------
     ValueError
-        If their number or a shape is wrong, or a cell is not one that cuDNN has. Nothing is set then.
+        If their number or a shape is wrong, or if cuDNN has no such cell. Then nothing is set.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def _check(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...
 def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The matrices and the biases of layers as cuDNN has them: see `set_cudnn_weights`.
 
-    A gate with one bias gives two halves of it.
+    Of a gate with one bias, both biases are half of it.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
-    """Give layers the values of one flat array, as cuDNN keeps them: all matrices, then all biases.
+    """Set the parameters of layers to one flat array in cuDNN's layout: all matrices, then all biases.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
 
 
 def get_cudnn_buffer(layer: Any) -> np.ndarray:
-    """All matrices, then all biases of layers, in one flat array, as cuDNN keeps them.
+    """The parameters of layers as one flat array in cuDNN's layout: all matrices, then all biases.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _cells(layer: Any) -> list[Cell]:
 
 
 class _Layout:
-    """How the parameters of one cell lie in cuDNN's order."""
+    """The parameters of one cell in cuDNN's order."""
 
     def __init__(self, cell: Any) -> None:
         plain = (isinstance(cell, LSTM) and _plain_lstm(cell)) or (isinstance(cell, GRU) and _plain_gru(cell))
@@ -252,18 +252,18 @@ class _Layout:
 
     @property
     def _weights(self) -> list[tuple[str, Any]]:
-        """The gates and variables of the matrices."""
+        """The gate and the variable of each matrix."""
         found = [(gate, getattr(self.cell, f"W_{source}_to_{gate}")) for source in ("in", "hid") for gate in self.gates]
         return [(gate, W) for gate, W in found if W is not None]
 
     def _variables(self, gate: str) -> list[Any]:
-        """The variables of the biases of a gate: one, or two whose sum it is."""
+        """The variables of the bias of a gate: one, or two that are added."""
         if gate == "hidden_update":
             return [self.cell.b_hidden_update, self.cell.b_hid]
         return utils.collect_shared_vars([getattr(self.cell, f"b_{gate}")])
 
     def to_ours(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> list[tuple[Any, np.ndarray]]:
-        """The values of our variables."""
+        """Our variables, each with its new value, from the matrices and biases of cuDNN."""
         matrices = zip(self._weights, weights, strict=True)
         changes = [(W, self._sign(gate) * value.T) for (gate, W), value in matrices]
         for gate, b_in, b_hid in zip(self.gates, biases, biases[len(self.gates) :], strict=False):
@@ -283,7 +283,7 @@ class _Layout:
 
 
 def _plain_lstm(cell: LSTM) -> bool:
-    """Whether an LSTM has nothing that cuDNN's has not."""
+    """Whether cuDNN has an LSTM like this one."""
     extras = (cell.peepholes, cell.forget_bias, cell.coupled, cell.cell_clip is not None, cell.num_proj)
     return not any((*extras, cell.layer_norm, cell.weight_norm)) and _settable(cell, _LSTM_GATES)
 

@@ -1,4 +1,4 @@
-"""Files of arrays by their names: `.npz` and safetensors. Nothing in them is ever run; what is wrong is an error."""
+"""Files of named arrays: `.npz` and safetensors. Nothing in a file is run as code. A file with mistakes is an error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 for name in archive.files:
                     what = repr(name)
                     found[name] = archive[name]
-        except Exception as error:  # whatever a file that was changed makes zipfile and NumPy raise
+        except Exception as error:  # a file that was changed may make zipfile and NumPy raise anything
             if sj.from_signal_handler(error):
                 raise
             raise _bad(path, f"{what} is not what an .npz file has: {error}") from None
@@ -79,9 +79,9 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """
     named = {name: as_array(value, name) for name, value in arrays.items()}
     for name in named:
-        if "\0" in name:  # which would end the name there
+        if "\0" in name:  # a zero byte would end the name
             raise ValueError(f".npz files cannot hold the name {name!r}")
-    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not take all names
+    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not accept all names
         for name, array in named.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
@@ -117,8 +117,8 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     Raises
     ------
     FormatError
-        If the file is not one, was cut, or its header says what cannot be: offsets outside of the file, that overlap
-        or leave holes, sizes that do not fit, dtypes that are not known.
+        If it is not such a file, was cut, or has a header with mistakes: offsets that overlap, leave holes or lie
+        outside of the file, sizes that do not fit, dtypes that are not known.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int, int, str, Any]]:
-    """Where the bytes of each array are, in the order of the file."""
+    """The place of the bytes of each array, in the order of the file."""
     ranges = []
     for name, entry in header.items():
         if name == "__metadata__":

@@ -1,4 +1,4 @@
-"""Files of weights that Keras writes, `.weights.h5`: HDF5, whose groups are layers. They take h5py to read."""
+"""Files of weights that Keras writes, `.weights.h5`: HDF5, whose groups are layers. Reading them takes h5py."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lasagne_like.importers.arrays import as_array
 __all__ = ["read_keras_h5"]
 
 _MOST_TIMES = 1032
-"""How many times larger than it is in the file an array may be: what deflate can do. (HDF5 stores nothing of what was
-never written, so that a small file can hold an array of any size.)"""
+"""An array may be this many times larger than its data in the file: deflate compresses no better. (HDF5 does not store
+what was never written, so without this limit a small file could make an array of any size.)"""
 
 
 def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
@@ -32,14 +32,14 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
     dict
         From the paths of layers to their arrays in Keras's order: "layers/lstm/cell" for an `LSTM`, of which
         `keras.from_weights` makes a layer, "layers/bidirectional/forward_layer/cell" and ".../backward_layer/cell" for
-        the two directions of a `Bidirectional`, whose lists are to be joined.
+        the two directions of a `Bidirectional`, whose lists you join.
 
     Raises
     ------
     ImportError
         If h5py is not installed.
     FormatError
-        If the file is none that Keras wrote.
+        If Keras did not write this file.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
         import h5py
     except ImportError as error:
         raise ImportError("files of Keras are read with h5py: pip install 'scanjit[keras]'") from error
-    with open(path, "rb"):  # a file that is not there, or may not be read, is an OSError of its own
+    with open(path, "rb"):  # a missing file, or one without permission, is an OSError
         pass
     try:
         with h5py.File(path, "r") as file:
@@ -63,7 +63,7 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
 
 
 def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The paths of groups that have variables, with these."""
+    """The path and the arrays of each group that has variables."""
     for name in group:
         inner = f"{place}/{name}" if place else name
         if type(group.get(name, getlink=True)) is not h5py.HardLink:
@@ -74,7 +74,7 @@ def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, 
         if name == "vars":
             if found := _variables(item, inner, h5py, path):
                 yield place, found
-        elif inner.count("/") < 64:  # hard links may go round in circles
+        elif inner.count("/") < 64:  # hard links may form a cycle
             yield from _lists(item, inner, h5py, path)
         else:
             raise _bad(path, "its groups are nested without end")

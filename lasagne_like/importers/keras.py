@@ -1,7 +1,7 @@
 """Keras's `LSTM`, `GRU` and `SimpleRNN`: the lists that `layer.get_weights()` gives and `set_weights` takes.
 
 For each direction a kernel (inputs, gates * units), a recurrent kernel (units, gates * units), and a bias: (gates *
-units,), or (2, 3 * units) for a GRU with `reset_after`, that of the input first. Gates are i, f, c, o and z, r, h;
+units,), or (2, 3 * units) for a GRU with `reset_after`, the bias of the input first. Gates are i, f, c, o and z, r, h;
 `h = z * h_ + (1 - z) * hh`. A `Bidirectional` has the three of the forward direction, then those of the backward one.
 """
 
@@ -35,13 +35,13 @@ def from_weights(
     Parameters
     ----------
     weights : list of arrays, or list of such lists
-        What `get_weights()` of one layer gives; or of several, from the lowest up.
+        The result of `get_weights()` of one layer; or of several layers, from the lowest up.
     incoming : Layer or tuple, optional
         What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
     bidirectional : bool
         Whether each layer is a `Bidirectional` (with `merge_mode="concat"`).
     reset_after : bool, optional
-        Of a GRU. By default as the shape of the bias says; without biases, True, as in Keras.
+        Of a GRU. By default the shape of the bias tells. Without biases it is True, as in Keras.
     nonlinearity : "tanh" or "relu"
         Of a `SimpleRNN`: the weights do not say.
     double_bias : bool
@@ -60,7 +60,7 @@ def from_weights(
     Raises
     ------
     ValueError
-        If there are more or fewer arrays than fit, or one has another shape than the others say.
+        If the number of arrays is wrong, or the shape of one does not fit the others.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _cell(
 def to_weights(layer: Any) -> list[list[np.ndarray]]:
     """The weights of recurrent layers as Keras has them: for each layer the list that `set_weights` takes.
 
-    Of a GRU with `reset_after`, a bias becomes two halves, which is exact.
+    For a GRU with `reset_after`, each bias becomes two halves. This is exact.
 
     Parameters
     ----------

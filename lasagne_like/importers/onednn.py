@@ -2,10 +2,11 @@
 
 "weights_layer" and "weights_iter" are `ldigo` (layers, directions, inputs, gates, outputs), "bias" is `ldgo`,
 "weights_peephole" `ldgo` (i, f, o), "weights_projection" `ldio`. Gates are i, f, c, o and u, r, o;
-`h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a fourth bias, which is inside of the gate.
+`h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a fourth bias, which the reset gate
+multiplies.
 
-Two directions are two stacks: a layer reads what the one below gives in its own direction, and only what the last ones
-give is put side by side, or added. (So all layers have the same number of inputs, and fit in one array.)
+Two directions are two stacks: a layer reads the output of the layer below in its own direction. Only the outputs of the
+last layers are put side by side, or added. (So all layers have the same number of inputs, and fit into one array.)
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def from_arrays(
     ----------
     arrays : mapping
         "weights_layer", "weights_iter", and if there are any "bias", "weights_peephole" and "weights_projection".
-        Without a bias a GRU resets before its product; with one of four gates after it.
+        A GRU resets after its product if its bias has four parts, else before it.
     incoming : Layer or tuple, optional
         What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
     nonlinearity : "tanh" or "relu"
@@ -72,7 +73,7 @@ def from_arrays(
     Raises
     ------
     KeyError, ValueError
-        If an array is missing, is not known, or has another shape than the others say.
+        If an array is missing or not known, or its shape does not fit the others.
 
     Examples
     --------
@@ -143,8 +144,8 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        If layers have different sizes, or some of them what others lack; or if a layer reads both directions of the
-        one below, which those of oneDNN do not.
+        If layers have different sizes, if only some have peepholes or a projection, or if a layer reads both directions
+        of the one below: oneDNN has no such layers.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def _read(layer: Any) -> Levels:
 
 
 def _arrays(one: CellWeights) -> dict[str, np.ndarray]:
-    """Those of one layer and direction."""
+    """The arrays of one layer and direction."""
     W, R, b = _FORMAT.packed(one)
     shape = (len(_FORMAT.orders[one.kind]), one.num_units)
     own = {"weights_layer": W.reshape(-1, *shape), "weights_iter": R.reshape(-1, *shape), "bias": b.reshape(shape)}

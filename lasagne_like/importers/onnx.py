@@ -53,13 +53,13 @@ def from_arrays(
     Returns
     -------
     RNNLayer or Bidirectional
-        The last layer. The axis of directions, which ONNX keeps apart in outputs, is the first half and the second half
-        of the features.
+        The last layer. Its features are those of the first direction, then those of the second; ONNX has an axis of
+        directions.
 
     Raises
     ------
     KeyError, ValueError
-        If an array is missing, is not known, or has another shape than the others say.
+        If an array is missing or not known, or its shape does not fit the others.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str, do
 def to_arrays(layer: Any) -> list[dict[str, np.ndarray]]:
     """The weights of recurrent layers as ONNX's operators have them: "W", "R", "B" and perhaps "P" for each layer.
 
-    A bias becomes two halves, which is exact. For GRUs, `linear_before_reset` is `cell.reset_after`.
+    Each bias becomes two halves. This is exact. For GRUs, `linear_before_reset` is `cell.reset_after`.
 
     Parameters
     ----------

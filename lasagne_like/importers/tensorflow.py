@@ -1,10 +1,11 @@
-"""TensorFlow's cells (`tf.contrib.rnn`, `tf.nn.rnn_cell`): variables of one cell, by the ends of their names.
+"""TensorFlow's cells (`tf.contrib.rnn`, `tf.nn.rnn_cell`): the variables of one cell, by the last parts of their names.
 
 LSTMs have `kernel`, (inputs + units, 4 * units), the gates i, ci, f, o (`BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`,
-`CudnnCompatibleLSTMCell`), `bias`, peepholes `w_i_diag w_f_diag w_o_diag` and a projection, `projection/kernel`. A bias
-of the forget gate is added when they run. GRUs have `gates/kernel`, (inputs + units, 2 * units), the gates r and u, and
-`candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`. That of
-`CudnnCompatibleGRUCell` comes after it, with `candidate/{input,hidden}_projection/{kernel,bias}` for the candidate.
+`CudnnCompatibleLSTMCell`), `bias`, peepholes `w_i_diag w_f_diag w_o_diag` and a projection, `projection/kernel`. When a
+cell runs, it adds `forget_bias` to the forget gate. GRUs have `gates/kernel`, (inputs + units, 2 * units), the gates r
+and u, and `candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`. The
+reset gate of `CudnnCompatibleGRUCell` comes after the product, with `candidate/{input,hidden}_projection/{kernel,bias}`
+for the candidate.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def from_variables(
     incoming : Layer or tuple, optional
         What the layer reads, (batch, time, features); a new `InputLayer` if not given.
     scope : str
-        What stands before the names, such as "rnn/lstm_cell": others are not looked at.
+        What stands before the names, such as "rnn/lstm_cell": other variables do not matter.
     forget_bias : float
-        Of an LSTM, added when it runs: 1 in TensorFlow if not said otherwise, 0 for `CudnnCompatibleLSTMCell`.
+        The `forget_bias` of an LSTM cell. By default 1, as in TensorFlow; `CudnnCompatibleLSTMCell` has 0.
     name : str, optional
         The layer is "name.0".
     **options
@@ -50,7 +51,7 @@ def from_variables(
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing, is not known, or has another shape than the others say.
+        If a variable is missing or not known, or its shape does not fit the others.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def _gru(arrays: Arrays) -> CellWeights:
 def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     """The weights of one recurrent layer or cell under the names of TensorFlow's cells, `forget_bias` 0.
 
-    (What a layer adds to its forget gate is in the bias then: make the cell with `forget_bias=0`.)
+    (The bias includes the `forget_bias` of the layer: make TensorFlow's cell with `forget_bias=0`.)
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""TensorFlow's `CudnnLSTM`, as a checkpoint has it: one kernel and one bias for each layer and direction.
+"""TensorFlow's `CudnnLSTM` in a checkpoint: one kernel and one bias for each layer and direction.
 
 The variables are named `.../cell_K/bidirectional_rnn/{fw,bw}/cudnn_compatible_lstm_cell/{kernel,bias}` (or
 `.../cell_K/cudnn_compatible_lstm_cell/...` in one direction). A kernel is (inputs + units, 4 * units): its first rows
-multiply the input, the rest what came from the step before; its columns are the gates i, ci, f, o. There is no forget
-bias besides the bias.
+multiply the input, the others the last output. Its columns are the gates i, ci, f, o. Nothing is added to the bias of
+the forget gate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def from_variables(
     Parameters
     ----------
     variables : mapping, or path
-        From names to arrays; other variables among them (other layers, slots of optimizers) are not looked at. Or the
+        From names to arrays; other variables (other layers, slots of optimizers) do not matter. Or the
         path of an `.npz` file with them, or of a checkpoint (which takes TensorFlow to read).
     incoming : Layer or tuple, optional
         What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
@@ -50,13 +50,13 @@ def from_variables(
     Returns
     -------
     Bidirectional or RNNLayer
-        The last layer; both directions side by side, as the next one reads them. It computes in float32 if the
+        The last layer. It gives both directions side by side. It computes in float32 if the
         weights are of float32, else in `scanjit.config.floatX`.
 
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing, or has another shape than those around it say; the error names it, and both shapes.
+        If a variable is missing, or its shape does not fit the others. The error names it and both shapes.
 
     Warns
     -----

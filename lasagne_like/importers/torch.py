@@ -2,8 +2,7 @@
 
 `weight_ih_l{k}` is (gates * units, inputs), `weight_hh_l{k}` (gates * units, units or projected), `weight_hr_l{k}`
 (projected, units); those of the backward direction end in `_reverse`. Gates are i, f, g, o and r, z, n. There are two
-biases, which are added, but for n of a GRU: the one of the state is inside of the reset gate.
-`h = (1 - z) * n + z * h_`.
+biases, which are added; but in n of a GRU, the reset gate multiplies the bias of the state. `h = (1 - z) * n + z * h_`.
 
 PyTorch itself is not needed: values may be arrays. (A `.pt` file is a pickle: read it with PyTorch,
 `torch.load(path, weights_only=True)`.)
@@ -40,12 +39,12 @@ def from_state_dict(
     Parameters
     ----------
     state : mapping from names to tensors or arrays
-        The `state_dict` of an `LSTM`, `GRU`, `RNN`, or of an `LSTMCell` and so on; or of a model that has one. Which it
-        is, and how many layers and directions, is read off the names and shapes.
+        The `state_dict` of an `LSTM`, `GRU`, `RNN`, or of an `LSTMCell` and so on; or of a model that has one. The
+        names and shapes tell which of these it is, and how many layers and directions it has.
     incoming : Layer or tuple, optional
         What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
     prefix : str
-        What stands before the names, such as "encoder.rnn.": others are not looked at.
+        What stands before the names, such as "encoder.rnn.": other names do not matter.
     nonlinearity : "tanh" or "relu"
         Of an `RNN`: the names do not say.
     double_bias : bool
@@ -64,7 +63,7 @@ def from_state_dict(
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing, is not known, or has another shape than the others say.
+        If a variable is missing or not known, or its shape does not fit the others.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, dou
 
 
 def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """The weights of recurrent layers as PyTorch names them. A single bias becomes two halves, which is exact.
+    """The weights of recurrent layers as PyTorch names them. A single bias becomes two halves. This is exact.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        If a layer has what PyTorch has not: peepholes, a GRU that resets before its product, ...
+        If PyTorch has no such layer: peepholes, a GRU that resets before its product, ...
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What all formats have in common: the parameters of one cell by our names, and cells and layers that have them.
+"""The base of all formats: the parameters of one cell under our names, and how they become cells and layers.
 
 A format packs the matrices of gates side by side in its own order, written as letters: `i f c o` for an LSTM (`c` is
 the new content of the memory), `r u c` for a GRU, `h` for a plain cell. The update gate of `cells.GRU` says how much is
-new; where a format has one that says how much is kept, all its weights have the other sign, which is exact.
+new. If that of a format says how much is kept, all its weights change their signs. This is exact.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class CellWeights:
     ----------
     kind : "lstm", "gru" or "rnn"
     W, R : dict
-        From the letters of gates to the weights of the input, (inputs, units), and of what comes back, (hidden, units).
+        From the letters of gates to the weights of the input, (inputs, units), and of the last output, (hidden, units).
     b : dict
         Biases, (units,); empty if there are none.
     b_hid : array, optional
-        Of a GRU, inside of its reset gate.
+        The bias of a GRU that its reset gate multiplies.
     peepholes : dict
         Of `i`, `f`, `o`, (units,); empty if there are none.
     projection : array, optional
@@ -61,7 +61,7 @@ class CellWeights:
     forget_bias : float
         Added to the forget gate when it runs.
     b_second : dict
-        Biases that are added to those of `b`, as parameters of their own; empty if there are none.
+        Second biases, which are added to those of `b`, but are parameters of their own; empty if there are none.
 
     Examples
     --------
@@ -120,7 +120,8 @@ class CellWeights:
         ----------
         order : the letters of the gates.
         W, R : (inputs, gates * units) and (hidden, gates * units).
-        b, b_second : (gates * units,); both are added, but for the candidate of a GRU with `reset_after`.
+        b, b_second : (gates * units,); their sum is the bias; but in the candidate of a GRU with `reset_after`, the
+        reset gate multiplies the second.
         keeps : whether the update gate says how much is kept.
         peepholes : those of i, f, o.
         double_bias : whether the two biases of a gate stay two parameters.
@@ -142,8 +143,8 @@ class CellWeights:
         return cls(kind, inner, outer, biases, b_hid, given, b_second=second, **options)
 
     def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The matrices W and R and the biases of all gates side by side, as `unpacked` takes them; without biases,
-        zeros; with `forget_bias` added."""
+        """The matrices W and R and the bias of all gates side by side, as `unpacked` takes them. The bias includes
+        `forget_bias`; without biases it is zeros."""
         signs = {gate: -1 if keeps and gate == "u" else 1 for gate in order}
         W, R = (np.concatenate([signs[g] * M[g] for g in order], axis=-1) for M in (self.W, self.R))
         pairs = {gate: self._pair(gate) for gate in order}
@@ -151,14 +152,14 @@ class CellWeights:
         return W, R, np.concatenate([signs[gate] * whole[gate] for gate in order])
 
     def halves(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The biases as two that are added: those that there are, or halves of one. (For the candidate of a GRU that
-        resets after its product, the second is inside of the reset gate.)"""
+        """Two biases for each gate: its two, or halves of its one. (In the candidate of a GRU that resets after its
+        product, the reset gate multiplies the second.)"""
         pairs = [[(-1 if keeps and gate == "u" else 1) * b for b in self._pair(gate)] for gate in order]
         first, second = (np.concatenate([pair[k] for pair in pairs]) for k in range(2))
         return first, second
 
     def _is_inside(self, gate: str) -> bool:
-        """Whether the second bias of a gate is inside of the reset gate."""
+        """Whether the reset gate multiplies the second bias of a gate."""
         return gate == "c" and self.kind == "gru" and self.reset_after
 
     def _pair(self, gate: str) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +173,7 @@ class CellWeights:
         return (first / 2, first / 2) if second is None else (first, second)
 
     def cell(self, name: str | None = None) -> Cell:
-        """A cell with these parameters: those of float32 stay so, others become `scanjit.config.floatX`."""
+        """A cell with these parameters. float32 stays float32, other dtypes become `scanjit.config.floatX`."""
 
         def ours(value: Any) -> Any:
             return None if value is None else np.ascontiguousarray(value, dtype_of(value))
@@ -204,13 +205,13 @@ class CellWeights:
 
     @classmethod
     def of(cls, cell: Cell) -> CellWeights:
-        """Those of a cell.
+        """The parameters of a cell.
 
         Raises
         ------
         ValueError
-            If it is not built, or has what other libraries have not (normalizations, clipping, coupled gates, other
-            nonlinearities); it says which.
+            If it is not built, or has something that other libraries lack: normalization, clipping, coupled gates,
+            other nonlinearities. The error says what.
         """
         kinds: dict[type, str] = {LSTM: "lstm", GRU: "gru", SimpleRNN: "rnn"}
         kind = kinds.get(type(cell))
@@ -247,13 +248,13 @@ class CellWeights:
 
 
 def dtype_of(*values: np.ndarray) -> np.dtype:
-    """The dtype of the parameters that values become: float32 if they are, else `scanjit.config.floatX`."""
+    """The dtype of parameters made from values: float32 if all values are, else `scanjit.config.floatX`."""
     kept = all(value.dtype == np.float32 for value in values)
     return np.dtype(np.float32 if kept else sj.config.floatX)
 
 
 def _biases(cell: Any, name: str) -> list[np.ndarray]:
-    """The value of a bias; where it is the sum of two parameters, both."""
+    """The value of a bias; or both values, if it is the sum of two parameters."""
     param = getattr(cell, name)
     parts = utils.collect_shared_vars([param])
     if len(parts) == 2 and parts[0] + parts[1] is param:  # equal expressions are one node
@@ -262,7 +263,7 @@ def _biases(cell: Any, name: str) -> list[np.ndarray]:
 
 
 def _value(cell: Any, name: str) -> np.ndarray:
-    """The value of a parameter: of a shared variable, or of an expression of such."""
+    """The value of a parameter: a shared variable, or an expression of shared variables."""
     param = getattr(cell, name)
     if param is None:
         raise ValueError(f"{cell!r} has no {name}: other libraries have no layout for it")
@@ -272,7 +273,7 @@ def _value(cell: Any, name: str) -> np.ndarray:
 
 
 def _check_plain(cell: Any, kind: str) -> None:
-    """An error for a cell that has what other libraries have not."""
+    """Raise an error if a cell has something that other libraries lack."""
     extras = ["coupled", "layer_norm", "weight_norm"]
     found = [name for name in extras if getattr(cell, name, False)]
     found += [name for name in ("cell_clip", "proj_clip") if getattr(cell, name, None) is not None]
@@ -295,14 +296,14 @@ Levels = list[list[CellWeights]]
 
 
 def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, **options: Any) -> Any:
-    """Recurrent layers with given weights, one on the other.
+    """A stack of recurrent layers with given weights.
 
     Parameters
     ----------
     levels : list of lists of CellWeights
         For each layer from the lowest up: of one direction, or of two, forwards and backwards.
     incoming : Layer or tuple, optional
-        What the first one reads; a new `InputLayer` if not given.
+        What the first layer reads; a new `InputLayer` if not given.
     name : str, optional
         Layer k is "name.k", or "k" without it.
     **options
@@ -341,7 +342,7 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
 
 
 def new_input(weights: CellWeights) -> InputLayer:
-    """An input of the dtype and with as many features as weights are for."""
+    """A new input layer with the dtype and the number of features that weights are for."""
     shape = (None, None, weights.num_inputs)
     return InputLayer(shape, sj.tensor(shape, dtype_of(*weights.W.values())))
 
@@ -352,7 +353,7 @@ def read_layers(layer: Any) -> Levels:
     Parameters
     ----------
     layer : RNNLayer (LSTMLayer, GRULayer, ...), Bidirectional, CudnnLSTMLayer, CudnnGRULayer, Cell, or a list
-        The last one of a stack: the recurrent layers below it are read too. Or a list of all of them, in order.
+        The last layer of a stack: the recurrent layers below it are read too. Or a list of all layers, in order.
 
     Examples
     --------
@@ -373,7 +374,8 @@ def read_layers(layer: Any) -> Levels:
 
 
 def _check_same_input(layer: Any) -> None:
-    """An error for two directions that read different layers, as stacks of oneDNN do: levels cannot say it."""
+    """Raise an error if two directions read different layers, as the stacks of oneDNN do: `Levels` cannot express
+    that."""
     if isinstance(layer, Bidirectional):
         below = layer.forward_layer.input_layers[0], layer.backward_layer.input_layers[0]
         if below[0] is not below[1]:
@@ -384,7 +386,7 @@ _RECURRENT = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer)
 
 
 def _own_levels(layer: Any) -> Levels:
-    """The weights of one layer, or of the several in it."""
+    """The weights of one layer, or of all layers inside it."""
     if isinstance(layer, CudnnLSTMLayer | CudnnGRULayer):
         return [[CellWeights.of(one.cell) for one in pair] for pair in layer.layers]
     if isinstance(layer, Bidirectional):
@@ -402,7 +404,7 @@ def _own_levels(layer: Any) -> Levels:
 
 
 def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any]:
-    """Of what formats do not say, that which a kind has, as arguments of `CellWeights`."""
+    """The arguments of `CellWeights` for a kind of cell that no array of a format tells."""
     if kind == "rnn" and nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
     known: dict[str, dict[str, Any]] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}
@@ -416,7 +418,7 @@ def width_below(levels: Levels) -> int | None:
 
 @dataclass(frozen=True)
 class Format:
-    """The arrays of a library: its name, and for each kind of cell the letters of its gates in their order.
+    """The format of a library: its name, and for each kind of cell the letters of its gates in their order.
 
     The update gate of all these libraries says how much of the state is kept. Ours says how much is new, so its weights
     and biases change their signs.

@@ -1,4 +1,4 @@
-"""Layers, and what is asked of networks of them."""
+"""Layers, and functions of whole networks."""
 
 from lasagne_like.layers.base import *  # noqa: F403
 from lasagne_like.layers.bidirectional import *  # noqa: F403

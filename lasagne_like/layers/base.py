@@ -1,4 +1,4 @@
-"""What a layer is: shapes, an expression for its output, and parameters with tags."""
+"""Layers: shapes, an expression for the output, and parameters with tags."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["Layer", "MergeLayer"]
 
 
 class Layer(Parametrized):
-    """A layer with one input. Subclasses say what its output is (`get_output_for`) and which shape that has.
+    """A layer with one input. Subclasses define its output (`get_output_for`) and the shape of that
+    (`get_output_shape_for`).
 
-    A layer knows the layer that feeds it, so the last layer stands for the whole network.
+    A layer knows the layer that feeds it. So the last layer stands for the whole network.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ class Layer(Parametrized):
     input_layer : the layer that feeds this one, or None.
     input_shape, output_shape : tuples of ints, with None where any size will do.
     params : what `add_param` registered: an ordered dict from each parameter to the set of its tags.
-    updates : new values for shared variables that go with the output, such as running averages or the state of a
-        recurrent layer: filled by `get_output_for`, collected by `lasagne_like.layers.get_updates`.
-    get_output_kwargs : names of keyword arguments that `get_output_for` passes on and that its signature does not show.
+    updates : new values of shared variables that belong to the output, such as running averages or the state of a
+    recurrent layer. `get_output_for` fills it, `lasagne_like.layers.get_updates` collects it.
+    get_output_kwargs : names of keyword arguments of `get_output_for` that its signature does not show.
     takes_structures : whether the input may be several tensors, such as the output and the state of a recurrent layer.
 
     Examples
@@ -82,7 +83,7 @@ class Layer(Parametrized):
         try:
             count = sum(param.get_value(borrow=True).size for param in self.get_params())
             return f"{str(self)[:-1]}: {_shown(shapes)} -> {_shown(self.output_shape)}, {count} parameters>"
-        except Exception:  # a layer that is not made yet, or not well, is shown too: by its name
+        except Exception:  # a layer that is not complete is shown too: by its name
             return str(self)
 
     @property
@@ -106,8 +107,8 @@ class Layer(Parametrized):
         unwrap_shared : bool
             Whether a parameter that is an expression is replaced by the shared variables that it is computed from.
         **tags : bool
-            `tag=True` keeps only parameters with that tag, `tag=False` only those without it. What a parameter is
-            computed from has its tags.
+            `tag=True` keeps only parameters with that tag, `tag=False` only those without it. The shared variables of
+            an expression have its tags.
 
         Returns
         -------
@@ -116,7 +117,7 @@ class Layer(Parametrized):
         found = self.tagged(tags)
         return utils.collect_shared_vars(found) if unwrap_shared else found
 
-    if TYPE_CHECKING:  # subclasses call their argument as suits them, and one that merges takes lists
+    if TYPE_CHECKING:  # subclasses name the argument as they like, and those that merge take lists
 
         def get_output_shape_for(self, *args: Any, **kwargs: Any) -> Shape: ...
         def get_output_for(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -124,7 +125,7 @@ class Layer(Parametrized):
     else:
 
         def get_output_shape_for(self, input_shape: Any) -> Shape:
-            """The shape of the output for a shape of the input (ints and None). By default that itself."""
+            """The shape of the output for a shape of the input (ints and None). By default it is the same."""
             return input_shape
 
         def get_output_for(self, input: Any, **kwargs: Any) -> Any:
@@ -134,8 +135,8 @@ class Layer(Parametrized):
             ----------
             input : expression
             **kwargs
-                What was given to `get_output`: every layer takes what it knows, such as `deterministic`, and ignores
-                the rest.
+                The keyword arguments of `get_output`. A layer uses those that it knows, such as `deterministic`, and
+                ignores the others.
             """
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
 
@@ -198,7 +199,7 @@ def _shown(shapes: Any) -> str:
 
 
 def shape_of(incoming: Any) -> Shape:
-    """The shape that a layer gives; a tuple is a shape itself."""
+    """The output shape of a layer; a tuple is a shape already."""
     if isinstance(incoming, tuple):
         return incoming
     if not hasattr(incoming, "output_shape"):
@@ -211,7 +212,7 @@ def shape_of(incoming: Any) -> Shape:
 
 
 def check_single(shape: Any, layer: Layer) -> None:
-    """An error for the shape of an input that is a structure of shapes: layers with states give such outputs."""
+    """Raise an error if the shape of an input is a structure of shapes, as layers that return their state have it."""
     if not isinstance(shape, tuple) or any(isinstance(size, tuple | list | dict) for size in shape):
         raise ValueError(
             f"{layer} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "

@@ -21,19 +21,20 @@ _MERGES: dict[str, Any] = {
 
 
 class Bidirectional(MergeLayer):
-    """A recurrent layer in both directions: a given one, and one like it, with its own parameters, that goes back.
+    """A recurrent layer in both directions: a given layer, and one like it that runs backwards and has its own
+    parameters.
 
     Parameters
     ----------
     cell_or_layer : RNNLayer (LSTMLayer, GRULayer, ...), Cell or list of Cells
-        The one direction. For a cell `incoming` says what to read, and further arguments go to `RNNLayer`.
+        The first direction. For a cell, `incoming` says what to read, and further arguments go to `RNNLayer`.
     merge : "concat", "sum", "mul", "ave" or None
-        What becomes of the two outputs: put side by side (along the last axis), added, multiplied, averaged, or given
-        as a pair.
+        How to merge the two outputs: put them side by side (along the last axis), add, multiply or average them, or
+        (None) return them as a pair.
     incoming : Layer or tuple, optional
         For a cell.
     backward : RNNLayer, optional
-        The other direction, if it is not to be like the first.
+        The second direction, if it shall differ from the first.
     name : str, optional
     **kwargs
         For `RNNLayer`, with a cell.

@@ -13,7 +13,7 @@ __all__ = ["Conv1DLayer", "conv_input_length", "conv_output_length"]
 
 
 def _padding(pad: Any, filter_size: int) -> int:
-    """How many zeros come on both sides."""
+    """How many zeros are put on each side."""
     if isinstance(pad, int_types):
         return int(pad)
     if pad not in ("valid", "full", "same"):
@@ -22,7 +22,7 @@ def _padding(pad: Any, filter_size: int) -> int:
 
 
 def conv_output_length(input_length: int | None, filter_size: int, stride: int, pad: Any = 0) -> int | None:
-    """The length of what a convolution gives.
+    """The length of the output of a convolution.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def conv_output_length(input_length: int | None, filter_size: int, stride: int, 
 
 
 def conv_input_length(output_length: int | None, filter_size: int, stride: int, pad: Any = 0) -> int | None:
-    """The smallest length from which a convolution gives this one.
+    """The smallest input length for an output length of a convolution.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def autocrop(inputs: Sequence[Any], cropping: Sequence[str | None] | None) -> li
 
 
 def _window(mode: str, size: Any, sizes: Sequence[Any]) -> slice:
-    """The part of an axis of some size that is as long as the smallest of several."""
+    """The part of an axis that stays: it is as long as the smallest of several sizes."""
     least = min(sizes) if all(isinstance(n, int) for n in sizes) else reduce(sj.minimum, sizes)
     start = 0 if mode == "lower" else size - least if mode == "upper" else (size - least) // 2
     return slice(start, start + least)

@@ -20,8 +20,8 @@ __all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
 class _Cudnn(MergeLayer, ABC):
     """What the layers share. Subclasses make the cell of one layer and direction.
 
-    One object for a stack of layers in one or both directions; what both directions give is put side by side, and is
-    read by the layer above.
+    One object for a stack of layers in one or both directions; the outputs of both directions are put side by side for
+    the layer above.
 
     Parameters
     ----------
@@ -33,15 +33,16 @@ class _Cudnn(MergeLayer, ABC):
     direction : "unidirectional" or "bidirectional"
     input_mode : "linear_input", "skip_input" or "auto_select"
         Whether the first layer multiplies the input by weights, or adds it to all gates as it is (it has as many
-        features as units then). The last one skips where that can be done.
+        features as units then). "auto_select" adds it if there are as many features as units.
     dropout : float
-        The probability to drop a value of what a layer gives to the next one. With `deterministic=True` none is.
+        The probability to drop a value of the output of a layer on its way to the next one. With `deterministic=True`
+        none is dropped.
     double_bias : bool
-        Two biases for each gate, as in cuDNN, in place of one (their sum).
+        Each gate has two biases, as in cuDNN, instead of one (their sum).
     W_in, W_hid, b : initializer
         Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
     initial_state : list, optional
-        For each layer and direction what `RNNLayer` takes.
+        For each layer and direction, the argument of `RNNLayer`.
     learn_init, mask_input, seq_lengths : see `RNNLayer`
     return_state : bool
         Give a pair: the output, and a tuple of the last states of each layer and direction.
@@ -51,7 +52,7 @@ class _Cudnn(MergeLayer, ABC):
     Attributes
     ----------
     layers : a list for each layer, of one `RNNLayer` for each direction.
-    all_layers : these in one list, the order of states.
+    all_layers : the same layers in one list, in the order of states.
     """
 
     def __init_subclass__(cls) -> None:
@@ -153,13 +154,13 @@ class _Cudnn(MergeLayer, ABC):
         return utils.create_param(self._specs[2], (self.num_units,), f"{label}.{what}")
 
     def reset_states(self, batch_size: int | None = None) -> None:
-        """Let the next call of a stateful layer begin anew: see `RNNLayer.reset_states`."""
+        """Reset the state that a stateful layer keeps: see `RNNLayer.reset_states`."""
         for one in self.all_layers:
             one.reset_states(batch_size)
 
     @property
     def output_shape(self) -> Any:
-        """The shape of the output; a pair with the shapes of states if they are asked for."""
+        """The shape of the output; with `return_state`, a pair with the shapes of the states."""
         return self.get_output_shape_for(self.input_shapes)
 
     def get_output_shape_for(self, input_shapes: Any) -> Any:
@@ -206,7 +207,7 @@ class CudnnLSTMLayer(_Cudnn):
 
 
 def kept_part(z: Any) -> Any:
-    """The nonlinearity of an update gate whose pre-activation says how much is kept, as cuDNN's, not how much is new.
+    """The nonlinearity of an update gate like cuDNN's: its pre-activation says how much is kept, not how much is new.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Layers that depend on each other: which they are, and the loop over time that they are if delays are among them.
+"""Finds layers that depend on each other, and makes the loop over time that they form if there are delays among them.
 
 A delay closes a loop in a network of layers. The layers that depend on each other (a strongly connected component of
-the network) become one scan: in each step every one of them is asked for its output for sequences of one step, where
-the delays give what they kept. So any layer may be in a loop that treats steps alike.
+the network) become one scan. In each step, every layer computes its output for sequences of one step; the delays give
+the values that they have kept. So a layer may be in a loop if it treats all steps alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lasagne_like.layers.rnn import RNNLayer
 __all__: list[str] = []
 
 _OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, Conv1DLayer)
-"""Layers whose output at a step depends on other steps: for a sequence of one step they would give something else."""
+"""Layers whose output at a step depends on other steps: they cannot be in a loop."""
 
 
 def inputs_of(layer: Any) -> list[Any]:
@@ -34,14 +34,14 @@ def inputs_of(layer: Any) -> list[Any]:
 
 
 def apply(layer: Layer, method: str, given: Sequence[Any], **kwargs: Any) -> Any:
-    """What a method of a layer gives for what its input layers give."""
+    """Call a method of a layer with the results of its input layers."""
     return getattr(layer, method)(list(given) if isinstance(layer, MergeLayer) else given[0], **kwargs)
 
 
 def components(layers: Iterable[Layer], known: Mapping[Layer, Any]) -> Iterator[list[Layer]]:
-    """The layers that others depend on, in sets of those that depend on each other; each set after all that feed it.
-
-    Known layers and what is only behind them are left out. (Tarjan's algorithm, without recursion.)
+    """The layers that some layers depend on, in sets of layers that depend on each other. Each set comes after those
+    that feed it. Known layers, and the layers that feed only them, are left out. (Tarjan's algorithm, without
+    recursion.)
     """
     number: dict[Layer, int] = {}
     low: dict[Layer, int] = {}
@@ -81,7 +81,8 @@ def is_cycle(component: Sequence[Layer]) -> bool:
 
 
 def shapes_of(cycle: Sequence[Layer], known: Mapping[Layer, Any]) -> dict[Layer, Any]:
-    """The shapes of the outputs of the layers of a cycle: first as if delays had theirs, then as their sources have."""
+    """The shapes of the outputs of the layers of a cycle: first with the declared shapes of the delays, then with the
+    shapes of their sources."""
     delays, order = _ordered(cycle)
     found: dict[Layer, Any] = {delay: delay.output_shape for delay in delays}
     for _ in range(2):
@@ -93,7 +94,8 @@ def shapes_of(cycle: Sequence[Layer], known: Mapping[Layer, Any]) -> dict[Layer,
 
 
 def outputs_of(cycle: Sequence[Layer], known: Mapping[Layer, Any], **kwargs: Any) -> dict[Layer, Any]:
-    """The outputs of the layers of a cycle, of one scan over time, for the outputs of the layers that feed them."""
+    """The outputs of the layers of a cycle, computed by one scan over time. `known` has the outputs of the layers that
+    feed it."""
     delays, order = _ordered(cycle)
     _check(delays, order)
     loop = _Loop(delays, order, known, kwargs)
@@ -101,7 +103,7 @@ def outputs_of(cycle: Sequence[Layer], known: Mapping[Layer, Any], **kwargs: Any
 
 
 def _ordered(cycle: Sequence[Layer]) -> tuple[list[DelayLayer], list[Layer]]:
-    """The delays of a cycle, and its other layers, each after those that feed it but for the delays."""
+    """The delays of a cycle, and its other layers in order: each after the layers that feed it, apart from delays."""
     delays = [layer for layer in cycle if isinstance(layer, DelayLayer)]
     for delay in delays:
         for other in delay.input_layers[1:]:
@@ -135,7 +137,7 @@ def _check(delays: Sequence[DelayLayer], order: Sequence[Layer]) -> None:
 
 
 class _Loop:
-    """The scan of a cycle: what is read in each step, what is kept, what comes out."""
+    """The scan of a cycle: the sequences that it reads, the values that it keeps, and its outputs."""
 
     def __init__(
         self, delays: list[DelayLayer], order: list[Layer], known: Mapping[Layer, Any], kwargs: dict[str, Any]
@@ -145,7 +147,7 @@ class _Loop:
         feeding = dict.fromkeys(o for layer in order for o in inputs_of(layer) if o not in {*delays, *order})
         self.fixed = {layer: known[layer] for layer in feeding}
         self.rows = [layer for layer in feeding if known[layer].ndim > 2 and not _is_one(known[layer].shape[1])]
-        """The layers outside that give something else at each step."""
+        """The layers outside of the cycle that give sequences."""
         if not self.rows:
             raise ValueError(
                 f"no sequence feeds the loop of {', '.join(map(str, [*delays, *order]))}: how long is it to run?"
@@ -155,10 +157,10 @@ class _Loop:
         self.crossed = {delay: where for delay, where in crossed.items() if where is not None}
         self.initial = {d: d.initial_from(self._given(d), self.batch)[:, None] for d in delays}
         self.kept = list(dict.fromkeys(delay.source for delay in delays))
-        """The layers whose outputs delays hand on."""
+        """The layers whose outputs go into delays."""
 
     def _given(self, delay: DelayLayer) -> list[Any]:
-        """What feeds a delay, but for its source."""
+        """The inputs of a delay without its source."""
         extra: list[Any] = delay.input_layers[1:]
         return [None, *(self.known[other] for other in extra)]
 
@@ -189,7 +191,7 @@ class _Loop:
         return results
 
     def _beginning(self, delay: DelayLayer) -> dict[str, Any]:
-        """The initial value of a delay for the scan: as many steps as it goes back."""
+        """The initial values of a delay for the scan: one for each step that it goes back."""
         first = self.initial[delay]
         if delay.steps == 1:
             return {"initial": first, "taps": [-1]}
@@ -215,20 +217,20 @@ class _Loop:
         return [*(values[layer] for layer in fresh), *(self._handed_on(delay, values) for delay in self.delays)]
 
     def _handed_on(self, delay: DelayLayer, values: Mapping[Layer, Any]) -> Any:
-        """What a delay keeps of a step, in the dtype in which it begins."""
+        """The value that a delay keeps of a step, in the dtype of its initial value."""
         features = delay.output_shape[2:]
         value = sj.specify_shape(values[delay.source], (self.batch, 1, *features), f"the input of {delay!r}")
         return sj.cast(value, self.initial[delay].dtype)
 
     def _in_time(self, rows: Any) -> Any:
-        """A result of the scan, (time, batch, 1, features...), as layers give it."""
+        """A result of the scan, (time, batch, 1, features...), as (batch, time, features...)."""
         ordered = rows[::-1] if self.backwards else rows
         return sj.swapaxes(ordered[:, :, 0], 0, 1)
 
 
 @contextmanager
 def without_updates(layers: Iterable[Layer], where: str) -> Iterator[None]:
-    """An error if layers make updates meanwhile: they would be made of what exists inside of a step only."""
+    """Raise an error if layers make updates meanwhile: these would depend on values that exist inside a step only."""
     before = {layer: layer.updates.copy() for layer in layers}
     yield
     for layer, known in before.items():

@@ -1,7 +1,7 @@
-"""Delays: what another layer gave some steps before, or will give some steps later.
+"""Delays: the output of another layer some steps earlier or later.
 
-The layer may come to be after the delay, and depend on it: then the layers between them are a loop over time, which
-`get_output` finds and makes (see `lasagne_like.layers.cycles`).
+The other layer may be made after the delay, and depend on it. Then the layers between them form a loop over time, which
+`get_output` finds and runs (see `lasagne_like.layers.cycles`).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ __all__ = ["DelayLayer", "FutureValueLayer", "PastValueLayer"]
 
 
 class DelayLayer(MergeLayer):
-    """What a layer gives at another step. The base of `PastValueLayer` and `FutureValueLayer`.
+    """The output of a layer at another step. The base of `PastValueLayer` and `FutureValueLayer`.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        Gives (batch, time, features...). Or the shape that the layer will have that `connect` gives later.
+        Gives (batch, time, features...). Or the output shape of a layer that `connect` will get later.
     steps : int
-        How many steps between.
+        How many steps away.
     initial : number, Layer, or initializer, array or shared variable
-        What it is where there is no such step: a number; what a layer gives, (batch, features...); or a parameter of
+        The value where there is no such step: a number; the output of a layer, (batch, features...); or a parameter of
         shape (features...).
     starts : Layer, optional
-        Gives (batch, time), not 0 at the first steps of sequences, where several are one after the other in a row
-        (see `lasagne_like.packing`). No value comes from another sequence.
+        Gives (batch, time), which is not 0 at the first step of each sequence, if a row has several sequences (see
+        `lasagne_like.packing`). Then no value comes from another sequence.
     name : str, optional
 
     Attributes
     ----------
     steps : as given.
     backwards : whether values come from later steps.
-    source : the layer whose values they are; None as long as there is none.
+    source : the layer whose values these are; None before `connect`.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class DelayLayer(MergeLayer):
 
     @property
     def source(self) -> Any:
-        """The layer whose values these are."""
+        """The layer whose values these are; None before `connect`."""
         return self.input_layers[0]
 
     def _check_features(self) -> None:
@@ -97,7 +97,7 @@ class DelayLayer(MergeLayer):
                 raise ValueError(f"starts of {self} have shape {found}, should be {wanted}: (batch, time)")
 
     def connect(self, source: Layer) -> Layer:
-        """Say whose values these are, where the layer had to be made after the delay. It is returned.
+        """Give the delay its source, a layer that was made after it. Returns the source.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class DelayLayer(MergeLayer):
         Raises
         ------
         ValueError
-            If there is one already, or its shape is not the one that the delay was made for.
+            If the delay has a source already, or was made for another shape.
         """
         if not isinstance(source, Layer):
             raise TypeError(f"{self} is connected to a layer, got {source!r}")
@@ -122,7 +122,8 @@ class DelayLayer(MergeLayer):
         return source
 
     def initial_rows(self, batch: Any, given: Any = None) -> Any:
-        """What it is before the first step, (batch, features...): `given`, where this comes from a layer."""
+        """The value before the first step, (batch, features...). `given` is the output of the layer `initial`, if this
+        is a layer."""
         features = self.input_shapes[0][self._leading :]
         if self._initial_at is not None:
             return sj.specify_shape(given, (batch, *features), f"initial of {self}")
@@ -131,16 +132,17 @@ class DelayLayer(MergeLayer):
         return sj.broadcast_to(self.initial, (batch, *features))
 
     def initial_from(self, inputs: Any, batch: Any) -> Any:
-        """The same, from what all input layers give."""
+        """The same, from the outputs of all input layers."""
         return self.initial_rows(batch, None if self._initial_at is None else inputs[self._initial_at])
 
     def crossed(self, inputs: Any, shape: tuple[Any, Any]) -> Any:
-        """Where, (batch, time), the other step is in another sequence of the row; None if there is one only."""
+        """At which steps the other step belongs to another sequence of the row: (batch, time). None without
+        `starts`."""
         if self._starts_at is None:
             return None
         starts = sj.not_equal(sj.specify_shape(inputs[self._starts_at], shape, f"starts of {self}"), 0)
         batch, length = shape
-        # a value that is `steps` away has passed all starts between: its own, or the ones up to it
+        # the other step is in another sequence if there is a start between the two steps
         first, last = (1, self.steps) if self.backwards else (0, self.steps - 1)
         outside = sj.zeros((batch, self.steps), "bool")
         if self.backwards:
@@ -163,7 +165,7 @@ class DelayLayer(MergeLayer):
         return input_shapes[0]
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
-        """The whole sequence, moved; for a source that is known."""
+        """The whole sequence, shifted in time."""
         if self._leading == 1:
             raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
         x = inputs[0]
@@ -181,7 +183,7 @@ class DelayLayer(MergeLayer):
 
 
 class PastValueLayer(DelayLayer):
-    """What a layer gave some steps before: CNTK's `PastValue`.
+    """The output of a layer some steps before: CNTK's `PastValue`.
 
     Parameters
     ----------
@@ -206,7 +208,7 @@ class PastValueLayer(DelayLayer):
 
 
 class FutureValueLayer(DelayLayer):
-    """What a layer will give some steps later: CNTK's `FutureValue`. Its loops run backwards.
+    """The output of a layer some steps later: CNTK's `FutureValue`. Its loops run backwards.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ class DenseLayer(Layer):
     nonlinearity : callable or None
         None for none.
     num_leading_axes : int
-        How many axes of the input stay as they are. All behind them are flattened to num_inputs, so their sizes must
-        be fixed. A negative number counts the axes that are flattened.
+        How many axes of the input stay as they are. The axes behind them are flattened to num_inputs features, so their
+        sizes must be fixed. A negative number counts the axes that are flattened.
 
     Examples
     --------

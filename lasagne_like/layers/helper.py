@@ -1,4 +1,4 @@
-"""What is asked of whole networks: their layers, outputs, shapes and parameters."""
+"""Functions of whole networks: their layers, outputs, shapes and parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) -> list[Layer]:
-    """All layers that one or more layers depend on, and these themselves; each after all that feed it.
+    """One or more layers, and all layers that they depend on. Each comes after the layers that feed it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) ->
         top = stack[-1]
         if top is None or top in done:
             stack.pop()
-        elif top in entered or top in ends:  # all that feed it have been dealt with
+        elif top in entered or top in ends:  # all layers that feed it are in `done`
             done[stack.pop()] = None
         else:
             entered.add(top)
@@ -75,9 +75,8 @@ def _listed(layer: Any) -> list[Layer]:
 
 
 def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **kwargs: Any) -> None:
-    """What `method` of every layer gives for what it gave for the layers before, into `known`.
-
-    Layers that depend on each other, by way of delays, are done together.
+    """Call a method of each layer with the results of the layers before it, and put the results into `known`. Layers
+    that depend on each other, through delays, are computed together.
     """
     for component in cycles.components(layers, dict(known)):
         for layer in component:
@@ -98,7 +97,7 @@ def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **
 
 
 def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
-    """What the user gave, as a dictionary: one value is for the only input layer."""
+    """The given inputs as a dictionary. A single value is for the only input layer."""
     if inputs is None:
         return {}
     if isinstance(inputs, Mapping):
@@ -120,14 +119,14 @@ def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        Outputs that are asked for together share what they have in common: the same dropout masks, say.
+        Outputs of one call share what they have in common, such as dropout masks.
     inputs : None, expression, array, or dict
-        None: the symbols of the input layers. A value: for the only input layer. A dictionary: the value to take in
-        place of what each of these layers (not only input layers) gives; its key None stands for what feeds the layers
-        that were made for a shape.
+        None: the symbols of the input layers. A value: for the only input layer. A dictionary from layers to values
+        that replace their outputs (not only from input layers). Its key None stands for the input of layers that were
+        made for a shape.
     **kwargs
-        Passed on to every layer: `deterministic=True` turns off noise, for example. A warning tells of those that no
-        layer knows.
+        Passed on to every layer: `deterministic=True` turns off noise, for example. If no layer knows one of them,
+        there is a warning.
 
     Returns
     -------
@@ -162,7 +161,7 @@ def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
 
 
 def _warn_of_unused(kwargs: Mapping[str, Any], layers: Iterable[Layer]) -> None:
-    """A warning that names the keyword arguments that no layer takes, with what may have been meant."""
+    """Warn of keyword arguments that no layer takes, and suggest similar ones."""
     if not kwargs:
         return
     accepted = {"deterministic"}
@@ -214,7 +213,7 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
 
 
 def get_updates(layer_or_layers: Any) -> OrderedDict[sj.SharedVariable, sj.Node]:
-    """New values of shared variables that go with outputs: running averages of batch normalization, carried states.
+    """New values of shared variables that belong to outputs: running averages of batch normalization, carried states.
 
     Expressions do not carry updates with them, so a function that trains a network passes them on:
 
@@ -224,13 +223,13 @@ def get_updates(layer_or_layers: Any) -> OrderedDict[sj.SharedVariable, sj.Node]
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        All layers that they depend on are asked.
+        The updates of all layers that they depend on are included.
 
     Returns
     -------
     OrderedDict
-        From shared variables to expressions, for `scanjit.function(updates=...)`. They belong to the last
-        `get_output` in which the layer wanted any: outputs with `deterministic=True` made since then change nothing.
+        From shared variables to expressions, for `scanjit.function(updates=...)`. They belong to the last `get_output`
+        in which a layer made updates. Calls with `deterministic=True` make none.
 
     Examples
     --------
@@ -272,7 +271,7 @@ def get_all_params(layer: Any, unwrap_shared: bool = True, **tags: bool) -> list
 
 
 def count_params(layer: Any, **tags: bool) -> int:
-    """The number of numbers in all parameters that `get_all_params` gives.
+    """The number of elements of all parameters that `get_all_params` returns.
 
     Parameters
     ----------

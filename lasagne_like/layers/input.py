@@ -1,4 +1,4 @@
-"""Where a network begins."""
+"""`InputLayer`: where a network begins."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["InputLayer"]
 
 
 class InputLayer(Layer):
-    """An input of the network, and the symbol that stands for it.
+    """An input of the network, with the symbol that stands for it.
 
     Parameters
     ----------
     shape : tuple of ints and None
         None where any size will do.
     input_var : symbol or expression, optional
-        By default a new symbol of dtype `scanjit.config.floatX`, which knows the sizes that are fixed. It has the
-        name of the layer, so that functions take it by that name.
+        By default a new symbol of dtype `scanjit.config.floatX`, with the sizes that are fixed, and the name of the
+        layer: functions take it by this name.
     name : str, optional
 
     Raises

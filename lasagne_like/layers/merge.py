@@ -15,7 +15,7 @@ __all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
 
 
 def _common(shapes: Sequence[Shape], besides: int | None = None) -> list[int | None]:
-    """The shape that all have (where a size is known, it), but for one axis."""
+    """The common shape of several inputs, but for one axis. A size is known if one of them knows it."""
     ndims = {len(shape) for shape in shapes}
     if len(ndims) == 1:
         columns = [{size for size in sizes if size is not None} for sizes in zip(*shapes, strict=True)]
@@ -31,7 +31,7 @@ class ConcatLayer(MergeLayer):
     Parameters
     ----------
     incomings : list of Layers and tuples
-        Of the same shape, but for `axis`.
+        Of the same shape, apart from `axis`.
     axis : int
     cropping : sequence of modes, optional
         See `autocrop`; the axis itself is never cropped.
@@ -74,7 +74,7 @@ concat = ConcatLayer
 
 
 class ElemwiseMergeLayer(MergeLayer):
-    """Its inputs joined by a function of two, from left to right.
+    """Its inputs merged by a function of two tensors, from left to right.
 
     Parameters
     ----------

@@ -34,12 +34,12 @@ class _Noise(Layer, ABC):
 
 
 def _float_dtype(input: Any) -> Any:
-    """The dtype of noise for an input: its own, if it is of floats."""
+    """The dtype of noise for an input: that of the input, if it is a float."""
     return input.dtype if input.dtype.kind == "f" else sj.config.floatX
 
 
 class DropoutLayer(_Noise):
-    """Sets values to zero at random, and scales up the others so that their mean stays.
+    """Sets random values to zero, and scales up the others so that the mean stays the same.
 
     Parameters
     ----------

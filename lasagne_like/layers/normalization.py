@@ -1,4 +1,4 @@
-"""Normalization: by the statistics of a batch, or of each item by its own."""
+"""Normalization by the statistics of a batch, or of each item."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["BatchNormLayer", "StandardizationLayer", "batch_norm", "instance_nor
 class BatchNormLayer(Layer):
     """Batch normalization: `(x - mean) * gamma * inv_std + beta`, where `inv_std` is `1 / sqrt(variance + epsilon)`.
 
-    While a network is trained, `mean` and `inv_std` are those of the batch, and their running averages are updated:
-    `(1 - alpha) * average + alpha * batch`. With `deterministic=True` they are the averages. `get_output` takes two
-    keyword arguments that override it: `batch_norm_use_averages` and `batch_norm_update_averages`.
+    In training, `mean` and `inv_std` are those of the batch, and their running averages are updated:
+    `(1 - alpha) * average + alpha * batch`. With `deterministic=True` they are the running averages. Two keyword
+    arguments of `get_output` override this: `batch_norm_use_averages` and `batch_norm_update_averages`.
 
-    The new averages are not part of the output. The function that trains the network has to be given them:
+    The new averages are not part of the output. Give them to the function that trains the network:
 
         updates = adam(loss, params) | lasagne.layers.get_updates(network)
 
@@ -35,7 +35,7 @@ class BatchNormLayer(Layer):
     beta, gamma : initializer, array, shared variable, expression or None
         Of the shape of the input without `axes`. None fixes them to 0 and 1.
     mean, inv_std : initializer, array, shared variable or expression
-        What the averages start from. They have the tag `batch_norm_stat` and are not trainable.
+        The initial values of the averages. They have the tag `batch_norm_stat` and are not trainable.
 
     References
     ----------
@@ -141,7 +141,8 @@ class StandardizationLayer(Layer):
 
 
 def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:
-    """The nonlinearity of a layer, after it and the bias were taken from it; and the name of what follows the layer."""
+    """Take the nonlinearity and the bias away from a layer. Returns the nonlinearity, and a name for the layer that
+    follows."""
     nonlinearity = getattr(layer, "nonlinearity", None)
     if nonlinearity is not None:
         layer.nonlinearity = nonlinearities.identity

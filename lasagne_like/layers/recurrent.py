@@ -71,10 +71,11 @@ class LoopOptions:
 
 
 def _with_options(cls: type) -> type:
-    """Let a layer take each of the `LoopOptions` as an argument of its own, and describe them.
+    """A decorator: the layer takes each of the `LoopOptions` as an argument of its own, and its docstring describes
+    them.
 
-    `__init__` itself gets all of them in `options`; its `**kwargs` tell type checkers that they exist. Arguments
-    between these two come after `learn_init`, as `peepholes` does in Lasagne."""
+    `__init__` gets all of them in `options`. Its `**kwargs` tell type checkers that they exist. Arguments between the
+    two come after `learn_init`, as `peepholes` does in Lasagne."""
     cls.__doc__ = completed(cls.__doc__, LoopOptions)
 
     make = cls.__init__  # type: ignore[misc]
@@ -104,7 +105,7 @@ def _with_options(cls: type) -> type:
 
 
 class _FromLayers(Cell):
-    """The cell of `CustomRecurrentLayer`: layers that are applied to one step."""
+    """The cell of `CustomRecurrentLayer`: it applies layers to one step."""
 
     flattens_input = False
 
@@ -140,7 +141,7 @@ class CustomRecurrentLayer(RNNLayer):
         (batch, time, ...).
     input_to_hidden : Layer
         The last of a chain that begins with an InputLayer for one step, (batch, ...). Its batch should be None: with
-        `precompute_input` it sees batch * time rows at once.
+        `precompute_input` it gets batch * time rows at once.
     hidden_to_hidden : Layer
         The last of a chain that begins with an InputLayer of the shape of its own output.
     nonlinearity : callable or None
@@ -187,7 +188,7 @@ class CustomRecurrentLayer(RNNLayer):
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         output = super().get_output_for(inputs, **kwargs)
-        if self.precompute_input:  # what a layer inside of the loop would update has a value for each step
+        if self.precompute_input:  # a layer inside the loop would have a new value for each step
             self.updates.update(helper.get_updates(self.input_to_hidden))
         return output
 
@@ -199,7 +200,7 @@ class CustomRecurrentLayer(RNNLayer):
 
 
 def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> None:
-    """Errors for layers that do not fit together, which name the shapes of both."""
+    """Raise an error if the two layers do not fit together."""
     a, b = i2h.output_shape, h2h.output_shape
     starts, c = _only_start("input_to_hidden", i2h), _only_start("hidden_to_hidden", h2h)
     if any(size is None for size in b[1:]):
@@ -220,7 +221,8 @@ def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> 
 
 
 def _check_batches(shape: Any, i2h: list[Any], h2h: list[Any], precompute: bool) -> None:
-    """Errors for layers made for another batch than they will see. Each is two shapes: taken, given."""
+    """Raise an error if a layer was made for another batch. `i2h` and `h2h` are pairs of shapes: of the input and the
+    output."""
     if precompute:
         rows = None if None in shape[:2] else math.prod(shape[:2])
         if any(fixed[0] not in (None, rows) for fixed in i2h):
@@ -412,4 +414,4 @@ class GRULayer(RNNLayer):
         self.num_units, self.grad_clipping = num_units, options.grad_clipping
         self.nonlinearity_hid = hidden_update.nonlinearity
         self.hid_init = self.initial[""]
-        _expose(self, "resetgate", "updategate", "hidden_update", "hid")  # of "hid", b_hid: None, as in the cell
+        _expose(self, "resetgate", "updategate", "hidden_update", "hid")  # "hid": the layer has b_hid, as the cell

@@ -1,4 +1,4 @@
-"""Sequences from their ends."""
+"""`ReverseLayer`: sequences in reverse."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["ReverseLayer"]
 
 
 class ReverseLayer(MergeLayer):
-    """Sequences the other way round, each within its own length.
+    """Reverses sequences, each within its own length.
 
-    A recurrent layer with `backwards=True` does not need it: this is for what has no such option, and for code that
-    comes from elsewhere.
+    A recurrent layer with `backwards=True` does not need it: this is for layers without such an option, and for code
+    from other libraries.
 
     Parameters
     ----------
     incoming : Layer or tuple
         (batch, time, ...).
     seq_lengths : Layer or tuple, optional
-        Gives (batch,): how many steps of each sequence are turned round. What is behind them stays where it is.
+        Gives (batch,): how many steps of each sequence are reversed. The steps after them stay.
     time_major : bool
         The input has time as its first axis, and the batch as the second.
     name : str, optional

@@ -29,12 +29,12 @@ class RNNLayer(MergeLayer, Captured):
         What the cell reads: (batch, time, features...). Several features are flattened to one axis, unless the cell
         says otherwise. A structure of layers is for cells whose input has this structure.
     cell : Cell or list of Cells
-        A list is a stack: each cell reads what the one before it gives.
+        A list is a stack: each cell reads the output of the cell before it.
     initial_state : optional
-        The state before the first step. By default what the cell says (usually zeros). Or, for each tensor of the state
-        (in its structure; one for a state of one tensor): None for zeros; an initializer, array or shared variable of
-        shape (1, ...) that becomes a parameter; an expression of shape (batch, ...); or a Layer that gives that. One
-        Layer may also give the whole state: `SelectLayer(encoder, 1)`, say.
+        The state before the first step. By default that of the cell, usually zeros. Or a structure like the state,
+        which has for each tensor: None for zeros; an initializer, array or shared variable of shape (1, ...) that
+        becomes a parameter; an expression of shape (batch, ...); or a Layer that gives (batch, ...). One Layer may also
+        give the whole state: `SelectLayer(encoder, 1)`, say.
     learn_init : bool
         Whether the parameters of the initial state are trained. If none are given, they are made and start at 0.
     backwards : bool
@@ -44,31 +44,31 @@ class RNNLayer(MergeLayer, Captured):
     unroll_scan : bool
         No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
     precompute_input : bool
-        Whether the part of the step that needs no state is written before the loop. The numbers are the same to
-        rounding, and so is the speed: the compiler moves it there anyway.
+        Whether the part of the step that needs no state is written before the loop. The results are the same to
+        rounding. The speed is the same: the compiler moves this part out of the loop anyway.
     mask_input : Layer or tuple, optional
-        Gives (batch, time), with zeros at the steps to skip, anywhere: the state stays as it was, the output too. Its
+        Gives (batch, time), with zeros at the steps to skip: there the state and the output stay as they were. Its
         batch may be 1, for all sequences.
     only_return_final : bool
         Give the output of the last step only (the first one for `backwards`).
     seq_lengths : Layer, tuple, array or expression, optional
-        Of shape (batch,): how many steps of each sequence count. What is behind them is as if masked. What an
-        expression gives may be more than there are steps: then all count.
+        Of shape (batch,): how many steps of each sequence count. The others are masked. An expression may give more
+        than there are steps: then all steps count.
     zero_output_for_mask : bool
         The output is 0 at masked steps.
     return_state : bool
-        Give a pair: the output and the state after the last step. `SelectLayer` takes such outputs apart.
+        Give a pair: the output and the state after the last step. `SelectLayer` takes one of them.
     stateful : bool
-        Begin where the call before ended: the state (and the last output, for masked steps) is kept in shared
-        variables, which a function has to update with `get_updates(layer)`. `reset_states` begins anew.
+        Begin with the last state of the call before: the state (and the last output, for masked steps) is kept in
+        shared variables, which a function has to update with `get_updates(layer)`. `reset_states` begins anew.
     time_major : bool
         Input, mask and output have time as their first axis, and the batch as the second.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
     fuse_layers : bool
-        Of a list of cells: make the steps of all of them in one loop. Nothing that one cell gives the next is kept then
-        for all of time, which saves memory where no gradient needs it; but what the upper cells make of their inputs is
-        made step by step. By default each cell has a loop of its own.
+        Run all cells of a list in one loop. By default each cell has a loop of its own. One loop saves memory, because
+        no cell keeps its outputs of all steps for the next cell (unless a gradient needs them). But the upper cells
+        cannot precompute: they multiply their inputs by weights step by step.
     name : str, optional
         It comes before the names of the parameters.
 
@@ -81,7 +81,7 @@ class RNNLayer(MergeLayer, Captured):
     Raises
     ------
     ValueError
-        If shapes do not fit, or options exclude each other.
+        If shapes do not fit, or two options cannot be combined.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class RNNLayer(MergeLayer, Captured):
         self._begin_state(initial_state)
 
     def _add(self, incomings: list[Any], layer: Any, what: str) -> int | None:
-        """Where an optional input is among the inputs."""
+        """Add an optional input to the inputs. Returns its position; None if it was not given."""
         if layer is None:
             return None
         if not isinstance(layer, Layer) and not is_shape(layer):
@@ -189,7 +189,7 @@ class RNNLayer(MergeLayer, Captured):
         if self._mask_at is not None:
             mask = self.input_shapes[self._mask_at]
             sizes = list(mask)
-            if len(mask) == 2 and mask[1 - self._time] == 1:  # it is stretched over the batch
+            if len(mask) == 2 and mask[1 - self._time] == 1:  # one mask for the whole batch
                 sizes[1 - self._time] = None
             if not fits(first[:2], sizes):
                 raise ValueError(
@@ -215,7 +215,7 @@ class RNNLayer(MergeLayer, Captured):
             )
 
     def _check_lengths(self, lengths: np.ndarray) -> None:
-        """Errors for lengths, given as numbers, that cannot be."""
+        """Raise an error if given lengths are negative, or longer than the input."""
         most = self.input_shapes[0][self._time]
         if lengths.dtype.kind not in "iu" or (lengths < 0).any() or (most is not None and (lengths > most).any()):
             raise ValueError(
@@ -233,7 +233,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._structured(shapes)
 
     def _structured(self, leaves: list[Any]) -> Any:
-        """What belongs to the inputs, in their structure."""
+        """Values that belong to the inputs, in the structure of the inputs."""
         return leaves[0] if self.incoming_structure == (None,) else unflatten(self.incoming_structure, leaves)
 
     # ---- the state ---------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class RNNLayer(MergeLayer, Captured):
             for name, shape, spec in zip(names, shapes, specs, strict=True):
                 self.initial[name] = self._initial(name, shape, spec)
         self._kept = self._shared_states(zip(names, shapes, strict=True)) if self.stateful else []
-        # what comes out at masked steps is the last output, which may be of the call before
+        # the output of a masked step is the last output, which may be from the call before
         self._holds_output = self.stateful and self._has_mask and not self.zero_output_for_mask
         outputs = flatten(self.cell.output_shape) if self._holds_output else []
         self._kept_output = self._shared_states((f"output{i or ''}", shape) for i, shape in enumerate(outputs))
@@ -270,7 +270,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._mask_at is not None or self._lengths_at is not None or self._lengths is not None
 
     def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
-        """A layer, expression or new parameter for one tensor of the initial state. None: what the cell says."""
+        """The layer, expression or new parameter for one tensor of the initial state; None if the cell decides."""
         label = _label(name)
         if spec is None:
             if not self.learn_init:
@@ -306,7 +306,7 @@ class RNNLayer(MergeLayer, Captured):
         ----------
         batch : int or integer scalar
         inputs : list of expressions, optional
-            What the layers give that the state comes from; needed if there are any.
+            The outputs of the layers that give the initial state, if there are such layers.
         """
         if len(inputs or []) != len(self.layers_of_state):
             raise ValueError(f"the initial state of {self} comes from layers: {self.layers_of_state}")
@@ -320,18 +320,19 @@ class RNNLayer(MergeLayer, Captured):
         return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self}")
 
     def _stretched(self, leaves: list[Any], batch: Any, named: Callable[[str], str]) -> Any:
-        """A state for so many sequences. What is for one is for all; else there must be one for each."""
+        """A state for a number of sequences. A tensor for one sequence is used for all; else it must have one row for
+        each."""
         items = zip(leaves, paths(self.state_shape), flatten(self.state_shape), strict=True)
         shaped = [_for_all(leaf, 0, (batch, *shape), named(name)) for leaf, name, shape in items]
         return unflatten(self.state_shape, shaped)
 
     def reset_states(self, batch_size: int | None = None) -> None:
-        """Let the next call of a stateful layer begin anew, from the initial state.
+        """Reset the state that a stateful layer keeps to the initial state.
 
         Parameters
         ----------
         batch_size : int, optional
-            The number of sequences from now on, where the layer does not fix it. As it was if not given.
+            The number of sequences from now on, if the layer does not fix it. By default the same as before.
         """
         if not self.stateful:
             raise ValueError(f"{self} keeps no state: make it with stateful=True")
@@ -364,7 +365,8 @@ class RNNLayer(MergeLayer, Captured):
         return self.get_output_shape_for(self.input_shapes)
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
-        """The output for a list: what the cell reads, the mask, the lengths, what the state comes from."""
+        """The output for a list of inputs: those of the cell, the mask, the lengths, and the layers of the initial
+        state."""
         x = self._given_in(inputs[: self._num_inputs])
         length, batch = flatten(x)[0].shape[:2]
         before: list[Any] = []
@@ -397,7 +399,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._given_out(outputs, final)
 
     def _given_out(self, outputs: Any, final: Any) -> Any:
-        """What was asked for of outputs (time first) and the last state."""
+        """The result of the layer, from the outputs (time first) and the last state."""
         if self.only_return_final:
             last = 0 if self.backwards else -1
             outputs = transform(lambda rows: rows[last], outputs)
@@ -406,7 +408,7 @@ class RNNLayer(MergeLayer, Captured):
         return (outputs, final) if self.return_state else outputs
 
     def _given_in(self, inputs: Any) -> Any:
-        """What the cell reads, time first. Its sizes are checked when it runs, if they are not known before."""
+        """The inputs of the cell, time first. Sizes that are not known now are checked in each call."""
         leading: list[Any] = [None, None]
         if self.unroll_scan:
             leading[self._time] = self.input_shapes[0][self._time]
@@ -436,7 +438,7 @@ class RNNLayer(MergeLayer, Captured):
     # ---- copies ------------------------------------------------------------------------------------------------------
 
     def reversed(self) -> Any:
-        """A layer made with the same arguments, with parameters of its own, that goes the other way.
+        """A layer with the same arguments and parameters of its own that runs in the other direction.
 
         Parameters that were given as shared variables or expressions stay shared.
         """
@@ -497,12 +499,12 @@ class SelectLayer(Layer):
 
 
 def _label(name: str) -> str:
-    """How the initial value of a part of the state is called."""
+    """The name of the initial value of a part of the state."""
     return f"{name or 'hid'}_init"
 
 
 def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
-    """A tensor of a shape. If it is known to be for one sequence only, it is stretched over the batch."""
+    """A tensor that must have a shape. If its batch is 1, it is broadcast over the batch."""
     x = sj.as_tensor(x)
     if x.ndim == len(shape) and isinstance(x.shape[batch_axis], int) and x.shape[batch_axis] == 1:
         one = tuple(1 if axis == batch_axis else size for axis, size in enumerate(shape))

@@ -1,4 +1,4 @@
-"""Networks for one step, and what applies them to every step of a sequence: Torch's modules and sequencers."""
+"""Networks for one step, and a layer that applies them to every step of a sequence, like Torch's `Sequencer`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["NetworkCell", "SequencerLayer", "StepLayer"]
 class StepLayer(Layer):
     """One step of a cell, in a network for one step.
 
-    Its state is kept from step to step by what runs the network: `SequencerLayer`, or `NetworkCell`.
+    `SequencerLayer` or `NetworkCell` runs the network, and keeps the state from step to step.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ class StepLayer(Layer):
         return (input_shape[0], *self.cell.output_shape)
 
     def get_output_for(self, input: Any, step_states: Any = None, **kwargs: Any) -> Any:
-        """The output of a step. `step_states` has the cell and the state of each such layer; the new one goes there."""
+        """The output of a step. `step_states` has the cell and the state of each such layer; the new state is put
+        there."""
         if step_states is None:
             raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
         cell, state = step_states[self]
@@ -67,10 +68,10 @@ class StepLayer(Layer):
 
 
 class NetworkCell(Cell):
-    """A network of layers for one step, as a cell: wherever a cell can be used, it can.
+    """A network of layers for one step, as a cell.
 
-    What it remembers is what its `StepLayer`s and `PastValueLayer`s do. The latter are made for (batch, features...)
-    here, and may close loops.
+    Its state is that of its `StepLayer`s and `PastValueLayer`s. A `PastValueLayer` is made for (batch, features...)
+    here, and may close a loop.
 
     Parameters
     ----------
@@ -161,7 +162,8 @@ class NetworkCell(Cell):
         return output, tuple([*(memory[layer][1] for layer in self.steps), *rows]) or None
 
     def _outputs(self, layers: Any, given: Mapping[Any, Any], memory: dict[Layer, Any]) -> list[Any]:
-        """What layers give in this step. The states of the cells among them are read from `memory`, and go there."""
+        """The outputs of layers in this step. The states of cells are read from `memory`, and the new ones put
+        there."""
         extra = {"step_states": memory} if memory else {}
         with without_updates(get_all_layers(layers, list(given)), "the network of one step"):
             outputs: list[Any] = get_output(layers, dict(given), **extra, **self._kwargs)

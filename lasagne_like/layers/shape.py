@@ -79,8 +79,9 @@ class ReshapeLayer(Layer):
     ----------
     incoming : Layer or tuple
     shape : tuple
-        Each entry is a size; `[i]` for the size of axis i of the input; -1, once, for what the number of elements
-        asks for; or an integer scalar expression, such as a size of another expression (`x.shape[0]`).
+        Each entry is a size; `[i]` for the size of axis i of the input; -1, at most once, for the size that follows
+        from the number of elements; or an integer scalar expression, such as a size of another expression
+        (`x.shape[0]`).
 
     Examples
     --------
@@ -103,13 +104,13 @@ class ReshapeLayer(Layer):
                 raise ValueError(f"sizes must be positive or -1, got {size} in {shape}")
         if self._open() > 1:
             raise ValueError(f"only one size can be -1, got {shape}")
-        self.get_output_shape_for(self.input_shape)  # an error now rather than later
+        self.get_output_shape_for(self.input_shape)  # raises errors now rather than later
 
     def _open(self) -> int:
         return sum(isinstance(size, int_types) and size == -1 for size in self.shape)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
-        source: list[int | None] = list(input_shape)  # what is not matched by a reference to the same unknown size
+        source: list[int | None] = list(input_shape)  # without the unknown sizes that a reference takes over
         target: list[int | None] = []
         output: list[int | None] = []
         for size in self.shape:
@@ -167,7 +168,7 @@ class DimshuffleLayer(Layer):
         if len(set(used)) != len(used):
             raise ValueError(f"a pattern names each axis once, got {pattern}")
         self.pattern = tuple(pattern)
-        self.get_output_shape_for(self.input_shape)  # an error now rather than later
+        self.get_output_shape_for(self.input_shape)  # raises errors now rather than later
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         output: list[int | None] = []
@@ -194,7 +195,7 @@ dimshuffle = DimshuffleLayer
 
 
 class PadLayer(Layer):
-    """Its input with entries of one value around it, along all but the first axes.
+    """Pads its input with one value along all but the first axes.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ class PadLayer(Layer):
         How many on both sides of every axis, on both sides of each axis, or before and after each axis.
     val : float
     batch_ndim : int
-        How many axes come before those that are padded.
+        How many axes are not padded, from the first on.
 
     Examples
     --------
@@ -215,10 +216,10 @@ class PadLayer(Layer):
     def __init__(self, incoming: Any, width: Any, val: Any = 0, batch_ndim: int = 2, **kwargs: Any) -> None:
         super().__init__(incoming, **kwargs)
         self.width, self.val, self.batch_ndim = width, val, batch_ndim
-        self._widths(len(self.input_shape))  # an error now rather than later
+        self._widths(len(self.input_shape))  # raises errors now rather than later
 
     def _widths(self, ndim: int) -> list[tuple[int, int]]:
-        """Before and after each axis."""
+        """The numbers of entries before and after each axis."""
         count = ndim - self.batch_ndim
         given = [self.width] * count if isinstance(self.width, int_types) else list(self.width)
         if len(given) > count:

@@ -61,7 +61,7 @@ def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def spread(param: Any, axes: tuple[int, ...], ndim: int) -> sj.Node:
-    """A parameter without some axes, with these as new ones of size 1."""
+    """A parameter with new axes of size 1 in the places of those that it lacks."""
     own = iter(range(param.ndim))
     return sj.dimshuffle(param, *("x" if axis in axes else next(own) for axis in range(ndim)))
 
@@ -124,7 +124,7 @@ class ScaleLayer(Layer):
 
 
 def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") -> ScaleLayer:
-    """Layers that subtract an offset and divide by a scale that are known (and not trained): those of the data.
+    """Layers that subtract an offset and divide by a scale. Both are known from the data, and not trained.
 
     Parameters
     ----------

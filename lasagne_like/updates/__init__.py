@@ -1,4 +1,4 @@
-"""Update rules: from a loss (or gradients) and parameters to an ordered dict of new values.
+"""Update rules: functions of a loss (or gradients) and parameters that return an ordered dict of new values.
 
     updates = lasagne.updates.adam(loss, params, learning_rate=1e-3)
     train = sj.function([x, y], loss, updates=updates)

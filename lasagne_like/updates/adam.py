@@ -13,14 +13,15 @@ __all__ = ["adam", "adamax", "adamw", "amsgrad"]
 
 
 def _counted(updates: Updates) -> sj.Node:
-    """The number of this call, from 1, as float64; its update is added."""
+    """The number of this call, from 1 on, as float64. Its update is added to the others."""
     steps = sj.shared(floatX(0.0), "t")
     updates[steps] = steps + 1
     return sj.cast(updates[steps], "float64")
 
 
 def _corrected_rate(learning_rate: Any, beta1: Any, beta2: Any) -> Callable[[sj.Node], sj.Node]:
-    """`learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)`, in float64: both differences are small at first."""
+    """`learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)`, in float64: both differences lose precision in float32, as
+    they are small at first."""
     rate, b1, b2 = (number(value, "float64") for value in (learning_rate, beta1, beta2))
     return lambda t: rate * sj.sqrt(1 - b2**t) / (1 - b1**t)
 
@@ -74,12 +75,13 @@ def adamw(
     epsilon: Any = 1e-8,
     weight_decay: Any = 0.01,
 ) -> Updates:
-    """Adam with weight decay beside it, not through the gradient: `learning_rate * weight_decay * param` less.
+    """Adam, and weight decay that does not go through the gradient: `learning_rate * weight_decay * param` is
+    subtracted.
 
     Parameters
     ----------
     loss_or_grads, params, learning_rate, beta1, beta2, epsilon : see `adam`
-        Every parameter given decays; for those that should not, join the updates of `adam` for them.
+        All these parameters decay. Use `adam` for those that should not, and join the updates.
     weight_decay : float or scalar expression
 
     Returns
@@ -105,7 +107,8 @@ def adamw(
 
 
 Divisor = Callable[[Updates, sj.SharedVariable, sj.Node, sj.Node], sj.Node]
-"""From the updates, a parameter, its gradient and `beta2` to what the step is divided by. It adds its own updates."""
+"""A function of the updates, a parameter, its gradient and `beta2` that returns the divisor of the step, and adds its
+own updates."""
 
 
 def _averaged(

@@ -1,4 +1,4 @@
-"""Rules that divide the gradient by a running size of it: Adagrad, RMSProp, Adadelta."""
+"""Rules that divide the gradient by a running measure of its size: Adagrad, RMSProp, Adadelta."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def adadelta(
     loss_or_grads : scalar expression, or list of gradients
     params : list of shared variables
     learning_rate : float or scalar expression
-        The paper has none: 1.
+        The paper has no learning rate: 1 is the same.
     rho, epsilon : float or scalar expression
 
     Returns

@@ -14,12 +14,12 @@ __all__ = ["norm_constraint", "total_norm_constraint"]
 def norm_constraint(
     tensor_var: Any, max_norm: Any, norm_axes: Sequence[int] | None = None, epsilon: Any = 1e-7
 ) -> sj.Node:
-    """Weights scaled down where the norm of a unit's incoming ones is too large.
+    """Weights, scaled down for each unit whose incoming weights have too large a norm.
 
     Parameters
     ----------
     tensor_var : expression
-        New weights, gradients, or anything else.
+        New weights or gradients, for instance.
     max_norm : float or scalar expression
     norm_axes : sequence of ints, optional
         The axes that a norm is taken over: by default the first for matrices, all but the first for 3 to 5 dimensions.

@@ -55,7 +55,8 @@ def apply_momentum(
     ----------
     updates : dict of new values
     params : iterable of shared variables, optional
-        Those that get momentum; by default all that have an update, also what other rules than `sgd` remember.
+        The variables that get momentum. By default all that have an update, including the memory of rules other than
+        `sgd`.
     momentum : float or scalar expression
 
     Returns
@@ -82,7 +83,7 @@ def _with_velocities(
     momentum: Any,
     ahead: bool,
 ) -> Updates:
-    """Updates with velocities. `ahead`: a parameter moves by its velocity once more, as Nesterov's momentum says."""
+    """Updates with velocities. `ahead` is for Nesterov's momentum: a parameter moves by its new velocity once more."""
     result = Updates(updates)
     for param in list(updates) if params is None else params:
         velocity = zeros_of(param, "velocity")

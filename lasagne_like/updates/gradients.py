@@ -1,4 +1,4 @@
-"""What every update rule starts with: gradients, and what it remembers of parameters."""
+"""The base of all update rules: gradients, and variables that remember something of each parameter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]
     Parameters
     ----------
     loss_or_grads : scalar expression, or list of expressions
-        A list holds the gradients, one a parameter, and is returned as it is.
+        A list has a gradient for each parameter, and is returned as it is.
     params : list of shared variables
 
     Raises
@@ -59,7 +59,7 @@ def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple
 
 
 def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:
-    """A shared variable of zeros like a parameter, to hold what a rule remembers of it."""
+    """A shared variable of zeros, of the shape and dtype of a parameter: what a rule remembers of it."""
     return sj.shared(np.zeros_like(param.get_value(borrow=True)), f"{param.name}.{what}" if param.name else what)
 
 
