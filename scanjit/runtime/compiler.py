@@ -227,7 +227,8 @@ def _optimised(translated: Translated, machine: llvm.TargetMachine) -> llvm.Modu
 
 
 class _Pipeline(compiler.CompilerBase):
-    """The passes of `njit` without closures, array expressions, inlining of overloads, rewrites of literals and lifetimes.
+    """The passes of `njit` that kernels need: no closures, array expressions, inlining of overloads, rewrites of
+    literals, lifetimes.
 
     There is no SSA form either (LLVM makes its own), so in a kernel a name has one type throughout. Nothing has a
     reference count, so nothing is told where variables end, either.
