@@ -85,7 +85,7 @@ def test_loops_that_are_made_again_in_stretches(always_apart):
     with Config(width=32, shared=True, threads=2).active():
         f = sj.function(inputs, outputs, mode="emulate")
         found = f(*args)
-    assert [len(group.branches) for group in groups(f)] == [2, 2] and "made again" in f.explain()
+    assert [len(group.branches) for group in groups(f)] == [2, 2] and "recomputed" in f.explain()
     wanted = sj.function(inputs, outputs, mode="reference")(*args)
     assert all(agree(a, b) for a, b in zip(found, wanted, strict=True))
 

@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.rows import with_rows
-from scanjit.schedule.threads.sharing import keeping
+from scanjit.schedule.threads.sharing import rows_apart
 from tests.fuzz.check import Config
 
 H = 5
@@ -68,7 +68,7 @@ def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("step", [network, deep])
 def test_rows_that_never_meet(step: Step) -> None:
     f = loop(step)
-    assert kept(f) == f.explain().count("its rows never meet; whether each thread keeps its rows") == 2
+    assert kept(f) == f.explain().count("its rows never meet; whether each thread computes its own rows") == 2
 
 
 def test_sizes_may_be_known_or_not() -> None:
@@ -110,7 +110,7 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
         rates.MEETING = meeting
         f = loop(step, batch, gradient=gradient)
         got = f(x, w)
-    decided = [sized.sharing.keeps for stage in f.executable.stages for sized in stage.known.values()]
+    decided = [sized.sharing.rows_apart for stage in f.executable.stages for sized in stage.known.values()]
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
     for a, b in zip(_list(got), _list(expected), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -142,7 +142,7 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        assert list(keeping(stage.program, sizes, {}, 2).values()) == [wanted]
+        assert list(rows_apart(stage.program, sizes, {}, 2).values()) == [wanted]
 
 
 def test_remainder() -> None:

@@ -28,12 +28,12 @@ def with_checkpoints(outputs: Sequence[Node], checkpoint: int | str | None) -> l
 
 
 def check_checkpoints(p: Program, checkpoint: int | str, config: Config, runs: int = 2) -> bool:
-    """Run a program with and without checkpoints. Says whether anything was made again; raises `Mismatch`."""
+    """Run a program with and without checkpoints. Says whether anything was recomputed; raises `Mismatch`."""
     if sum(node.op is SCAN for node in walk(p.outputs)) < 2:
         return False
     rng = np.random.default_rng(p.seed)
     other = built(p, with_checkpoints(p.outputs, checkpoint), config)
-    if other is None or "made again" not in other.explain():
+    if other is None or "recomputed" not in other.explain():
         return False
     plain = built(p, with_checkpoints(p.outputs, None), config)
     if plain is None:

@@ -216,7 +216,7 @@ def test_the_same_to_the_last_bit(program: Callable[[Any], Outputs]) -> None:
 def results(made: Outputs, mode: str, saves: bool = False) -> list[np.ndarray]:
     """What a program gives for all lengths."""
     f = sj.function(*made, mode=mode)
-    assert ("made again for the gradient" in f.explain()) == saves, f.explain()
+    assert ("recomputed for the gradient" in f.explain()) == saves, f.explain()
     return [value for length in LENGTHS for value in f(*values(made[0], length))]
 
 
@@ -254,7 +254,7 @@ def test_unrolled_as_loops_over_stretches() -> None:
     given = values(straight(None, 7, 3)[0], 7)
     for checkpoint in (2, "sqrt", 7):
         f = sj.function(*straight(checkpoint, 7, 3), mode="emulate")
-        assert "made again" in f.explain()
+        assert "recomputed" in f.explain()
         for value, other in zip(f(*given), plain(*given), strict=True):
             np.testing.assert_array_equal(value, other)
     everything, some = (workspace(straight(checkpoint, 400, 16), 400) for checkpoint in (None, "sqrt"))

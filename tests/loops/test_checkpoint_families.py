@@ -162,7 +162,7 @@ def test_the_same_to_the_last_bit(made: Callable[[Any], Outputs]) -> None:
     for checkpoint in (STEPS, "sqrt"):
         f = sj.function(*made(checkpoint), mode="emulate")
         if made not in PARTLY:
-            assert "made again for the gradient" in f.explain() and "not done" not in f.explain(), f.explain()
+            assert "recomputed for the gradient" in f.explain() and "not done" not in f.explain(), f.explain()
         for arrays, results in zip(given, expected, strict=True):
             for value, other in zip(f(*arrays), results, strict=True):
                 np.testing.assert_array_equal(value, other)
@@ -185,7 +185,7 @@ def test_no_step(checkpoint: Any) -> None:
     inputs, h = rnn(checkpoint, truncate_gradient=4)
     (g,) = sj.grad((h**2).sum(), inputs[1:])
     f = sj.function(inputs, [g, *sj.grad((g**2).sum() + (inputs[1] ** 2).sum(), inputs[1:])], mode="emulate")
-    assert "made again for the gradient" in f.explain()
+    assert "recomputed for the gradient" in f.explain()
     arrays = values(inputs, 0)
     first, second = f(*arrays)
     assert not np.any(first)
@@ -213,7 +213,7 @@ def test_layers_of_a_stack_are_made_again_together() -> None:
     """Memory grows with the square root of the time for all layers; each is done twice, not once for each above it."""
     sizes = [workspace(stack("sqrt", 16), length) for length in (1600, 6400)]
     assert sizes[1] < 2.2 * sizes[0]
-    assert sj.function(*stack(2), mode="emulate").explain().count("made again for the gradient") == 3
+    assert sj.function(*stack(2), mode="emulate").explain().count("recomputed for the gradient") == 3
 
 
 def test_what_cannot_be_made_again_is_said() -> None:
@@ -256,9 +256,9 @@ def delayed(checkpoint: Any) -> Outputs:
 
 @pytest.mark.parametrize("checkpoint", [1, "sqrt"])
 def test_what_goes_with_a_loop_is_made_again_with_its_carries(checkpoint: Any) -> None:
-    """Its steps are made again although nothing but its own sums over time reads what it stores."""
+    """Its steps are recomputed although nothing but its own sums over time reads what it stores."""
     plain, other = (sj.function(*delayed(given), mode="emulate") for given in (None, checkpoint))
-    assert "made again" in other.explain()
+    assert "recomputed" in other.explain()
     x = np.linspace(-1, 1, 7)
     np.testing.assert_array_equal(other(x)[0], plain(x)[0])
 

@@ -10,10 +10,10 @@ from scanjit.schedule.threads.sharing import Sharing
 
 
 def notes(program: Program, sharing: Sharing | None) -> list[str]:
-    """Which loops stand side by side, in which loops threads may keep their rows, and what was decided for the last new
-    sizes (None: there was no call yet)."""
+    """Which loops stand side by side, in which loops threads may compute their own rows, and what was decided for the
+    last new sizes (None: there was no call yet)."""
     beside = Counter(_beside(s, sharing) for s in program.body if isinstance(s, Beside))
-    rows = [f"{loop.title}: its rows never meet; {_kept(loop, sharing)}" for loop in with_rows(program.body)]
+    rows = [f"{loop.title}: its rows never meet; {_rows(loop, sharing)}" for loop in with_rows(program.body)]
     return [*(note if times == 1 else f"{note} (so {times} times)" for note, times in beside.items()), *rows]
 
 
@@ -32,12 +32,13 @@ def _beside(beside: Beside, sharing: Sharing | None) -> str:
     return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
 
 
-def _kept(loop: TimeLoop, sharing: Sharing | None) -> str:
+def _rows(loop: TimeLoop, sharing: Sharing | None) -> str:
     if sharing is None:
-        return "whether each thread keeps its rows through all steps depends on sizes"
+        return "whether each thread computes its own rows through all steps depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return _why_one_thread(sharing)
-    return "each thread keeps its rows through all steps" if sharing.keeps[loop] else "threads share each step"
+    apart = sharing.rows_apart[loop]
+    return "each thread computes its own rows through all steps" if apart else "threads share each step"
 
 
 def _why_one_thread(sharing: Sharing) -> str:

@@ -1,9 +1,9 @@
-"""Loops over time whose rows (the sequences of a batch, say) never meet: a thread may keep its rows through all steps.
+"""Loops over time whose rows never meet: threads may compute their own rows through all steps.
 
-Threads that share every nest of a step wait for each other after each nest. In an RNN, what is written for a sequence
-is read for that sequence alone. So a thread can compute its sequences from the first step to the last, and meet nobody.
-It then reads whole weights, not some of their columns. Whether that pays is decided when the sizes are known
-(`sharing`).
+Rows are the sequences of a batch, for example. Threads that share every nest of a step wait for each other after each
+nest. In an RNN, what is written for a sequence is read for that sequence alone. So a thread can compute its sequences
+from the first step to the last without waiting. It then reads all columns of the weights, not some. Whether that pays
+is decided when the sizes are known (`sharing`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How the threads share a program, for the sizes of a call: whether there are several at all, and what each does.
 
-All threads run the same main function over the same statements, and meet after each. Each computes a part of every
-nest. Loops that stand side by side may have threads of their own, and a thread may keep its rows of a batch through
-all steps of a loop. Nothing is added up across threads, so results do not depend on their number.
+All threads run the same main function over the same statements, and wait for each other after each. Each computes a
+part of every nest. Loops that stand side by side may have threads of their own, and a thread may compute its own rows
+of a batch through all steps of a loop. Nothing is added up across threads, so results do not depend on their number.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Sharing:
     ----------
     threads : for how many threads.
     teams : who runs the branches of each `Beside`.
-    keeps : for each loop whose rows never meet, whether each thread keeps its rows through all steps.
+    rows_apart : for each loop whose rows never meet, whether each thread computes its own rows through all steps.
     several : whether the program is large enough for more than one thread.
     """
 
     threads: int
     teams: Mapping[Beside, Assignment]
-    keeps: Mapping[TimeLoop, bool]
+    rows_apart: Mapping[TimeLoop, bool]
     several: bool
 
     def numbers(self) -> dict[Atom, int]:
@@ -45,8 +45,8 @@ class Sharing:
             found |= _numbers([beside.apart], [int(assigned.teams is not None)])
             found |= _numbers(beside.first, [team.first for team in teams])
             found |= _numbers(beside.many, [team.many for team in teams])
-        for loop, keeps in self.keeps.items():
-            found |= _numbers([loop.own_rows.apart] if loop.own_rows is not None else [], [int(keeps)])
+        for loop, apart in self.rows_apart.items():
+            found |= _numbers([loop.own_rows.apart] if loop.own_rows is not None else [], [int(apart)])
         return found
 
 
@@ -59,14 +59,14 @@ def decided(program: Program) -> list[Dimension]:
 def sharing(program: Program, sizes: Mapping[Atom, int], threads: int) -> Sharing:
     """How so many threads share a program."""
     teams = {s: assignment(s, sizes, threads, program.target) for s in program.body if isinstance(s, Beside)}
-    keeps = keeping(program, sizes, teams, threads)
-    return Sharing(threads, teams, keeps, worth(program, sizes, teams, keeps))
+    own = rows_apart(program, sizes, teams, threads)
+    return Sharing(threads, teams, own, worth(program, sizes, teams, own))
 
 
-def keeping(
+def rows_apart(
     program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], threads: int
 ) -> dict[TimeLoop, bool]:
-    """For each loop whose rows never meet, whether each thread keeps its rows: where that is to take less time."""
+    """For each loop whose rows never meet, whether each thread computes its own rows: if that takes less time."""
     many: dict[TimeLoop, int] = {}
     for beside, assigned in teams.items():
         for branch, team in zip(beside.branches, assigned.teams or (), strict=False):
@@ -87,7 +87,7 @@ def team_of_each(statement: Statement, teams: Mapping[Beside, Assignment]) -> li
 
 
 def worth(
-    program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], keeps: Mapping[TimeLoop, bool]
+    program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], own: Mapping[TimeLoop, bool]
 ) -> bool:
     """Whether a program is large enough for several threads: it has enough work, and enough of it between two
     meetings."""
@@ -98,13 +98,13 @@ def worth(
         work += sum(cost.runs * cost.operations for some in found for cost in some)
         apart = any(team is not None for _, team in parts)
         shared = [some for some, (_, team) in zip(found, parts, strict=True) if team is None or team.many > 1]
-        meetings += max((_meetings(some, keeps) for some in shared), default=0) + apart
+        meetings += max((_meetings(some, own) for some in shared), default=0) + apart
     return work >= rates.SMALLEST_PROGRAM and work >= rates.SMALLEST_STRETCH * meetings
 
 
-def _meetings(found: Sequence[Cost], keeps: Mapping[TimeLoop, bool]) -> int:
-    """How often threads meet in statements, without the meetings at the ends of loops whose rows they keep."""
-    return sum(cost.runs for cost in found if cost.loop is None or not keeps[cost.loop])
+def _meetings(found: Sequence[Cost], own: Mapping[TimeLoop, bool]) -> int:
+    """How often threads meet in statements: never inside a loop of which each thread computes its own rows."""
+    return sum(cost.runs for cost in found if cost.loop is None or not own[cost.loop])
 
 
 def _numbers(dims: Sequence[Dimension], values: Sequence[int]) -> dict[Atom, int]:

@@ -28,7 +28,7 @@ class Work:
 
     @property
     def loops(self) -> list[TimeLoop | None]:
-        """The loops whose rows threads may keep; and None, if there are statements in none."""
+        """The loops whose rows never meet; and None, if there are statements in none."""
         return list(dict.fromkeys(cost.loop for cost in self.costs))
 
     def time(self, threads: int) -> float:
@@ -37,7 +37,7 @@ class Work:
 
     def times(self, loop: TimeLoop | None, threads: int) -> tuple[float, float]:
         """How long so many threads take for the steps of a loop (for None: for the statements in none): where they
-        share each nest and meet after it, and where each keeps its rows through all steps."""
+        share each nest and meet after it, and where each computes its own rows through all steps."""
         found = [cost for cost in self.costs if cost.loop is loop]
         meeting = rates.MEETING if threads > 1 else 0.0
         together = 0.0

@@ -52,4 +52,4 @@ def copy(source: Ref, target: Ref) -> Nest:
     space = tuple(map(NestLoop, source.shape))
     at = maps.identity(space)
     value = Load(source.buffer.dtype, maps.place(source, at))
-    return Nest(list(space), [Store(maps.place(target, at), value)], "kept")
+    return Nest(list(space), [Store(maps.place(target, at), value)], "copy")

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import Plan
@@ -53,7 +53,6 @@ class Candidate:
     free : nests that are in no chain and no other family: they may go along.
     separate : the loops that begin a phase of their own.
     full : the buffers that keep memory for all steps.
-    reason : why a wider candidate was refused, for `explain`.
     short : the buffers of which one stretch is enough, each with the steps that its rows are for.
     phases : when what is done.
     """
@@ -65,21 +64,16 @@ class Candidate:
     free: frozenset[Statement]
     separate: frozenset[Statement] = frozenset()
     full: frozenset[Buffer] = frozenset()
-    reason: str = ""
     short: Mapping[Buffer, Window] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
 
     def without(self, statement: Statement) -> Refusal:
         """The refusal that tries the same without a rowwise nest."""
-        return self.narrower(free=self.free - {statement})
-
-    def narrower(self, reason: str = "", **changes: Any) -> Refusal:
-        """The refusal that tries the same with these fields changed."""
-        return Refusal(reason, changed(self, reason=reason or self.reason, **changes))
+        return Refusal("", changed(self, free=self.free - {statement}))
 
     def with_full(self, buffers: AbstractSet[Buffer], reason: str = "") -> Refusal:
         """The refusal that tries the same with memory for all steps of these buffers."""
-        return self.narrower(reason, full=self.full | buffers)
+        return Refusal(reason, changed(self, full=self.full | buffers))
 
     @property
     def plan(self) -> Plan:

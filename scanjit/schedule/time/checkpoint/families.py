@@ -56,7 +56,9 @@ class Family:
     def notes(self) -> list[str]:
         """What was done, for `explain`."""
         names = ", ".join(sorted({buffer.name for buffer in self.short}))
-        text = f"stretches of {self.loops.size} steps are made again for the gradient, from the carries before them"
+        text = (
+            f"stretches of {self.loops.size} steps are recomputed for the gradient, from the carries saved before them"
+        )
         text += f"; with memory for one stretch of {names}"
         return [f"{name_of(plan_of(loop).node)}: {text}" for loop in self.loops.loops if self.loops.is_recomputed(loop)]
 
@@ -93,7 +95,7 @@ def find_families(
 
 def _settled(candidate: Candidate) -> Candidate | Refusal:
     """The candidate that no step refuses: this one, or a narrower one. It has to save some memory."""
-    root, alone = candidate.loops[0], len(candidate.loops) == 1
+    root, alone, reason = candidate.loops[0], len(candidate.loops) == 1, ""
     if not can_be_cut(root):
         steps = "how many steps the gradient goes back over is known only when all are stored"
         return Refusal(f"it may end early, and {steps}")
@@ -108,8 +110,8 @@ def _settled(candidate: Candidate) -> Candidate | Refusal:
                 return made
             break
         assert made.instead is not None
-        candidate = made.instead
-    return Refusal("" if alone else candidate.reason or "what the gradient reads of it is needed by something else too")
+        candidate, reason = made.instead, made.reason or reason
+    return Refusal("" if alone else reason or "what the gradient reads of it is needed by something else too")
 
 
 def _with_memory(loops: Candidate) -> Family:
@@ -123,7 +125,7 @@ def _with_memory(loops: Candidate) -> Family:
     for loop in loops.loops:
         carries = {i: plan_of(loop).carries[i].store.buffer for i in saved_carries(loops, loop)}
         if carries:
-            saved[loop] = {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "kept") for i, b in carries.items()}
+            saved[loop] = {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "saved") for i, b in carries.items()}
     return Family(loops, short, saved)
 
 
@@ -144,7 +146,7 @@ def notes_with(notes: Sequence[str], family: Family) -> list[str]:
     for label in inside:
         undone = next((i for i, note in enumerate(result) if note.startswith(f"{label}: checkpoint=")), None)
         if undone is not None:
-            result[undone] = f"{label}: made again with the step of the loop around it, for the gradient"
+            result[undone] = f"{label}: recomputed for the gradient, with the step of the loop around it"
     return result
 
 

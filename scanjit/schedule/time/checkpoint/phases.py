@@ -102,7 +102,7 @@ def in_step(candidate: Candidate) -> Candidate | Refusal:
                 if statement in candidate.rowwise or maker in candidate.rowwise:
                     return candidate.without(statement if statement in candidate.rowwise else maker)
                 later = max(candidate.home[statement], candidate.home[maker], key=candidate.flow.at.__getitem__)
-                return candidate.narrower(separate=candidate.separate | {later})
+                return Refusal("", changed(candidate, separate=candidate.separate | {later}))
     return candidate
 
 

@@ -72,7 +72,7 @@ def _recomputed_too_often(candidate: Candidate) -> Refusal | None:
             stored = candidate.stored(loop) & candidate.short.keys()
             readers = {b: sum(any(b in reads[g] for g in phase.own) for phase in candidate.phases) for b in stored}
             often = {buffer for buffer, count in readers.items() if count > 1}
-            return candidate.with_full(often or stored, "its steps would be made again too often")
+            return candidate.with_full(often or stored, "its steps would be recomputed too often")
     return None
 
 
@@ -88,7 +88,8 @@ def _lost(candidate: Candidate) -> Refusal | None:
 def without_idle_loops(candidate: Candidate) -> Candidate | Refusal:
     """Drop the loops that have nothing to do with the others."""
     idle = {loop for loop in candidate.loops if _is_idle(candidate, loop)}
-    return candidate.narrower(loops=tuple(x for x in candidate.loops if x not in idle)) if idle else candidate
+    busy = tuple(loop for loop in candidate.loops if loop not in idle)
+    return Refusal("", changed(candidate, loops=busy)) if idle else candidate
 
 
 def _is_idle(candidate: Candidate, loop: Statement) -> bool:

@@ -29,7 +29,7 @@ def with_short_buffers(candidate: Candidate) -> Candidate | Refusal:
     spoiled = {b for g in members if _spoils(candidate, g, short.keys()) for b in flow.writes[g] & found.keys()}
     idle = {s for s in candidate.rowwise if not (flow.reads[s] | flow.writes[s]) & short.keys()}
     if spoiled or idle:
-        return candidate.narrower(full=candidate.full | spoiled, free=candidate.free - idle)
+        return Refusal("", changed(candidate, full=candidate.full | spoiled, free=candidate.free - idle))
     return changed(candidate, short=short)
 
 
