@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import NestLoop, Value
-from scanjit.schedule.tiles.linear import Linear, linear
-from scanjit.types import Dimension
-
-APART = 3
-"""Where steps read what earlier ones have stored, several are done at a time only if that was as many vectors of steps
-before. (It must be one; but a vector that is read in part from each of two that were just stored waits for both.)"""
+from scanjit.schedule.nests import Lanewise, Linear, NestLoop, Value
 
 
 class LinearTime:
@@ -29,23 +22,16 @@ class LinearTime:
     def __init__(self, frame: Frame, values: Values, steps: Callable[[str, str], None]) -> None:
         self.frame, self.values, self._steps = frame, values, steps
 
-    def write(self, time: NestLoop) -> Dimension | None:
-        """Write the loop over whole vectors of steps, if the nest is such a recurrence; says how many steps these are.
-        The variables of the registers hold the carries before and after."""
-        lanes = self.frame.tile.lanes
-        steps = linear(self.frame.nest) if lanes > 1 else None
-        if steps is None:
-            return None
-        whole, depth, name = time.size // lanes * lanes, len(self.frame.scopes), self.frame.fresh("t")
-        if self.frame.nest.reach is not None:
-            whole = whole * types.minimum(self.frame.nest.reach // (APART * lanes), 1)
-        if whole == 0:
-            return None
+    def write(self, time: NestLoop, lanewise: Lanewise) -> None:
+        """Write the loop over whole vectors of steps. The variables of the registers hold the carries before and
+        after."""
+        lanes, steps = self.frame.tile.lanes, lanewise.registers
+        depth, name = len(self.frame.scopes), self.frame.fresh("t")
         carries = dict(self.frame.registers)
         last = {step.register.index: self.frame.fresh("last") for step in steps}
         for index, variable in last.items():
             self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
-        self.frame.push(f"for {name} in range(0, {self.frame.size(whole)}, {lanes}):", time, name)
+        self.frame.push(f"for {name} in range(0, {self.frame.size(lanewise.steps)}, {lanes}):", time, name)
         if self.frame.nest.reverse:  # lanes lie in the order of memory: the last one is the first step
             self.frame.index[time, 0] = self.frame.line("row", f"{self.frame.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
@@ -54,9 +40,8 @@ class LinearTime:
         self.frame.pop(depth)
         for index, variable in last.items():
             self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
-        return whole
 
-    def _vector(self, time: NestLoop, steps: list[Linear], last: dict[int, str]) -> str | None:
+    def _vector(self, time: NestLoop, steps: Sequence[Linear], last: dict[int, str]) -> str | None:
         """Write a vector of steps, stored if all that is carried is finite; returns that condition, if anything is."""
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane

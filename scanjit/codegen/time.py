@@ -23,11 +23,11 @@ class TimeInside:
                 text = self.values.value(register.init, point)
                 frame.registers[register.index, point.vector] = frame.line("c", text)
         size, unroll = self.time.size, max(1, nest.unroll)
-        lanewise = LinearTime(frame, self.values, self._steps)  # as many steps at a time as there are lanes
-        full = lanewise.write(self.time)
-        if full is None:
-            full = size // unroll * unroll
+        full = size // unroll * unroll if nest.lanewise is None else nest.lanewise.steps
+        if nest.lanewise is None:
             self._steps("0", frame.size(full), unroll)
+        else:
+            LinearTime(frame, self.values, self._steps).write(self.time, nest.lanewise)
         if size != full:
             self._steps(frame.size(full), frame.size(size), 1, max(unroll, frame.tile.lanes))
         for point in frame.points():

@@ -14,7 +14,7 @@ from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.loops import NestLoop, joined
-from scanjit.schedule.nests.nest import Nest, Store
+from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Leaf, Sizes, Statement, counter, leaves_of
@@ -44,9 +44,11 @@ __all__ = [
     "Fetch",
     "If",
     "Index",
+    "Lanewise",
     "LapackCall",
     "Leaf",
     "Lifetime",
+    "Linear",
     "Literal",
     "Load",
     "Nest",

@@ -28,6 +28,26 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
+class Linear:
+    """A register that becomes `factor * register + term` in a step. A term of None is 0. A factor of None is 1; or 0,
+    if the register `forgets` what it was."""
+
+    register: Register
+    factor: Value | None
+    term: Value | None
+    forgets: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Lanewise:
+    """The first `steps` of a nest with time are done as many at a time as a vector has lanes. Its registers are listed
+    in an order in which each depends only on itself and those before it."""
+
+    registers: tuple[Linear, ...]
+    steps: Dimension
+
+
+@dataclass(frozen=True, eq=False)
 class Nest(Leaf):
     """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
     before), and what is stored at every point.
@@ -38,6 +58,7 @@ class Nest(Leaf):
     `plan` says where the carries and outputs of the scan lie whose steps these are, if they are all of its steps.
     Where points go through time in strips (see `Tile`), registers are in memory from step to step: `carried` says where
     each lies before a step. After it, it lies where a store or a final puts it.
+    With `lanewise`, some of the steps are done several at a time.
     """
 
     space: list[NestLoop]
@@ -55,6 +76,7 @@ class Nest(Leaf):
     reach: Dimension | None = None
     lane: NestLoop | None = None
     plan: Plan | None = None
+    lanewise: Lanewise | None = None
 
     @property
     def title(self) -> str:
@@ -100,7 +122,8 @@ class Nest(Leaf):
         space: list[NestLoop] | None = None,
         values: Mapping[Value, Value] | None = None,
     ) -> Nest:
-        """The nest with every access and every loop changed, over another space, and with some values replaced."""
+        """The nest with every access and every loop changed, over another space, and with some values replaced. Which
+        steps are done in lanes is to be found anew."""
         get = substitute(self.roots, values or {}, access, loop)
 
         def store(old: Store) -> Store:
@@ -115,6 +138,7 @@ class Nest(Leaf):
             registers=[new for new in map(get, self.registers) if isinstance(new, Register)],
             updates=list(map(get, self.updates)),
             carried=list(map(access, self.carried)),
+            lanewise=None,
         )
 
     def rebased(self, place: Rebase) -> Nest:

@@ -9,6 +9,7 @@ from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
+from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
 from scanjit.target import Target
@@ -59,7 +60,8 @@ def _with_tile(nest: Nest, target: Target, once: bool) -> Nest:
     tile = choose_tile(nest, target, once)
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
-    return changed(nest, tile=changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile)
+    tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    return changed(nest, tile=tile, lanewise=lanewise(nest, tile.lanes))
 
 
 def _described(nest: Nest) -> str:

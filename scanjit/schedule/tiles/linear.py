@@ -10,24 +10,28 @@ Steps that read only what was returned many steps before do not wait for each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from scanjit import types
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB, WHERE
-from scanjit.schedule.nests import Apply, Fetch, Literal, Nest, Register, Value, walk_values
+from scanjit.schedule.nests import Apply, Fetch, Lanewise, Linear, Literal, Nest, Register, Value, walk_values
 from scanjit.walks import fold
 
+APART = 3
+"""Where steps read what earlier ones have stored, several are done at a time only if that was as many vectors of steps
+before. (It must be one; but a vector that is read in part from each of two that were just stored waits for both.)"""
 
-@dataclass(frozen=True)
-class Linear:
-    """A carry that becomes `factor * carry + term`. A term of None is 0. A factor of None is 1; or 0, if the carry
-    `forgets` what it was."""
 
-    register: Register
-    factor: Value | None
-    term: Value | None
-    forgets: bool
+def lanewise(nest: Nest, lanes: int) -> Lanewise | None:
+    """The steps of a nest that are done as many at a time as a vector has lanes; None if all are done one by one."""
+    found = linear(nest) if lanes > 1 else None
+    if found is None or nest.time is None:
+        return None
+    steps = nest.time.size // lanes * lanes
+    if nest.reach is not None:
+        steps = steps * types.minimum(nest.reach // (APART * lanes), 1)
+    return None if steps == 0 else Lanewise(tuple(found), steps)
 
 
 def linear(nest: Nest) -> list[Linear] | None:
