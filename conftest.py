@@ -2,7 +2,9 @@
 
 import signal
 from importlib.util import find_spec
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
@@ -19,3 +21,12 @@ settings.register_profile("scanjit", deadline=None)  # on a busy machine any exa
 settings.load_profile("scanjit")
 
 collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each worker runs neighbouring tests, which share what they compile; one that has none left takes some of
+    another's."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)

@@ -12,10 +12,11 @@ from tests.fuzz.cases import run_one
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import program
 
-COUNT, CHUNK = 1500, 50
+QUICK, ALL, CHUNK = 400, 1500, 10
+CHUNKS = [pytest.param(first, marks=() if first < QUICK else pytest.mark.slow) for first in range(0, ALL, CHUNK)]
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
+@pytest.mark.parametrize("first", CHUNKS)
 def test_emulated(first: int) -> None:
     """To look at a failure: `python -m tests.fuzz --only SEED --most 0`."""
     for seed in range(first, first + CHUNK):
