@@ -12,14 +12,16 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, TypeGuard, Unpack
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors, types
+from scanjit.signatures import Array, Attribute, DType, Parameter, Params, Reference, Rule, Samples, Value
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
 
@@ -38,8 +40,8 @@ class Traits(TypedDict, total=False):
     reads_memory: Literal["none", "first", "all"]
     goes_anywhere: bool
     zero_with: tuple[int, ...]
-    aligned: Callable[..., dict[int, int]]
-    of_dims: Callable[..., Dimension]
+    aligned: Rule[dict[int, int]]
+    of_dims: Rule[Dimension]
 
 
 class Op:
@@ -63,7 +65,7 @@ class Op:
     jvp : `jvp(tangents, y, *args, **params) -> Node | None`; tangents are None where zero. Without this rule, a linear
         op is applied to the tangents, and the vjp of any other op is transposed.
     batch : `batch(args, batched, size, **params) -> (Node, bool)`. Batched arguments have their batch axis first;
-        so has the result if it is batched. For several results: a tuple of nodes and a tuple of bools.
+        so has the result if it is batched. For several results: a list of such pairs.
     batch_params : `batch_params(size, **params) -> params`, instead of `batch`, for an op that computes a batch itself
         if all of its operands have the batch axis first: the parameters that it then needs. Without either rule, a
         batch is a loop over the examples.
@@ -101,22 +103,22 @@ class Op:
     reads_memory: Literal["none", "first", "all"] = "none"
     goes_anywhere: bool = False
     zero_with: tuple[int, ...] = ()
-    aligned: Callable[..., dict[int, int]] | None = None
-    of_dims: Callable[..., Dimension] | None = None
+    aligned: Rule[dict[int, int]] | None = None
+    of_dims: Rule[Dimension] | None = None
 
     def __init__(
         self,
         name: str,
         *,
-        infer: Callable[..., Any],
-        reference: Callable[..., Any],
-        vjp: Callable[..., tuple[Node | None, ...]] | None = None,
-        selective_vjp: Callable[[Node, Any, Sequence[bool]], list[Node | None]] | None = None,
+        infer: Rule[Type | tuple[Type, ...]],
+        reference: Reference,
+        vjp: Rule[tuple[Node | None, ...]] | None = None,
+        selective_vjp: Callable[[Node, Sequence[Node | None], Sequence[bool]], list[Node | None]] | None = None,
         connected: Callable[[Node, Collection[int], Callable[[Node], bool]], list[Node]] | None = None,
-        jvp: Callable[..., Any] | None = None,
-        batch: Callable[..., tuple[Node, bool]] | None = None,
-        batch_params: Callable[..., dict[str, Any]] | None = None,
-        samples: Callable[..., Iterable[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None,
+        jvp: Rule[Node | tuple[Node | None, ...] | None] | None = None,
+        batch: Rule[tuple[Node, bool] | list[tuple[Node, bool]]] | None = None,
+        batch_params: Rule[Params] | None = None,
+        samples: Callable[[np.random.Generator, str], Samples] | None = None,
         dtypes: Sequence[str] = ("float64", "float32"),
         doc: str = "",
         **traits: Unpack[Traits],
@@ -133,18 +135,18 @@ class Op:
         vars(self).update(traits)
         OPS[name] = self
 
-    def __call__(self, *args: Node, **params: Any) -> Node:
+    def __call__(self, *args: Node, **params: Parameter) -> Node:
         """The node that applies this op to nodes. Dimensions in `params` may depend on values of nodes."""
         return _intern(self, args, params)
 
-    def prepare(self, values: Sequence[Any]) -> Sequence[Node]:
+    def prepare(self, values: Sequence[object]) -> Sequence[Node]:
         """The values that a user gave, as nodes."""
         return [as_node(value) for value in values]
 
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _op_by_name, (self.name,)
 
 
@@ -175,7 +177,7 @@ class Node:
     op: Op
     args: tuple[Node, ...]
     arity: int
-    params: dict[str, Any]
+    params: Params
     type: Type
     """The type of the value. A node with several results has none: its parts have."""
     types: tuple[Type, ...]
@@ -204,7 +206,7 @@ class Node:
         return None if self.dim_ref is None else self.dim_ref()
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> DType:
         """The dtype of the value."""
         return self.type.dtype
 
@@ -231,7 +233,7 @@ class Node:
             fix="use sj.where(condition, a, b), or sj.until(condition) to end a scan",
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a single node does not pickle; pickle a compiled function")
 
     def __pos__(self) -> Node:
@@ -240,8 +242,8 @@ class Node:
     # `scanjit.ops.elementwise` installs operators; `scanjit.tensor` installs methods, indexing and the array protocol.
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Node: ...
+        def __getattr__(self, name: str) -> Attribute: ...
+        def __getitem__(self, index: object) -> Node: ...
         def _of_one(self) -> Node: ...
         def _of_two(self, other: object) -> Node: ...
 
@@ -252,22 +254,22 @@ class Node:
         __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _of_two  # type: ignore[assignment]
 
 
-def apply(op: Op, *values: Any) -> Node:
+def apply(op: Op, *values: object) -> Node:
     """Apply an op to nodes, arrays and Python scalars, promoted as the op's `prepare` says."""
     return op(*op.prepare(values))
 
 
-def is_symbol(value: object) -> bool:
+def is_symbol(value: object) -> TypeGuard[Attribute]:
     """Whether a value is a node, or a shared variable, which stands for one."""
     return isinstance(value, Node) or hasattr(value, "__scanjit_node__")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[bool | int | float]:
     """Whether a value is a Python scalar. Python scalars are weak: `x * 2` has the dtype of `x`."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
-def as_node(value: Any) -> Node:
+def as_node(value: object) -> Node:
     """A node from a node, a shared variable, an array or a number."""
     if isinstance(value, Node):
         return value
@@ -287,10 +289,10 @@ def as_node(value: Any) -> Node:
 
 
 _serial = itertools.count()
-_nodes: weakref.WeakValueDictionary[Any, Node] = weakref.WeakValueDictionary()
+_nodes: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: object) -> object:
     """A hashable key of a parameter."""
     if isinstance(value, tuple | list):
         return (type(value).__name__, *map(_freeze, value))
@@ -301,7 +303,7 @@ def _freeze(value: Any) -> Any:
     return value
 
 
-def _intern(op: Op, args: tuple[Node, ...], params: dict[str, Any]) -> Node:
+def _intern(op: Op, args: tuple[Node, ...], params: Params) -> Node:
     arity = len(args)
     args = args + dim_nodes(params, args)
     key = (op.name, arity, *map(id, args), *((k, _freeze(v)) for k, v in params.items()))
@@ -325,22 +327,22 @@ def inferred_types(node: Node) -> tuple[Type, ...]:
     return _inferred(node.op, node.operands, node.params)[0]
 
 
-def _inferred(op: Op, operands: Iterable[Node], params: dict[str, Any]) -> tuple[tuple[Type, ...], bool]:
+def _inferred(op: Op, operands: Iterable[Node], params: Params) -> tuple[tuple[Type, ...], bool]:
     """The types of the results of an op, and whether it gives several."""
     found = op.infer(*[node.types if node.several else node.type for node in operands], **params)
     return (found, True) if isinstance(found, tuple) else ((found,), False)
 
 
-def dim_nodes(params: dict[str, Any], args: Iterable[Node] = ()) -> tuple[Node, ...]:
+def dim_nodes(params: Params, args: Iterable[Node] = ()) -> tuple[Node, ...]:
     """The nodes whose values the dimensions in `params` use, except for nodes that are in `args` already."""
     atoms = [atom for value in params.values() for atom in _param_atoms(value)]
-    found = {atom.args[0]: None for atom in atoms if atom.kind == "value"}
+    found = {atom.node: None for atom in atoms if atom.kind == "value"}
     for arg in args:
         found.pop(arg, None)
     return tuple(found)
 
 
-def map_dims(value: Any, change: Callable[[Dimension], Dimension]) -> Any:
+def map_dims(value: Parameter, change: Callable[[Dimension], Dimension]) -> Parameter:
     """A copy of a parameter with every dimension in it changed by a function."""
     if isinstance(value, Dim):
         return change(value)
@@ -356,8 +358,8 @@ def map_dims(value: Any, change: Callable[[Dimension], Dimension]) -> Any:
 # ---- leaves ----------------------------------------------------------------------------------------------------------
 
 
-def _leaf(name: str, infer: Callable[..., Type], doc: str) -> Op:
-    def reference(**params: Any) -> Any:
+def _leaf(name: str, infer: Rule[Type], doc: str) -> Op:
+    def reference(**params: Parameter) -> Array:
         raise errors.InternalError(f"{name} has no value of its own")
 
     return Op(name, infer=infer, reference=reference, doc=doc)
@@ -388,7 +390,7 @@ class Data:
 
     __slots__ = ("array", "key")
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: Array) -> None:
         self.array = np.array(array, order="C")
         self.array.setflags(write=False)
         small = self.array.nbytes <= 4096
@@ -400,14 +402,14 @@ class Data:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Data) and self.key == other.key
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Data, (self.array,)  # the key is of this process
 
     def __repr__(self) -> str:
         return str(self.array.tolist()) if self.array.size <= 8 else f"array of shape {self.array.shape}"
 
 
-def constant(value: Any, dtype: Any = None) -> Node:
+def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
     array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
     types.dtype_of(array.dtype)
@@ -436,7 +438,7 @@ SIZE = Op(
 )
 
 
-def as_dim(value: Any) -> Dimension:
+def as_dim(value: object) -> Dimension:
     """The dimension that an int or a scalar integer node stands for."""
     if isinstance(value, int | np.integer):
         return int(value)
@@ -460,7 +462,7 @@ _MOST_COMPUTED = 1 << 16
 """A value with more elements than this is not computed while a graph is being built."""
 
 
-def computed(node: Node, given: Mapping[Node, Any] = MappingProxyType({})) -> Any:
+def computed(node: Node, given: Mapping[Node, Value] = MappingProxyType({})) -> Value:
     """The value of a small node that depends on constants and on given values alone; None for other nodes."""
     values = dict(given)
     stack = [node]
@@ -489,15 +491,15 @@ def dim_node(dim: Dimension) -> Node:
     if isinstance(dim, int):
         return constant(np.int64(dim))
     atom = types.as_atom(dim)
-    if atom is not None and atom.kind == "value" and atom.args[0].dtype == np.int64:
-        return atom.args[0]
+    if atom is not None and atom.kind == "value" and atom.node.dtype == np.int64:
+        return atom.node
     return SIZE(dim=dim)
 
 
 # ---- graphs ----------------------------------------------------------------------------------------------------------
 
 
-def walk(roots: Iterable[Node], stop: Any = (), sizes: bool = True) -> list[Node]:
+def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) -> list[Node]:
     """Every node that `roots` depend on, arguments first. The walk lists the nodes in `stop`, but not their arguments.
     Without `sizes`, it leaves out nodes that only dimensions depend on."""
     if not sizes:
@@ -540,7 +542,7 @@ def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] |
         return node.op(*args[: node.arity], **params)
 
 
-def with_params(node: Node, **changed: Any) -> Node:
+def with_params(node: Node, **changed: Parameter) -> Node:
     """The same node with some parameters changed."""
     with errors.located(node.where):
         return node.op(*node.operands, **{**node.params, **changed})
@@ -568,7 +570,7 @@ class Graph:
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
-    _interned: ClassVar[weakref.WeakValueDictionary[Any, Graph]] = weakref.WeakValueDictionary()
+    _interned: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Graph]] = weakref.WeakValueDictionary()
 
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
@@ -623,7 +625,7 @@ class Graph:
 
 
 def _renewed(
-    inputs: Sequence[Node], make: Callable[..., Node], dims: Mapping[Atom, Dimension] | None = None
+    inputs: Sequence[Node], make: Callable[[int, Type, str | None], Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> tuple[tuple[Node, ...], dict[Atom, Dimension]]:
     """Replace nodes by new ones of the same types; also returns what the dimensions in these types become.
 
@@ -660,7 +662,7 @@ def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
             yield from atoms_of(inner, inside=False)
 
 
-def _param_atoms(value: Any) -> Iterator[Atom]:
+def _param_atoms(value: object) -> Iterator[Atom]:
     if isinstance(value, Dim):
         yield from types.atoms(value)
     elif isinstance(value, Type):

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scanjit.signatures import DType
+
 
 class Kind(NamedTuple):
     """What a lane is computed in, and how it is kept in memory.
@@ -26,7 +28,7 @@ class Kind(NamedTuple):
     name: str
     family: str
     bits: int
-    dtype: np.dtype
+    dtype: DType
     moved: str
 
     @property

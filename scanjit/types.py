@@ -18,12 +18,14 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors
 from scanjit.kinds import KINDS, Kind, kind_of
+from scanjit.signatures import DType, NodeBelow
 from scanjit.walks import bottom_up
 
 _serial = itertools.count()
@@ -32,15 +34,19 @@ _serial = itertools.count()
 class Atom:
     """A variable of the polynomials that dimensions are: a size, a value or a function. Compared by identity."""
 
-    __slots__ = ("__weakref__", "args", "bases", "kind", "name", "not_negative", "serial")
+    __slots__ = ("__weakref__", "args", "bases", "kind", "name", "node", "not_negative", "serial")
 
+    args: tuple[Dimension, ...]
+    """What a function atom is a function of."""
+    node: NodeBelow
+    """The scalar integer node whose value a value atom is."""
     bases: tuple[Atom, ...]
     """The sizes and values that a function atom depends on; empty for an atom that is a size or a value."""
     not_negative: bool
     """Whether the atom is certainly >= 0."""
 
-    def __init__(self, kind: str, name: str, args: tuple[Any, ...] = ()) -> None:
-        self.kind, self.name, self.args, self.serial = kind, name, args, next(_serial)
+    def __init__(self, kind: str, name: str, args: tuple[Dimension, ...] = (), node: NodeBelow = None) -> None:
+        self.kind, self.name, self.args, self.node, self.serial = kind, name, args, node, next(_serial)
         plain = kind in ("size", "value")
         self.bases = () if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
         self.not_negative = _atom_not_negative(self)
@@ -48,7 +54,7 @@ class Atom:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A pickler's memo keeps the identity of anonymous sizes within one pickle; named ones join those of their name.
         if self.kind != "size":
             raise TypeError("only sizes pickle without what they are made of; pickle a compiled function")
@@ -64,8 +70,8 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "root": lambda a, b: math.isqrt(a - 1) + 1 if a > 0 else 0,  # of the order b, which is 2; rounded up
 }
 _named: dict[str, Atom] = {}
-_calls: weakref.WeakValueDictionary[tuple[Any, ...], Atom] = weakref.WeakValueDictionary()
-_dims: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
+_calls: weakref.WeakValueDictionary[tuple[str, Dimension, Dimension], Atom] = weakref.WeakValueDictionary()
+_dims: weakref.WeakValueDictionary[tuple[tuple[Monomial, int], ...], Dim] = weakref.WeakValueDictionary()
 
 
 class Dim:
@@ -123,7 +129,7 @@ class Dim:
     def __repr__(self) -> str:
         return text(self, repr)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         functions = functions_in([self])
         places = {atom: i for i, atom in enumerate(functions)}
 
@@ -261,10 +267,10 @@ def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
     return _call(kind, *sorted((left, right), key=_rank))
 
 
-def _rank(dim: Dimension) -> tuple[Any, ...]:
+def _rank(dim: Dimension) -> tuple[int, int, list[tuple[list[int], int]]]:
     """A key that sorts the arguments of `min` and `max`, whose order does not matter. Ints come last."""
     if isinstance(dim, int):
-        return (1, dim)
+        return (1, dim, [])
     return (0, len(dim.terms), [([atom.serial for atom in monomial], factor) for monomial, factor in dim.terms])
 
 
@@ -362,11 +368,11 @@ def _anonymous_atom() -> Atom:
     return atom
 
 
-def value_dim(node: Any, name: str) -> Dim:
+def value_dim(node: NodeBelow, name: str) -> Dim:
     """The dimension that stands for the value of a scalar integer node. It holds a reference to the node."""
     atom = node.dim_atom
     if atom is None:
-        atom = Atom("value", name, (node,))
+        atom = Atom("value", name, node=node)
         node.dim_ref = weakref.ref(atom)
     return dim_of(atom)
 
@@ -565,7 +571,7 @@ def escaped(text: str) -> str:
 class Type:
     """A dtype and a shape (a tuple of dimensions)."""
 
-    dtype: np.dtype
+    dtype: DType
     shape: tuple[Dimension, ...] = ()
 
     def __post_init__(self) -> None:
@@ -581,7 +587,7 @@ class Type:
         """What its elements are computed in. Asked whether these are floats, integers, or true and false."""
         return kind_of(self.dtype)
 
-    def with_dtype(self, dtype: Any) -> Type:
+    def with_dtype(self, dtype: DTypeLike) -> Type:
         """The same shape with another dtype."""
         return Type(np.dtype(dtype), self.shape)
 
@@ -616,10 +622,10 @@ def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
 DTYPES = tuple(kind.dtype for kind in KINDS.values())
 
 
-def dtype_of(name: Any) -> np.dtype:
+def dtype_of(name: object) -> DType:
     """A supported dtype from its name, or an error that lists them."""
     try:
-        dtype = np.dtype(name)
+        dtype = np.dtype(cast(DTypeLike, name))
     except TypeError:
         dtype = None
     if dtype not in DTYPES:
@@ -642,7 +648,7 @@ class DtypeName(str):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(np.dtype(str(self)), name)
 
     def __eq__(self, other: object) -> bool:
@@ -673,7 +679,7 @@ def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -
     return tuple(result)
 
 
-def promote(dtypes: Sequence[np.dtype], scalars: Sequence[bool | int | float] = ()) -> np.dtype:
+def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float] = ()) -> DType:
     """The dtype of an operation, as NumPy 2 finds it: Python scalars are weak. Floats stay within float64."""
     kinds = "".join("b" if isinstance(s, bool | np.bool_) else "i" if isinstance(s, int) else "f" for s in scalars)
     if not dtypes:

@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "version tracebacks errors config walks target kinds types ir ops show tensor loops autodiff batching derivatives "
-    "rewrite schedule simd codegen runtime random export onnx torch"
+    "version tracebacks errors config walks target signatures kinds types ir ops show tensor loops autodiff batching "
+    "derivatives rewrite schedule simd codegen runtime random export onnx torch"
 ).split()
 COMPILED = {"simd", "codegen", "runtime"}  # the only layers that may know Numba
 FRONT = {"__init__", "__main__"}  # scanjit's own face: may see every layer

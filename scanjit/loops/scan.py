@@ -342,7 +342,7 @@ def _check_sizes(traced: Traced, symbols: Sequence[Node], where: str) -> None:
     for i, group in enumerate(traced.results):
         for node in group:
             for atom in (atom for dim in node.type.shape for atom in types.atoms(dim)):
-                if atom.kind == "value" and not inside.isdisjoint(ir.walk([atom.args[0]])):
+                if atom.kind == "value" and not inside.isdisjoint(ir.walk([atom.node])):
                     raise ScanError(
                         f"output {i} has a size that may differ from step to step",
                         got=f"{node.type}, where {atom} is computed in the step",

@@ -7,15 +7,14 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Graph, Node, dim_nodes, free_variables, parts, rebuild, replace, walk
 from scanjit.ops.stretch import all_over_batch
 from scanjit.types import Atom, Dimension
 
-Batched = tuple[Any, Any]
-"""A node and whether it has the batch axis (first); for several results, a tuple of both."""
+Batched = tuple[Node, bool]
+"""A node and whether it has the axis of the batch (first)."""
 
 
 def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> list[tuple[Node, bool]]:
@@ -34,13 +33,21 @@ def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dim
         they are, without one.
     """
     known: dict[Node, Batched] = {node: (new, True) for node, new in batched.items()}
+    several: dict[Node, list[Batched]] = {}
     dims: dict[Atom, Dimension] = {}
     for node in walk(outputs, batched):
-        if node not in known:
-            known[node] = _batch(node, known, dims, size)
-            new, flag = known[node]
-            if node.dim_atom is not None and flag is False and new is not node:
-                dims[node.dim_atom] = ir.as_dim(new)
+        if node in known:
+            continue
+        if node.several:
+            several[node] = _batch(node, known, dims, size)
+            continue
+        if node.op is PART:
+            new, flag = several[node.args[0]][node.params["index"]]
+        else:
+            ((new, flag),) = _batch(node, known, dims, size)
+        known[node] = new, flag
+        if node.dim_atom is not None and not flag and new is not node:
+            dims[node.dim_atom] = ir.as_dim(new)
     return [known[output] for output in outputs]
 
 
@@ -56,14 +63,12 @@ def batch_or_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: D
             raise error from None
 
 
-def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimension], size: Dimension) -> Batched:
-    several = node.several
-    if node.op is PART and isinstance(known[node.args[0]][1], tuple):
-        nodes, flags = known[node.args[0]]
-        return nodes[node.params["index"]], flags[node.params["index"]]
+def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimension], size: Dimension) -> list[Batched]:
+    """The results of a node over a batch."""
     args = [known[arg] for arg in node.args]
     if not any(flag for _, flag in args):
-        return rebuild(node, tuple(new for new, _ in args), dims), False
+        new = rebuild(node, tuple(new for new, _ in args), dims)
+        return [(part, False) for part in (parts(new) if node.several else [new])]
     for sized in dim_nodes(node.params):
         if known[sized][1]:
             raise errors.NotSupportedError(
@@ -71,7 +76,7 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
                 got=f"{sized!r}, used by {node!r}",
                 where=node.where,
             )
-    operands, flags = ([pair[k] for pair in args[: node.arity]] for k in (0, 1))
+    operands, flags = [new for new, _ in args[: node.arity]], [flag for _, flag in args[: node.arity]]
     with errors.located(node.where):
         params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
         if node.op.batch is not None:
@@ -80,13 +85,13 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
             found = node.op(*all_over_batch(operands, flags, size), **node.op.batch_params(size, **params)), True
         else:
             found = _node_by_loop(node, operands, flags, dims, size)
-    _verify(node, found, several)
-    return found
+    results = found if isinstance(found, list) else [found]
+    _verify(node, results)
+    return results
 
 
-def _verify(node: Node, found: Batched, several: bool) -> None:
-    rows = zip(node.types, *(found if several else ([one] for one in found)), strict=True)
-    for type_, new, flag in rows:
+def _verify(node: Node, results: Sequence[Batched]) -> None:
+    for type_, (new, flag) in zip(node.types, results, strict=True):
         if new.dtype != type_.dtype or new.ndim != type_.ndim + flag:
             raise errors.InternalError(
                 f"{node.op.name} over a batch has another type", got=new.type, expected=type_, where=node.where
@@ -95,15 +100,14 @@ def _verify(node: Node, found: Batched, several: bool) -> None:
 
 def _node_by_loop(
     node: Node, operands: Sequence[Node], flags: Sequence[bool], dims: Mapping[Atom, Dimension], size: Dimension
-) -> Batched:
+) -> list[Batched]:
     """Batch an op without a batching rule, by a loop over the examples."""
-    several = node.several
     pairs = list(zip(node.operands, operands, flags, strict=True))
     rows = {old: ir.new_input(old.type) for old, _, flag in pairs if flag}
     sequences = {rows[old]: new for old, new, flag in pairs if flag}
     rest = {old: new for old, new, flag in pairs if not flag}
-    results = _by_loop(replace(parts(node) if several else [node], {**rest, **rows}, dims), sequences, size)
-    return (results, (True,) * len(results)) if several else (results[0], True)
+    results = _by_loop(replace(parts(node) if node.several else [node], {**rest, **rows}, dims), sequences, size)
+    return [(result, True) for result in results]
 
 
 Repeat = Callable[[Graph, Sequence[Node], Sequence[Node], Dimension], Node]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.chain import carries_gradient, connected, pullback, pushforward
+from scanjit.ops.chain import Tangents, carries_gradient, connected, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import or_zeros, over_batch, zeros_like
+from scanjit.signatures import Array, Parameter
 from scanjit.types import Dimension, Type
 
 
-def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int, Dimension], ...]) -> Any:
+def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int, Dimension], ...]) -> tuple[Type, ...]:
     if condition.dtype != np.bool_ or condition.ndim or len(body.inputs) != len(operands) or len(body.outputs) % 2:
         raise errors.InternalError("ifelse takes a bool scalar, and a graph of its operands with two equal halves")
     outside = {atom: dim for i, dim in sizes if (atom := body.inputs[i].dim_atom) is not None}
@@ -36,7 +36,7 @@ def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int
     return tuple(outputs[:half])
 
 
-def _reference(*operands: np.ndarray, **params: Any) -> Any:
+def _reference(*operands: Array, **params: Parameter) -> Array:
     raise errors.InternalError("the reference interpreter runs branches itself: a body is not a function of arrays")
 
 
@@ -67,7 +67,7 @@ def _not_printed(found: Sequence[Node | None]) -> list[Node | None]:
     return [None if x is None else next(new) for x in found]
 
 
-def _jvp(tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, **params: Any) -> tuple[Node | None, ...]:
+def _jvp(tangents: Tangents, y: Sequence[Node], *operands: Node, **params: Parameter) -> tuple[Node | None, ...]:
     node = y[0].args[0]
     inputs, then, other = opened(node)
     pairs = [(inputs[i], t) for i, t in enumerate(tangents[1:]) if t is not None]
@@ -100,7 +100,7 @@ def _batch(
     *,
     body: Graph,
     sizes: tuple[tuple[int, Dimension], ...],
-) -> Any:
+) -> list[tuple[Node, bool]]:
     if any(batched[i + 1] for i, _ in sizes):
         raise errors.NotSupportedError("the sizes inside a branch cannot differ between the examples of a batch")
     symbols, outputs = body.opened()
@@ -115,11 +115,12 @@ def _batch(
         then = _of_chosen(outputs[:half], wide, chosen, size)
         other = _of_chosen(outputs[half:], wide, ~chosen, size)
         made = [select(chosen, a, b) for a, b in zip(then, other, strict=True)]
-        return tuple(replace(made, dict(zip([chosen, *inner], args, strict=True)))), (True,) * half
+        return [(new, True) for new in replace(made, dict(zip([chosen, *inner], args, strict=True)))]
     found = batch_graph(outputs, wide, size)
     flags = [a or b for (_, a), (_, b) in zip(found[:half], found[half:], strict=True)]
     full = [over_batch(node, has or not flag, size) for (node, has), flag in zip(found, flags * 2, strict=True)]
-    return branch(args[0], full[:half], full[half:], list(zip(inner, args[1:], strict=True))), tuple(flags)
+    results = branch(args[0], full[:half], full[half:], list(zip(inner, args[1:], strict=True)))
+    return list(zip(results, flags, strict=True))
 
 
 def _of_chosen(outputs: Sequence[Node], wide: Mapping[Node, Node], chosen: Node, size: Dimension) -> Sequence[Node]:

@@ -7,11 +7,16 @@ floats have derivatives.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from scanjit import errors
 from scanjit.ir import PART, Node, new_input, parts, walk
 from scanjit.ops.stretch import broadcast_to, or_zeros, sum_to
+from scanjit.signatures import Parameter
+
+Tangents = Sequence[Node | None]
+"""A tangent for each operand; None where it is zero."""
+Derivative = Node | tuple[Node | None, ...] | None
+"""The cotangent or the tangent of a node (for several results: a tuple). None where it is zero."""
 
 
 def carries_gradient(node: Node) -> bool:
@@ -91,12 +96,12 @@ def pullback(
         total = fixed[node] if node in fixed else arrived.total(node)
         if total is None:
             continue
-        if node in wanted:
+        if node in wanted and isinstance(total, Node):
             totals[node] = total
         for operand, cotangent in zip(node.operands, _cotangents(node, total, paths), strict=True):
             if cotangent is not None and operand in paths:
                 arrived.add(operand, _fitted(cotangent, operand, node))
-        if node.op is PART:
+        if node.op is PART and isinstance(total, Node):
             arrived.add_part(node, total)
     return [totals.get(node) for node in wrt]
 
@@ -119,7 +124,7 @@ class _Arrived:
     def add_part(self, part: Node, total: Node) -> None:
         self._of_parts.setdefault(part.args[0], {})[part.params["index"]] = total
 
-    def total(self, node: Node) -> Any:
+    def total(self, node: Node) -> Derivative:
         """The sum (for several results: a tuple of sums, None where nothing came); None where nothing came at all."""
         if node.several:
             found = self._of_parts.pop(node, None)
@@ -134,7 +139,7 @@ class _Arrived:
         return total
 
 
-def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Node | None]:
+def _cotangents(node: Node, total: Parameter, paths: Collection[Node]) -> Sequence[Node | None]:
     """The cotangents of a node's operands; None for those that are not needed, and for those that are zero."""
     nothing = [None] * node.arity
     needed = [operand in paths for operand in node.operands]
@@ -147,7 +152,7 @@ def _cotangents(node: Node, total: Any, paths: Collection[Node]) -> Sequence[Nod
         return node.op.vjp(total, _results(node), *node.operands, **node.params)
 
 
-def _results(node: Node) -> Any:
+def _results(node: Node) -> Node | tuple[Node, ...]:
     return parts(node) if node.several else node
 
 
@@ -175,19 +180,24 @@ def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
 def pushforward(outputs: Sequence[Node], tangents: Mapping[Node, Node | None]) -> list[Node | None]:
     """The tangents of `outputs`, from the tangents of some nodes (each of its node's type). None stands for a zero
     tangent."""
-    known: dict[Node, Any] = dict(tangents)
+    known: dict[Node, Node | None] = dict(tangents)
+    several: dict[Node, Sequence[Node | None]] = {}
     for node in walk(outputs, tangents):
-        if node not in known:
-            known[node] = _tangent(node, tuple(known[arg] for arg in node.operands))
+        if node in known:
+            continue
+        if node.op is PART:
+            known[node] = several[node.args[0]][node.params["index"]]
+        elif node.several:
+            several[node] = _tangents(node, [known[arg] for arg in node.operands])
+        else:
+            (known[node],) = _tangents(node, [known[arg] for arg in node.operands])
     return [known[output] for output in outputs]
 
 
-def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
-    """The tangent of a node (for several results: a tuple); None where it is zero."""
+def _tangents(node: Node, tangents: Tangents) -> Sequence[Node | None]:
+    """The tangents of the results of a node; None where one is zero."""
     if all(tangent is None for tangent in tangents) or not carries_gradient(node):
-        return None
-    if node.op is PART:
-        return tangents[0][node.params["index"]]
+        return [None] * len(node.types)
     with errors.located(node.where):
         if node.op.jvp is not None:
             found = node.op.jvp(tangents, _results(node), *node.operands, **node.params)
@@ -198,16 +208,16 @@ def _tangent(node: Node, tangents: tuple[Any, ...]) -> Any:
             found = _transposed(node, tangents)
         else:
             found = None
-    tangents_of = found if isinstance(found, tuple) else [found] * len(node.types)
-    for type_, tangent in zip(node.types, tangents_of, strict=True):
+    results = found if isinstance(found, tuple) else [found] * len(node.types)
+    for type_, tangent in zip(node.types, results, strict=True):
         if tangent is not None and (tangent.dtype != type_.dtype or tangent.ndim != type_.ndim):
             raise errors.InternalError(
                 f"a tangent of {node.op.name} has another type", got=tangent.type, expected=type_, where=node.where
             )
-    return found
+    return results
 
 
-def _transposed(node: Node, tangents: Sequence[Node | None]) -> Any:
+def _transposed(node: Node, tangents: Tangents) -> Derivative:
     """The tangent of a node whose op has a vjp but no jvp. The vjp is linear in the cotangent, and its transpose is the
     jvp."""
     several = node.several

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
@@ -62,11 +61,11 @@ def _vjp(
 
 def _batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: DerivativeRule | None
-) -> Any:
+) -> list[tuple[Node, bool]]:
     node = CUSTOM(
         *all_over_batch(args, batched, size), results=results, rule=None if rule is None else _OverBatch(rule)
     )
-    return parts(node), (True,) * results
+    return [(part, True) for part in parts(node)]
 
 
 CUSTOM: Op = Op(

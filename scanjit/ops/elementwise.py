@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, Node, Op, apply, as_node, constant, is_number
@@ -15,6 +15,7 @@ from scanjit.ops import special
 from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.signatures import Array, DType, Parameter, Rule, Samples
 from scanjit.types import Dimension, Type
 
 
@@ -47,8 +48,8 @@ class Elementwise(Op):
         self,
         name: str,
         *,
-        lower: str | Callable[..., str],
-        result: str | Callable[..., Any] = "same",
+        lower: str | Rule[str],
+        result: str | Rule[Parameter] = "same",
         takes: str = "bif",
         bools: bool = True,
         formula: str | None = None,
@@ -56,9 +57,9 @@ class Elementwise(Op):
         domain: Sequence[tuple[float, float]] = ((-3.0, 3.0),),
         mixed: bool = False,
         stays_finite: tuple[int, ...] | None = None,
-        **rest: Any,
+        **rest: Parameter,
     ) -> None:
-        def infer(*operands: Type, **params: Any) -> Type:
+        def infer(*operands: Type, **params: Parameter) -> Type:
             dtypes = [t.dtype for t in operands]
             if len(set(dtypes[mixed:])) > 1 or (mixed and dtypes[0] != np.bool_):
                 raise errors.InternalError(f"{name} takes operands of one dtype", got=dtypes)
@@ -74,12 +75,12 @@ class Elementwise(Op):
         self.lower, self.result, self.takes, self.bools, self.mixed = lower, result, takes, bools, mixed
         self.formula, self.cost, self.domain, self.stays_finite = formula, cost, domain, stays_finite
 
-    def prepare(self, values: Sequence[Any]) -> Sequence[Node]:
+    def prepare(self, values: Sequence[object]) -> Sequence[Node]:
         if self.mixed:
             return [truth(as_node(values[0])), *self._promoted(values[1:])]
         return self._promoted(values)
 
-    def _promoted(self, values: Sequence[Any]) -> list[Node]:
+    def _promoted(self, values: Sequence[object]) -> list[Node]:
         """The values as nodes of one dtype, one that the op accepts. Python numbers are weak."""
         given = [v if is_number(v) else as_node(v) for v in values]
         scalars = [v for v in given if not isinstance(v, Node)]
@@ -99,7 +100,7 @@ class Elementwise(Op):
         return [cast(v, dtype) if isinstance(v, Node) else constant(v, dtype) for v in given]
 
     def _batch(
-        self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any
+        self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Parameter
     ) -> tuple[Node, bool]:
         ndim = max(a.ndim - b for a, b in zip(args, batched, strict=True))
         aligned = []
@@ -108,19 +109,19 @@ class Elementwise(Op):
             aligned.append(DIMSHUFFLE(a, order=(0, *[None] * missing, *range(1, a.ndim))) if missing else a)
         return self(*aligned, **params), True
 
-    def _samples(self, rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    def _samples(self, rng: np.random.Generator, dtype: str) -> Samples:
         for shapes in _SHAPES:
             arrays = [sample(rng, shapes[i % len(shapes)], dtype, *pair) for i, pair in enumerate(self.domain)]
             if self.mixed:
                 arrays[0] = rng.random(arrays[0].shape) < 0.5
             yield tuple(arrays), {}
 
-    def text(self, dtypes: Sequence[np.dtype], **params: Any) -> str:
+    def text(self, dtypes: Sequence[DType], **params: Parameter) -> str:
         """The expression in generated code for operands of these dtypes, with `{0}`, `{1}`... for the operands."""
         return self.lower(*dtypes, **params) if callable(self.lower) else self.lower
 
 
-def _aligned_by_broadcasting(position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
+def _aligned_by_broadcasting(position: int, operand: Type, result: Type, **params: Parameter) -> dict[int, int]:
     lead = result.ndim - operand.ndim
     return {axis: lead + axis for axis, dim in enumerate(operand.shape) if dim != 1}
 
@@ -136,12 +137,12 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 )
 
 
-def _fits(value: Any, dtype: np.dtype) -> bool:
+def _fits(value: object, dtype: DType) -> bool:
     limits = np.iinfo(dtype)
     return isinstance(value, bool) or not isinstance(value, int) or limits.min <= value <= limits.max
 
 
-def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **params: Any) -> Node | None:
+def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **params: Parameter) -> Node | None:
     """The jvp of an elementwise op. Its vjp multiplies the cotangent by a derivative; given a tangent instead, it
     yields the terms of the jvp."""
     total = None
@@ -153,7 +154,7 @@ def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **pa
     return None if total is None else broadcast_to(total, y.type.shape)
 
 
-def cast(x: Node, dtype: Any) -> Node:
+def cast(x: Node, dtype: DTypeLike) -> Node:
     """`x` in another dtype; `x` itself where it has it."""
     dtype = types.dtype_of(dtype)
     if x.dtype == dtype:
@@ -168,12 +169,12 @@ def truth(x: Node) -> Node:
     return x if x.type.kind.is_mask else cast(x, "bool")
 
 
-def where(condition: Node, a: Any, b: Any) -> Node:
+def where(condition: Node, a: object, b: object) -> Node:
     """`a` where the condition holds, else `b`."""
     return WHERE(*WHERE.prepare((condition, a, b)))
 
 
-def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+def _cast_reference(x: Array, *, dtype: DType) -> Array:
     if not kind_of(x.dtype).floating or not kind_of(dtype).integral:
         return x.astype(dtype)
     # What C leaves undefined is defined here: NaN is 0; numbers beyond 32 bits (64 for int64) saturate, then wrap.
@@ -184,7 +185,7 @@ def _cast_reference(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
     return np.where(inside, np.where(inside, whole, 0.0).astype(np.int64), edge).astype(dtype)
 
 
-def _bool_or(boolean: str, number: str) -> Callable[..., str]:
+def _bool_or(boolean: str, number: str) -> Rule[str]:
     """A lowering with a different expression for bools, which are masks in generated code."""
     return lambda dtype, *_: boolean if kind_of(dtype).is_mask else number
 
@@ -313,7 +314,7 @@ MOD = Elementwise(
 )
 
 
-def _pow_reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _pow_reference(x: Array, y: Array) -> Array:
     if kind_of(x.dtype).floating:
         return np.power(x, y)
     # NumPy raises for negative powers of integers. Here the value is truncated: 0, but 1 or -1 for 1 and -1.
@@ -343,7 +344,7 @@ POW = Elementwise(
 )
 
 
-def power(x: Any, exponent: Any) -> Node:
+def power(x: object, exponent: object) -> Node:
     """`x ** exponent`; small constant exponents become products, which are fast and exact.
 
     Examples
@@ -440,7 +441,7 @@ CLIP: Elementwise = Elementwise(
 # ---- comparisons and logic -------------------------------------------------------------------------------------------
 
 
-def _comparison(name: str, sign: str, of_bools: str, reference: Callable[..., Any]) -> Elementwise:
+def _comparison(name: str, sign: str, of_bools: str, reference: Rule[Parameter]) -> Elementwise:
     return Elementwise(
         name, lower=_bool_or(of_bools, f"{{0}} {sign} {{1}}"), result="bool", reference=reference, domain=_TWO
     )
@@ -465,8 +466,8 @@ ISINF = Elementwise("isinf", lower="isinf({0})", takes="f", result="bool", refer
 
 def _function(
     name: str,
-    reference: Callable[..., Any],
-    derivative: Callable[[Node, Node], Any],
+    reference: Rule[Parameter],
+    derivative: Callable[[Node, Node], object],
     formula: str | None = None,
     *domain: float,
     cost: int = 20,
@@ -543,7 +544,7 @@ ARCTAN2 = Elementwise(
 )
 
 
-def _rounding(name: str, reference: Callable[..., Any], doc: str) -> Elementwise:
+def _rounding(name: str, reference: Rule[Parameter], doc: str) -> Elementwise:
     return Elementwise(
         name,
         lower=_of_floats(name),
@@ -555,7 +556,7 @@ def _rounding(name: str, reference: Callable[..., Any], doc: str) -> Elementwise
     )
 
 
-def _of_floats(name: str) -> Callable[..., str]:
+def _of_floats(name: str) -> Rule[str]:
     return lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}"
 
 
@@ -572,12 +573,12 @@ def trigamma(x: Node) -> Node:
     """
     low = x < 0.5
     z = where(low, 1 - x, x)
-    total: Any = 0
+    total: Node | int = 0
     for k in range(8):
         total = total + 1 / ((z + k) * (z + k))
     inverse = 1 / (z + 8)
     square = inverse * inverse
-    series: Any = 0
+    series: Node | int = 0
     for bernoulli in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
         series = bernoulli + series * square
     total = total + (inverse + square * (0.5 + inverse * series))

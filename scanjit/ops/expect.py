@@ -3,14 +3,12 @@ computations give the same value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.view import View
+from scanjit.signatures import Samples
 from scanjit.types import Dimension, Type
 
 Bound = tuple[Dimension, Dimension, str]
@@ -26,7 +24,7 @@ def _infer(x: Type, *, bounds: tuple[Bound, ...]) -> Type:
     return x
 
 
-def _samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _samples(rng: np.random.Generator, dtype: str) -> Samples:
     yield (rng.normal(size=(3, 2)).astype(dtype),), {"bounds": ((2, 3, "there are {right} rows, {left} are needed"),)}
 
 

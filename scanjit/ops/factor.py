@@ -9,7 +9,6 @@ nothing is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,12 +20,11 @@ from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import all_over_batch, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.signatures import Array, Parameter, Rule, Samples
 from scanjit.types import Dimension, Type
 
 EXTRA = 3
 """The rows of the result of `lu` below the factors: the order, its inverse, the signs."""
-
-Sample = tuple[tuple[np.ndarray, ...], dict[str, Any]]
 
 
 # ---- matrices --------------------------------------------------------------------------------------------------------
@@ -88,7 +86,7 @@ def _lower_halved(x: Node) -> Node:
     return where(rows > columns, x, where(rows == columns, x * 0.5, 0))
 
 
-def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
+def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Parameter) -> Node:
     """Solve a system in which only the right sides have the first `count` axes of `b`. These axes become columns of one
     right side, so that each matrix is factored once."""
     ndim, columns = b.ndim, b.type.shape[:count]
@@ -99,13 +97,15 @@ def side_by_side(op: Op, a: Node, b: Node, count: int, **params: Any) -> Node:
     return DIMSHUFFLE(parted, order=(*range(ndim - 1 - count, ndim - 1), *range(ndim - 1 - count), ndim - 1))
 
 
-def _batch_of_systems(op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Any) -> Any:
+def _batch_of_systems(
+    op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Parameter
+) -> tuple[Node, bool]:
     if not batched[0]:
         return side_by_side(op, args[0], args[1], 1, **params), True
     return op(*all_over_batch(args, batched, size), **params), True
 
 
-def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+def _each(function: Rule[Array], *arrays: Array) -> Array:
     """Apply a function of NumPy to all matrices. If it raises for a matrix, the result of that matrix is NaN."""
     try:
         return np.asarray(function(*arrays))
@@ -115,7 +115,7 @@ def _each(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarra
         return np.stack([_each(function, *parts) for parts in zip(*arrays, strict=True)])
 
 
-def _matrices(rng: np.random.Generator, dtype: Any, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
+def _matrices(rng: np.random.Generator, dtype: str, *shapes: tuple[int, ...]) -> Iterator[Array]:
     """Random matrices with a dominant diagonal, so that none of their factors is nearly singular."""
     for shape in shapes:
         noise = rng.uniform(-1, 1, shape)
@@ -125,7 +125,7 @@ def _matrices(rng: np.random.Generator, dtype: Any, *shapes: tuple[int, ...]) ->
 # ---- solve -----------------------------------------------------------------------------------------------------------
 
 
-def _solve_reference(a: np.ndarray, b: np.ndarray, *, trans: bool) -> np.ndarray:
+def _solve_reference(a: Array, b: Array, *, trans: bool) -> Array:
     return _each(np.linalg.solve, np.swapaxes(a, -1, -2) if trans else a, b)
 
 
@@ -134,7 +134,7 @@ def _solve_vjp(g: Node, x: Node, a: Node, b: Node, *, trans: bool) -> tuple[Node
     return -(product(x, transposed(of_b)) if trans else product(of_b, transposed(x))), of_b
 
 
-def _solve_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+def _solve_samples(rng: np.random.Generator, dtype: str) -> Samples:
     shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (1, 1), (0, 0), (9, 9))
     for k, a in enumerate(_matrices(rng, dtype, *shapes)):
         b = rng.normal(size=(*a.shape[:-1], 2 if k else 1)).astype(dtype)
@@ -156,7 +156,7 @@ SOLVE: Op = Op(
 # ---- triangular systems ----------------------------------------------------------------------------------------------
 
 
-def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, trans: bool, unit: bool) -> np.ndarray:
+def _triangular_reference(a: Array, b: Array, *, lower: bool, trans: bool, unit: bool) -> Array:
     """Substitution, row after row."""
     n = a.shape[-1]
     x = b.copy()
@@ -177,7 +177,7 @@ def _triangular_vjp(g: Node, x: Node, a: Node, b: Node, *, lower: bool, trans: b
     return -_triangle(of_a, lower, unit), of_b
 
 
-def _triangular_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+def _triangular_samples(rng: np.random.Generator, dtype: str) -> Samples:
     flags = ((True, False, False), (False, True, False), (True, True, True), (False, False, True), (True, True, False))
     shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (3, 3), (1, 0, 0), (9, 9))
     for a, (lower, trans, unit) in zip(_matrices(rng, dtype, *shapes), flags, strict=True):
@@ -201,7 +201,7 @@ TRIANGULAR_SOLVE: Op = Op(
 # ---- cholesky --------------------------------------------------------------------------------------------------------
 
 
-def _cholesky_reference(a: np.ndarray) -> np.ndarray:
+def _cholesky_reference(a: Array) -> Array:
     """NumPy's; where it raises, the lower triangle is NaN."""
     return np.tril(_each(np.linalg.cholesky, a)) if a.size else a.copy()
 
@@ -213,7 +213,7 @@ def _cholesky_vjp(g: Node, factor: Node, a: Node) -> tuple[Node]:
     return (_lower_halved(both + transposed(both)),)
 
 
-def _cholesky_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+def _cholesky_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
         yield (a,), {}
 
@@ -242,7 +242,7 @@ CHOLESKY: Op = Op(
 # ---- lu --------------------------------------------------------------------------------------------------------------
 
 
-def _lu_reference(a: np.ndarray) -> np.ndarray:
+def _lu_reference(a: Array) -> Array:
     """Elimination with exchanges of columns."""
     n, batch = a.shape[-1], a.shape[:-2]
     result = np.empty((*batch, n + EXTRA, n), a.dtype)
@@ -264,7 +264,7 @@ def _lu_infer(a: Type) -> Type:
     return a.with_shape((*a.shape[:-2], n + EXTRA, n))
 
 
-def _lu_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+def _lu_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
         yield (a[..., ::-1].copy(),), {}
 
@@ -302,7 +302,7 @@ def _inverse_transposed(a: Node) -> Node:
     return SOLVE(a, identity(a), trans=True)
 
 
-def _det_samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+def _det_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for k, a in enumerate(_matrices(rng, dtype, (3, 3), (2, 4, 4), (1, 1), (9, 9), (0, 0))):
         yield ((a / 4 if k else -a[::-1]).astype(dtype),), {}
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from scanjit.ops.samples import ANY_DTYPE, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import all_over_batch, full, or_zeros, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.signatures import Array, Parameter, Samples
 from scanjit.types import Dimension, Type
 
 
@@ -29,7 +29,7 @@ def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, .
     return (*x.shape[:axis], *shape, *x.shape[axis + len(indices) :])
 
 
-def _checked(x: np.ndarray, indices: Sequence[np.ndarray], axis: int) -> None:
+def _checked(x: Array, indices: Sequence[Array], axis: int) -> None:
     for k, index in enumerate(indices):
         size = x.shape[axis + k]
         if index.size and (index.min() < 0 or index.max() >= size):
@@ -38,12 +38,12 @@ def _checked(x: np.ndarray, indices: Sequence[np.ndarray], axis: int) -> None:
             raise errors.OutOfBoundsError(f"index {given} is out of bounds for axis {axis + k} with size {size}")
 
 
-def _gather_reference(x: np.ndarray, *indices: np.ndarray, axis: int) -> np.ndarray:
+def _gather_reference(x: Array, *indices: Array, axis: int) -> Array:
     _checked(x, indices, axis)
     return x[(slice(None),) * axis + tuple(indices)]
 
 
-_CASES: tuple[tuple[tuple[int, ...], int, tuple[Any, ...]], ...] = (
+_CASES: tuple[tuple[tuple[int, ...], int, tuple[object, ...]], ...] = (
     ((5,), 0, ([0, 3, 3],)),
     ((4, 3), 0, (2,)),
     ((4, 3), 1, ([[0, 2], [1, 1]],)),
@@ -54,7 +54,7 @@ _CASES: tuple[tuple[tuple[int, ...], int, tuple[Any, ...]], ...] = (
 )
 
 
-def _gather_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _gather_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape, axis, indices in _CASES:
         yield (sample(rng, shape, dtype), *(np.asarray(i, np.int64) for i in indices)), {"axis": axis}
 
@@ -119,10 +119,10 @@ def _scatter_infer(x: Type, v: Type, *indices: Type, axis: int, add: bool) -> Ty
     return x
 
 
-def _scatter_reference(x: np.ndarray, v: np.ndarray, *indices: np.ndarray, axis: int, add: bool) -> np.ndarray:
+def _scatter_reference(x: Array, v: Array, *indices: Array, axis: int, add: bool) -> Array:
     _checked(x, indices, axis)
     x = x.copy()
-    place: Any = (slice(None),) * axis + tuple(indices)
+    place: Parameter = (slice(None),) * axis + tuple(indices)
     if add:
         np.add.at(x, place, v)
     else:
@@ -150,7 +150,9 @@ def _scatter_vjp(g: Node, y: Node, x: Node, v: Node, *indices: Node, axis: int, 
     return of_x, of_v if stays is None else where(stays, of_v, 0), *[None] * len(indices)
 
 
-def _scatter_jvp(tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *indices: Node, **params: Any) -> Any:
+def _scatter_jvp(
+    tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *indices: Node, **params: Parameter
+) -> Node | None:
     if tangents[0] is None and tangents[1] is None:
         return None
     return SCATTER(or_zeros(tangents[0], x), or_zeros(tangents[1], v), *indices, **params)
@@ -168,7 +170,7 @@ def _scatter_batch(
     return _moved(changed, axis, 0), True
 
 
-def _scatter_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _scatter_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for (x, *indices), params in _gather_samples(rng, dtype):
         v = sample(rng, _gather_reference(x, *indices, **params).shape, dtype)
         for add in (False, True) if dtype != "bool" else (False,):

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import NUMBERS, sample
+from scanjit.signatures import Array, Params, Samples
 from scanjit.types import Dimension, Type
 
 Labels = tuple[int, ...]
@@ -45,7 +45,7 @@ def _letters(labels: Labels) -> str:
     return "".join(chr(97 + label) for label in labels)
 
 
-def _reference(a: np.ndarray, b: np.ndarray, *, left: Labels, right: Labels, out: Labels) -> np.ndarray:
+def _reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
     if a.dtype == bool:
         return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a.astype(int), b.astype(int)) > 0
     return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a, b)
@@ -57,7 +57,7 @@ def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: L
     return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
 
-def _samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _samples(rng: np.random.Generator, dtype: str) -> Samples:
     for a, b, left, right, out in (
         ((2, 3), (3, 4), (0, 1), (1, 2), (0, 2)),
         ((3,), (3,), (0,), (0,), ()),
@@ -73,7 +73,7 @@ def _samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, 
 
 def _batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, left: Labels, right: Labels, out: Labels
-) -> Any:
+) -> tuple[Node, bool]:
     new = max((*left, *right), default=-1) + 1
     lead = [(new,) if b else () for b in batched]
     return contract(args[0], args[1], lead[0] + left, lead[1] + right, (new, *out)), True
@@ -112,7 +112,7 @@ def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: S
     number: dict[int, int] = {}
     for label in (*left, *right):
         number.setdefault(label, len(number))
-    canonical: dict[str, Any] = {
+    canonical: Params = {
         name: tuple(number[label] for label in labels)
         for name, labels in (("left", left), ("right", right), ("out", out))
     }
@@ -129,8 +129,8 @@ def _guarded_infer(a: Type, b: Type, mask: Type, *, left: Labels, right: Labels,
 
 
 def _guarded_reference(
-    a: np.ndarray, b: np.ndarray, mask: np.ndarray, *, left: Labels, right: Labels, out: Labels, where: Labels
-) -> np.ndarray:
+    a: Array, b: Array, mask: Array, *, left: Labels, right: Labels, out: Labels, where: Labels
+) -> Array:
     """Leaves out all terms at which the mask is false."""
     union = (*left, *(label for label in right if label not in left))
     terms = np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(union)}", a, b)
@@ -140,7 +140,7 @@ def _guarded_reference(
     return np.einsum(f"{_letters(union)}->{_letters(out)}", terms)
 
 
-def _guarded_samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _guarded_samples(rng: np.random.Generator, dtype: str) -> Samples:
     """The left operand is zero where the mask is false, so that it makes no difference what is left out."""
     for a, b, left, right, out, where in (
         ((6, 9), (9, 17), (0, 1), (1, 2), (0, 2), (0,)),

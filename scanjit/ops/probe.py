@@ -3,14 +3,14 @@ condition."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Graph, Node, Op, graphs_in, rebuilt, walk, with_params
 from scanjit.ops.stretch import over_batch
+from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
 
 PRINT = Op(
@@ -30,22 +30,22 @@ def _assert_infer(x: Type, condition: Type, **_: str) -> Type:
     return x
 
 
-def _assert_reference(x: np.ndarray, condition: np.ndarray, *, message: str, **_: str) -> np.ndarray:
+def _assert_reference(x: Array, condition: Array, *, message: str, **_: str) -> Array:
     if not condition.all():
         raise errors.AssertError(message or "an assertion does not hold")
     return x
 
 
-def _assert_vjp(g: Node, y: Node, x: Node, condition: Node, **params: str) -> Any:
+def _assert_vjp(g: Node, y: Node, x: Node, condition: Node, **params: str) -> tuple[Node, None]:
     return ASSERT(g, condition, **params), None
 
 
-def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: str) -> Any:
+def _assert_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: str) -> tuple[Node, bool]:
     x, condition = args
     return ASSERT(over_batch(x, batched[0], size), condition, **params), True
 
 
-def _assert_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _assert_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape in ((), (2,)):
         yield (rng.normal(size=(3,)).astype(dtype), np.ones(shape, bool)), {"message": ""}
 

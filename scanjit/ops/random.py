@@ -12,14 +12,15 @@ roots alone, each rounded once and in this order, so that they too are the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scanjit.ops.elementwise import Elementwise
+from scanjit.signatures import Array, DType, Parameter, Samples
 
-Arrays = tuple[np.ndarray, ...]
+Arrays = tuple[Array, ...]
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -53,7 +54,7 @@ SINE = {
 # ---- references ------------------------------------------------------------------------------------------------------
 
 
-def philox(counter: Sequence[Any], key: Sequence[Any]) -> Arrays:
+def philox(counter: Sequence[ArrayLike], key: Sequence[ArrayLike]) -> Arrays:
     """The four words of Philox 4x32-10, as uint64 below 2**32.
 
     Parameters
@@ -78,7 +79,7 @@ def philox(counter: Sequence[Any], key: Sequence[Any]) -> Arrays:
     return c0, c1, c2, c3
 
 
-def _words(key: Any, block: Any, index: Any) -> Arrays:
+def _words(key: ArrayLike, block: ArrayLike, index: ArrayLike) -> Arrays:
     """Philox of 64-bit integers: the counter's lower half is the index, its upper half the block."""
     whole = [np.asarray(value, np.int64).astype(np.uint64) for value in (index, block, key)]
     half = np.uint64(32)
@@ -86,23 +87,23 @@ def _words(key: Any, block: Any, index: Any) -> Arrays:
     return philox((*i, *b), k)
 
 
-def _signed(word: np.ndarray) -> np.ndarray:
+def _signed(word: Array) -> Array:
     return word.astype(np.uint32).view(np.int32)
 
 
-def _bits(key: np.ndarray, block: np.ndarray, index: np.ndarray) -> np.ndarray:
+def _bits(key: Array, block: Array, index: Array) -> Array:
     low, high, _, _ = _words(key, block, index)
     return (low | (high << np.uint64(32))).astype(np.int64)
 
 
-def _uniform(key: np.ndarray, block: np.ndarray, index: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+def _uniform(key: Array, block: Array, index: Array, *, dtype: DType) -> Array:
     w0, w1, _, _ = _words(key, block, index)
     if dtype == np.float32:
         return (w0 >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
     return ((w1 >> np.uint64(5)) * 2.0**26 + (w0 >> np.uint64(6))) * 2.0**-53
 
 
-def _normal(key: np.ndarray, block: np.ndarray, index: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+def _normal(key: Array, block: Array, index: Array, *, dtype: DType) -> Array:
     """Box and Muller's product of a length and a sine. The angle is taken from the half circle where the sine rises:
     it has the same distribution there, and needs no reduction."""
     w0, w1, w2, w3 = _words(key, block, index)
@@ -115,14 +116,14 @@ def _normal(key: np.ndarray, block: np.ndarray, index: np.ndarray, *, dtype: np.
     return np.sqrt(_log(length) * dtype.type(-2)) * _sine(angle)
 
 
-def _horner(x: np.ndarray, coefficients: Sequence[float]) -> np.ndarray:
+def _horner(x: Array, coefficients: Sequence[float]) -> Array:
     result = np.full(x.shape, coefficients[0], x.dtype)
     for coefficient in coefficients[1:]:
         result = result * x + x.dtype.type(coefficient)
     return result
 
 
-def _log(x: np.ndarray) -> np.ndarray:
+def _log(x: Array) -> Array:
     """The logarithm of normal numbers, at most 1."""
     name = x.dtype.name
     half = x.dtype.type(0.5)
@@ -136,11 +137,11 @@ def _log(x: np.ndarray) -> np.ndarray:
     return power.astype(x.dtype) * x.dtype.type(LN2[name]) + rest
 
 
-def _sine(x: np.ndarray) -> np.ndarray:
+def _sine(x: Array) -> Array:
     return x * _horner(x * x, SINE[x.dtype.name])
 
 
-def _shuffle(key: np.ndarray, block: np.ndarray, index: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _shuffle(key: Array, block: Array, index: Array, size: Array) -> Array:
     """Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012: in each round every
     element has a partner, and the two exchange places or stay."""
     word, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -160,23 +161,23 @@ def _shuffle(key: np.ndarray, block: np.ndarray, index: np.ndarray, size: np.nda
 # ---- ops -------------------------------------------------------------------------------------------------------------
 
 
-def _keys(rng: np.random.Generator) -> Any:
+def _keys(rng: np.random.Generator) -> np.int64:
     return np.int64(rng.integers(-(2**63), 2**63 - 1))
 
 
-def _samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _samples(rng: np.random.Generator, dtype: str) -> Samples:
     for index in (np.arange(7), np.int64(-1), np.zeros((0, 2), np.int64), rng.integers(-(2**63), 2**63 - 1, (2, 3))):
         yield (_keys(rng), _keys(rng), np.asarray(index)), {}
     yield (rng.integers(0, 9, 3), np.int64(0), np.arange(4)[:, None]), {}
 
 
-def _float_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _float_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for arrays, _ in _samples(rng, dtype):
         for name in ("float64", "float32"):
             yield arrays, {"dtype": np.dtype(name)}
 
 
-def _shuffle_samples(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _shuffle_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for size in (0, 1, 2, 9):
         yield (_keys(rng), _keys(rng), np.arange(size), np.int64(size)), {}
 
@@ -185,11 +186,11 @@ _COUNTERS = ((-9, 9),) * 3
 """From where tests sample a key, a block and an index."""
 
 
-def _op(name: str, **rest: Any) -> Elementwise:
+def _op(name: str, **rest: Parameter) -> Elementwise:
     return Elementwise(name, **{"takes": "i", "dtypes": ("int64",), "domain": _COUNTERS, **rest})
 
 
-def _of_floats(name: str, **rest: Any) -> Elementwise:
+def _of_floats(name: str, **rest: Parameter) -> Elementwise:
     """An op whose parameter `dtype` is the dtype of the result."""
     return _op(
         name,

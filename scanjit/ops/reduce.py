@@ -5,9 +5,6 @@ Compositions of reductions (`mean`, `var`, `logsumexp`...) are in `scanjit.tenso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 from scanjit import errors
@@ -17,6 +14,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
+from scanjit.signatures import DType, Parameter, Rule, Samples
 from scanjit.types import Type
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
@@ -28,7 +26,7 @@ def _extreme_vjp(g: Node, y: Node, x: Node, *, axes: tuple[int, ...]) -> tuple[N
     return (where(met, expand(g, axes) / count, 0),)
 
 
-def _extreme(name: str, pairwise: Elementwise, **rest: Any) -> Reduction:
+def _extreme(name: str, pairwise: Elementwise, **rest: Parameter) -> Reduction:
     return Reduction(
         name,
         join=lambda a, b: apply(pairwise, a, b),
@@ -91,14 +89,14 @@ class ArgReduction(Op):
 
     goes_anywhere = True
 
-    def __init__(self, name: str, *, beats: str, function: Callable[..., Any], doc: str) -> None:
+    def __init__(self, name: str, *, beats: str, function: Rule[Parameter], doc: str) -> None:
         def infer(x: Type, *, axis: int) -> Type:
             if not 0 <= axis < x.ndim:
                 raise errors.ShapeError(f"the axis of {name} must exist", got=axis, expected=f"an axis of {x}")
             need_some(x, axis)
             return Type(np.dtype("int64"), x.shape[:axis] + x.shape[axis + 1 :])
 
-        def samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        def samples(rng: np.random.Generator, dtype: str) -> Samples:
             for shape, axis in (((5,), 0), ((2, 6), 1), ((3, 2), 0), ((1,), 0), ((2, 0, 3), 2)):
                 yield (sample(rng, shape, dtype),), {"axis": axis}
 
@@ -113,7 +111,7 @@ class ArgReduction(Op):
         )
         self.beats = beats
 
-    def text(self, dtype: np.dtype) -> str:
+    def text(self, dtype: DType) -> str:
         """The condition in generated code for operands of a dtype."""
         if kind_of(dtype).floating:
             return f"({self.beats}) | (({{0}} != {{0}}) & ({{1}} == {{1}}))"

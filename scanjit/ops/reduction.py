@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import NUMBERS, sample
+from scanjit.signatures import DType, Parameter, Rule, Samples
 from scanjit.types import Type
 
 _EMPTY = "a reduction that has no value for nothing needs at least {left} element along axis {axis}, not {right}"
@@ -40,10 +40,10 @@ class Reduction(Op):
         join: Callable[[Node, Node], Node],
         combine: str,
         horizontal: str,
-        initial: Callable[[np.dtype], Any],
-        function: Callable[..., Any],
+        initial: Callable[[DType], float],
+        function: Rule[Parameter],
         empty: bool = True,
-        **rest: Any,
+        **rest: Parameter,
     ) -> None:
         def infer(x: Type, *, axes: tuple[int, ...]) -> Type:
             if list(axes) != sorted(set(axes)) or any(not 0 <= a < x.ndim for a in axes):
@@ -52,7 +52,7 @@ class Reduction(Op):
                 need_some(x, axis)
             return x.with_shape([dim for a, dim in enumerate(x.shape) if a not in axes])
 
-        def samples(rng: np.random.Generator, dtype: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        def samples(rng: np.random.Generator, dtype: str) -> Samples:
             shapes: list[tuple[tuple[int, ...], tuple[int, ...]]]
             shapes = [((4,), (0,)), ((2, 3), (1,)), ((2, 3, 2), (0, 2)), ((2, 3), (0, 1)), ((1, 3), (0,)), ((2,), ())]
             shapes += [((0, 2), (0,)), ((2, 0), (0, 1))] if empty else [((2, 0), (0,))]

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from scanjit import types
 from scanjit.kinds import kind_of
+from scanjit.signatures import Array, Params, Sample
 
 INTS = ("int8", "int16", "int32", "int64", "uint8")
 FLOATS = ("float64", "float32")
 NUMBERS = (*FLOATS, *INTS)
 ANY_DTYPE = tuple(map(str, types.DTYPES))
 
-Sample = tuple[tuple[Any, ...], dict[str, Any]]
-"""The operands and the parameters of one call."""
 
-
-def sample(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, low: float = -3, high: float = 3
-) -> np.ndarray:
+def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, low: float = -3, high: float = 3) -> Array:
     """Random numbers of a dtype between two bounds (for tests)."""
     kind = kind_of(dtype)
     if kind.is_mask:
@@ -33,11 +28,11 @@ def sample(
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 
 
-def numbered(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def numbered(shape: tuple[int, ...], dtype: str) -> Array:
     """An array whose elements are all different, except for bools (for tests)."""
     return (np.arange(np.prod(shape, dtype=int)).reshape(shape) + 1).astype(dtype)
 
 
-def sampled(*cases: tuple[tuple[int, ...], dict[str, Any]]) -> Callable[[Any, Any], list[Sample]]:
+def sampled(*cases: tuple[tuple[int, ...], Params]) -> Callable[[np.random.Generator, str], list[Sample]]:
     """Samples of an op with one operand, of these shapes and with these parameters."""
     return lambda rng, dtype: [((numbered(shape, dtype),), params) for shape, params in cases]

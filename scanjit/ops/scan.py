@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, Op
-from scanjit.ops.batch import batch_graph, loops_by
+from scanjit.ops.batch import Batched, batch_graph, loops_by
 from scanjit.ops.chain import carries_gradient, connected, differentiable, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.elementwise import WHERE
@@ -25,7 +25,10 @@ from scanjit.ops.reduce import ALL
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, window
 from scanjit.ops.stretch import full, or_zeros, over_batch, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.signatures import Array, Parameter, Params
 from scanjit.types import Dimension, Type
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,17 @@ class Layout:
         return cls.of_params(node.params)
 
     @classmethod
-    def of_params(cls, params: dict[str, Any]) -> Layout:
+    def of_params(cls, params: Params) -> Layout:
         """The layout that a scan's parameters state."""
         ys = len(params["body"].outputs) - params["carries"] - params["until"]
         return cls(params["carries"], params["sequences"], ys, params["until"], dict(params["lags"]))
 
-    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    def split(self, operands: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item], Sequence[Item]]:
         """Operands (or body inputs) as (carries, sequences, constants)."""
         end = self.carries + self.sequences
         return operands[: self.carries], operands[self.carries : end], operands[end:]
 
-    def split_results(self, results: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Any]:
+    def split_results(self, results: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item], Item | None]:
         """Results (or body outputs) as (carries, ys, count or stop: None without `until`)."""
         end = self.carries + self.ys
         return results[: self.carries], results[self.carries : end], results[end] if self.until else None
@@ -87,8 +90,8 @@ def _infer(
     until: bool,
     lags: tuple[tuple[int, Dimension], ...] = (),
     sizes: tuple[tuple[int, Dimension], ...] = (),
-    **_: Any,
-) -> Any:
+    **_: Parameter,
+) -> tuple[Type, ...]:
     layout = Layout(carries, sequences, len(body.outputs) - carries - until, until, dict(lags))
     inits, xs, consts = layout.split(operands)
     if len(body.inputs) != len(operands):
@@ -122,7 +125,7 @@ SHORT = "a tap reads {right} steps back: a step can read only what earlier steps
 """The error for `1 <= lag`."""
 
 
-def _reference(*operands: np.ndarray, **params: Any) -> Any:
+def _reference(*operands: Array, **params: Parameter) -> Array:
     raise errors.InternalError("the reference interpreter runs scans itself: a body is not a function of arrays")
 
 
@@ -175,7 +178,7 @@ def scan_node(
     lags: Mapping[int, Dimension] | None = None,
     truncate: int = -1,
     unroll: int | bool = False,
-    checkpoint: Any = None,
+    checkpoint: int | str | None = None,
     name: str | None = None,
 ) -> Node:
     """A scan node; see `SCAN` for the parameters and `Layout` for the order of operands and results."""
@@ -225,7 +228,7 @@ class _Open:
 
 
 def _closed(
-    carries: Sequence[Pair], rows: Sequence[Pair], consts: Sequence[Pair], outputs: Sequence[Node], **params: Any
+    carries: Sequence[Pair], rows: Sequence[Pair], consts: Sequence[Pair], outputs: Sequence[Node], **params: Parameter
 ) -> tuple[Node, ...]:
     """The results of a new scan. Rows and constants that its body does not use are left out. Other outside nodes that
     the body uses become constants."""
@@ -244,7 +247,7 @@ def _derived(name: str | None, suffix: str) -> str | None:
     return None if name is None else f"{name}.{suffix}"
 
 
-def _grown(start: Iterable[int], more: Any) -> list[int]:
+def _grown(start: Iterable[int], more: Callable[[Sequence[int]], Iterable[int]]) -> list[int]:
     """The smallest set of numbers that contains `start` and all of `more(the set)`."""
     found = sorted(set(start))
     while True:
@@ -271,7 +274,7 @@ def renewed(rows: Node, value: Node, reverse: bool) -> Node:
     return CONCATENATE(*((new, rest) if reverse else (rest, new)), axis=0)
 
 
-def without_lags(params: Mapping[str, Any], operands: Sequence[Node]) -> tuple[dict[str, Any], list[Node]]:
+def without_lags(params: Mapping[str, Parameter], operands: Sequence[Node]) -> tuple[Params, list[Node]]:
     """The parameters and operands of the same scan without rings: each carry holds all values of its lag, and every
     step moves them. If a lag is a computed value, it becomes one more constant."""
     layout, reverse = Layout.of_params(dict(params)), params["reverse"]
@@ -492,7 +495,9 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
-def _over_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: dict[str, Any]) -> Any:
+def _over_batch(
+    args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: Params
+) -> list[tuple[Node, bool]]:
     if any(batched[i] for i, _ in params["sizes"]):
         raise errors.NotSupportedError("the sizes inside a scan cannot differ between the examples of a batch")
     batch = _Batch(args, batched, size, params)
@@ -505,7 +510,7 @@ def _over_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, 
 class _Batch:
     """A scan over a batch: one loop in which the carries that differ between the examples have a batch axis."""
 
-    def __init__(self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: dict[str, Any]) -> None:
+    def __init__(self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: Params) -> None:
         self.size, self.params, self.layout = size, params, Layout.of_params(params)
         self.args, self.batched = args, batched
         self.inputs, self.outputs = params["body"].opened()
@@ -524,8 +529,8 @@ class _Batch:
         chosen = [*active, *(i for i in range(self.layout.carries, len(self.inputs)) if self.batched[i])]
         return batch_graph(self.outputs, {self.inputs[i]: self.wide[i] for i in chosen}, self.size)
 
-    def results(self) -> tuple[tuple[Node, ...], tuple[bool, ...]]:
-        """The results of the loop over the batch, and which of them have a batch axis (as their first)."""
+    def results(self) -> list[Batched]:
+        """The results of the loop over the batch, each with whether it has a batch axis (as its first)."""
         layout, active = self.layout, set(self.active)
         inits, xs, consts = layout.split(list(zip(self.args, self.batched, strict=True)))
         inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]
@@ -553,10 +558,8 @@ class _Batch:
         start = layout.carries + len(extra)
         stacks = [_swapped(y) if flag else y for y, flag in zip(found[start:], flags, strict=False)]
         counts = [(found[layout.carries + 1], True) if self.masked else (found[-1], False)] if layout.until else []
-        return (
-            (*finals, *stacks, *(count for count, _ in counts)),
-            (*(i in active for i in range(layout.carries)), *flags, *(flag for _, flag in counts)),
-        )
+        carried = [(final, i in active) for i, final in enumerate(finals)]
+        return [*carried, *zip(stacks, flags, strict=True), *counts]
 
     def _inputs(self) -> Iterable[tuple[Node, Node, bool]]:
         return zip(self.inputs, self.wide, self.batched, strict=True)

@@ -11,6 +11,7 @@ from scanjit.ir import Node, Op
 from scanjit.ops.samples import ANY_DTYPE, numbered, sampled
 from scanjit.ops.stretch import require_sizes, zeros_like
 from scanjit.ops.view import View
+from scanjit.signatures import Array
 from scanjit.types import Dimension, Type, not_negative
 
 # ---- slice: a window of every axis, with a step ----------------------------------------------------------------------
@@ -57,7 +58,7 @@ def _apart(dim: Dimension) -> tuple[Dimension, Dimension]:
     return -constant, dim - constant
 
 
-def _slice_reference(x: np.ndarray, *, start: tuple, length: tuple, step: tuple) -> np.ndarray:
+def _slice_reference(x: Array, *, start: tuple, length: tuple, step: tuple) -> Array:
     for axis, (a, n, s) in enumerate(zip(start, length, step, strict=True)):
         last = a + s * (n - 1)
         if n < 0 or (n and not (0 <= a < x.shape[axis] and 0 <= last < x.shape[axis])):
@@ -120,7 +121,7 @@ def _set_slice_infer(x: Type, v: Type, *, start: tuple, step: tuple) -> Type:
     return x
 
 
-def _set_slice_reference(x: np.ndarray, v: np.ndarray, *, start: tuple, step: tuple) -> np.ndarray:
+def _set_slice_reference(x: Array, v: Array, *, start: tuple, step: tuple) -> Array:
     x = x.copy()
     x[np.ix_(*(a + s * np.arange(n) for a, s, n in zip(start, step, v.shape, strict=True)))] = v
     return x

@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-Function = Callable[[np.ndarray], np.ndarray]
+from scanjit.signatures import Array
+
+Function = Callable[[Array], Array]
 
 
 def _in_doubles(function: Callable[[float], float]) -> Function:
     """A function of one double, applied to each element."""
     each = np.vectorize(function, otypes=[np.float64])
 
-    def apply(x: np.ndarray) -> np.ndarray:
+    def apply(x: Array) -> Array:
         return np.asarray(each(x) if x.size else x).astype(x.dtype)
 
     return apply
@@ -49,12 +51,12 @@ gammaln = _in_doubles(_gammaln)
 digamma = _in_doubles(_digamma)
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: Array) -> Array:
     """`1 / (1 + exp(-x))` without overflow."""
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(x.dtype)
 
 
-def softplus(x: np.ndarray) -> np.ndarray:
+def softplus(x: Array) -> Array:
     """`log(1 + exp(x))` without overflow."""
     return np.asarray(np.maximum(x, x.dtype.type(0)) + np.log1p(np.exp(-np.abs(x)))).astype(x.dtype)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, Node, constant
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.samples import ANY_DTYPE, sampled
 from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.signatures import Array
 from scanjit.types import Dimension, Type
 
 
@@ -34,7 +35,7 @@ def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
 
 def _broadcast_batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, shape: tuple[Dimension, ...]
-) -> Any:
+) -> tuple[Node, bool]:
     (x,) = args
     ones = [None] * (len(shape) - (x.ndim - 1))
     x = DIMSHUFFLE(x, order=(0, *ones, *range(1, x.ndim)))
@@ -96,14 +97,14 @@ def all_over_batch(nodes: Sequence[Node], batched: Sequence[bool], size: Dimensi
     return [over_batch(node, has, size) for node, has in zip(nodes, batched, strict=True)]
 
 
-def constant_value(node: Node) -> np.ndarray | None:
+def constant_value(node: Node) -> Array | None:
     """The array of a constant (seen through broadcasts of it), or None."""
     while node.op is BROADCAST_TO:
         node = node.args[0]
     return node.params["data"].array if node.op is CONSTANT else None
 
 
-def full(value: Any, shape: Sequence[Dimension], dtype: Any = None) -> Node:
+def full(value: object, shape: Sequence[Dimension], dtype: DTypeLike | None = None) -> Node:
     """A tensor of one value."""
     scalar = value if isinstance(value, Node) else constant(value, dtype)
     return broadcast_to(scalar, shape)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import ANY_DTYPE, sampled
+from scanjit.signatures import Array, Parameter, Rule
 from scanjit.types import Dimension, Type
 
 Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
@@ -31,15 +31,15 @@ class View(Op):
         self,
         name: str,
         *,
-        access: Callable[..., list[Access]],
+        access: Rule[Sequence[Access]],
         shows_all: bool = True,
         repeats: bool = False,
-        **rest: Any,
+        **rest: Parameter,
     ) -> None:
         super().__init__(name, aligned=self._aligned, **rest)
         self.access, self.shows_all, self.repeats = access, shows_all, repeats
 
-    def _aligned(self, position: int, operand: Type, result: Type, **params: Any) -> dict[int, int]:
+    def _aligned(self, position: int, operand: Type, result: Type, **params: Parameter) -> dict[int, int]:
         """Maps each axis of the operand that one axis of the view reads whole and in order to that axis."""
         found = {}
         for axis, (start, terms) in enumerate(self.access(operand.shape, **params)):
@@ -66,7 +66,7 @@ def _dimshuffle_vjp(g: Node, y: Node, x: Node, *, order: tuple[int | None, ...])
     return (DIMSHUFFLE(g, order=back),)
 
 
-def _dimshuffle_reference(x: np.ndarray, *, order: tuple[int | None, ...]) -> np.ndarray:
+def _dimshuffle_reference(x: Array, *, order: tuple[int | None, ...]) -> Array:
     dropped = tuple(axis for axis in range(x.ndim) if axis not in order)
     kept = [axis for axis in range(x.ndim) if axis in order]
     moved = np.squeeze(x, dropped).transpose([kept.index(axis) for axis in order if axis is not None])

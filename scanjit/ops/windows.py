@@ -18,6 +18,7 @@ from scanjit.ops.samples import ANY_DTYPE, sampled
 from scanjit.ops.shape import IOTA, SET_SLICE, flip
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE, Access, View
+from scanjit.signatures import Array
 from scanjit.types import Dimension, Type
 
 Sizes = tuple[Dimension, ...]
@@ -46,7 +47,7 @@ _ERROR = errors.ShapeError
 _TOO_LARGE = "a filter or window that reaches over {left} entries does not fit into the {right} entries of axis {axis}"
 
 
-def _reference(x: np.ndarray, *, axes: Ints, size: Ints, step: Ints, dilation: Ints) -> np.ndarray:
+def _reference(x: Array, *, axes: Ints, size: Ints, step: Ints, dilation: Ints) -> Array:
     whole = tuple((k - 1) * d + 1 for k, d in zip(size, dilation, strict=True))
     seen = np.lib.stride_tricks.sliding_window_view(x, whole, axes)
     places = tuple(slice(None, None, step[axes.index(a)] if a in axes else 1) for a in range(x.ndim))

@@ -209,7 +209,7 @@ class _Choice:
     def _stacks(self, node: Node) -> bool:
         """Whether F can stack a value: it has the same size in all steps."""
         atoms = {atom for dim in self.image[node].type.shape for atom in types.atoms(dim)}
-        return all(atom.kind != "value" or atom.args[0] in self.fixed for atom in atoms)
+        return all(atom.kind != "value" or atom.node in self.fixed for atom in atoms)
 
     def _grows(self, node: Node) -> bool:
         """Whether a few elementwise ops make the value from rows that are smaller than it. Then it takes less time to

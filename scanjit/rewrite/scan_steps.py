@@ -148,7 +148,7 @@ class _Level:
 
     def moves(self, dim: Dimension) -> bool:
         """Whether a size depends on values that are computed here."""
-        return any(atom.kind == "value" and self._is_moving(atom.args[0]) for atom in types.atoms(dim))
+        return any(atom.kind == "value" and self._is_moving(atom.node) for atom in types.atoms(dim))
 
     def _is_moving(self, node: Node) -> bool:
         if node.op is BOUND:
@@ -173,7 +173,7 @@ class _Level:
                 total = total + limit * factor
             return total
         if atom.kind == "value":
-            return self._most_of(atom.args[0])
+            return self._most_of(atom.node)
         if atom.kind not in ("min", "max"):
             return None
         found = [limit for arg in atom.args if (limit := self.most(arg)) is not None]
@@ -303,7 +303,7 @@ def _number(dim: Dimension) -> Node:
 
 def _number_of(atom: types.Atom) -> Node:
     if atom.kind == "value":
-        return cast(atom.args[0], "int64")
+        return cast(atom.node, "int64")
     if atom.kind in ("min", "max", "//", "%"):
         function = {"min": MINIMUM, "max": MAXIMUM, "//": FLOORDIV, "%": MOD}[atom.kind]
         return apply(function, *map(_number, atom.args))

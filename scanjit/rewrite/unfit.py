@@ -93,7 +93,7 @@ def _uncertain(node: Node) -> list[Condition]:
         body = node.params["body"]
         sizes = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
         for c in _conditions(body.nodes()):
-            inside = {a.args[0] for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"}
+            inside = {a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"}
             if all(value.is_closed or value.dim_atom in sizes for value in inside):
                 left, right = (types.substitute(dim, sizes) for dim in (c.left, c.right))
                 found.append(c._replace(left=left, right=right))

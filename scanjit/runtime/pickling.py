@@ -145,7 +145,7 @@ class _Encoder:
         if atom.kind == "size":
             self.sizes[atom] = None
             return atom
-        return ValueOf(self.order[atom.args[0]]) if atom.kind == "value" else self._places[atom]
+        return ValueOf(self.order[atom.node]) if atom.kind == "value" else self._places[atom]
 
 
 def load(dumped: Dumped, check: Callable[[Node], None] | None = None) -> list[Node]:

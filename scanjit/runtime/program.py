@@ -78,7 +78,7 @@ class Staged:
         """Add the sizes that conditions are about and that are known by now."""
         for atom, dim in self._checked:
             for other in types.atoms(dim):
-                if other.kind == "value" and (node := other.args[0]) in values:
+                if other.kind == "value" and (node := other.node) in values:
                     sizes[other] = int(values[node])
             if all(other in sizes for other in types.atoms(dim)):
                 sizes[atom] = types.evaluate(dim, sizes)
@@ -114,5 +114,5 @@ def _on_values(condition: runtime_sizes.Check) -> bool:
 def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list[Node]:
     """The nodes whose values conditions are about. The rewritten graph computes them too: it has sizes of its own."""
     atoms = dict.fromkeys(atom for c in conditions if c.body is None for atom in c.atoms() if atom.kind == "value")
-    nodes = [atom.args[0] for atom in atoms]
+    nodes = [atom.node for atom in atoms]
     return [node for node in nodes if not any(node is leaf for leaf in leaves)]

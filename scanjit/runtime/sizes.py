@@ -208,7 +208,7 @@ def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Ch
     if check.body is not None:
         return check
     inside = [atom for atom in check.atoms() if atom.kind == "value" and atom not in outside]
-    if not all(atom.args[0].is_closed for atom in inside):
+    if not all(atom.node.is_closed for atom in inside):
         return replace(check, body=body)
     left, right = (types.substitute(dim, outside) for dim in (check.left, check.right))
     return replace(check, left=left, right=right)

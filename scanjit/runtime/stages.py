@@ -31,7 +31,7 @@ def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
         ready: dict[Node, bool] = {}
         wanted: dict[Atom, Node] = {}
         for node in order:
-            unknown = {atom: atom.args[0] for atom in _value_atoms(node) if atom not in sized}
+            unknown = {atom: atom.node for atom in _value_atoms(node) if atom not in sized}
             wanted |= unknown
             ready[node] = node in known or (not unknown and all(ready[arg] for arg in node.args))
         values = {atom: node for atom, node in wanted.items() if ready[node]}
@@ -65,7 +65,7 @@ def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
     """The sizes in the graph of a scan that are computed from constants and outer sizes alone: the same in all
     steps."""
     if isinstance(node.params.get("body"), ir.Graph):
-        sizes = dict.fromkeys(atom.args[0] for atom in ir.atoms_of(node) if atom.kind == "value")
+        sizes = dict.fromkeys(atom.node for atom in ir.atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if size.is_closed)
 
 

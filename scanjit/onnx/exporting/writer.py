@@ -204,7 +204,7 @@ class Writer:
             name, axis = self.sizes[atom]
             return self.op("Gather", self.op("Shape", name), self.constant(axis, np.int64), axis=0)
         if atom.kind == "value":
-            node = atom.args[0]
+            node = atom.node
             name = self.value(node)
             return name if node.dtype == np.int64 else self.cast(name, np.int64)
         left, right = map(self.dim, atom.args)
@@ -261,5 +261,5 @@ class _Seen:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def __contains__(self, node: Node) -> bool:
-        return self._writer._known("_values", node) is not None
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, Node) and self._writer._known("_values", node) is not None

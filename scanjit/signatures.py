@@ -1,0 +1,43 @@
+"""The types of what differs from op to op. Here alone, in the layers up to `ops`, `Any` stands for a type.
+
+An op has parameters of its own: `axes` for a sum; `start`, `length` and `step` for a slice. So no type says in advance
+what a rule of an op takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+"""An array of any dtype and shape."""
+DType = np.dtype[Any]
+"""A dtype of NumPy's."""
+Parameter = Any
+"""The value of a parameter of an op: a number, a dtype, a tuple, a dimension, a graph..."""
+Params = dict[str, Parameter]
+"""The parameters of a node, by their names."""
+Sample = tuple[tuple[Any, ...], Params]
+"""One call of an op: its operands and its parameters."""
+Samples = Iterable[Sample]
+"""The calls from which the tests of an op are generated."""
+Value = Any
+"""An array, or a scalar of NumPy's."""
+NodeBelow = Any
+"""A node, for code in the layers above `ir`, which defines its class."""
+Attribute = Any
+"""An attribute of a node that a layer below gives to it, such as the method `sum`."""
+
+Result = TypeVar("Result", covariant=True)
+
+
+class Rule(Protocol[Result]):
+    """A function that belongs to an op. It takes operands (or their types), and the op's parameters by their names."""
+
+    def __call__(self, *operands: Any, **params: Any) -> Result: ...
+
+
+Reference = Rule[Any]
+"""How NumPy computes an op: a function that gives an array, a scalar of NumPy's, or a tuple of these."""
