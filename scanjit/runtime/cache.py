@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import json
 import operator
 import os
@@ -49,17 +48,10 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 @functools.lru_cache
 def version(target: Target) -> str:
     """A digest of all that decides the object code of a kernel besides its source: the generator (its version and its
-    source files), Numba, llvmlite, Python and the target. Numba is not imported for it."""
+    source files), llvmlite and the target."""
     import llvmlite
 
-    facts = [
-        GENERATOR_VERSION,
-        _generator_digest(),
-        _numba_version(),
-        llvmlite.__version__,
-        f"{sys.version_info.major}.{sys.version_info.minor}",
-        target.code,
-    ]
+    facts = [GENERATOR_VERSION, _generator_digest(), llvmlite.__version__, target.code]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
@@ -67,22 +59,11 @@ def _generator_digest() -> str:
     """A digest of the source files that generate code. After an edit of the generator, old code is not used again."""
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
-    for path in sorted(
-        (*package.glob("simd/**/*.py"), *package.glob("codegen/**/*.py"), *package.glob("runtime/compiler.py"))
-    ):
+    folders = ("simd", "codegen", "runtime/translation")
+    compiler = package / "runtime" / "compiler.py"
+    for path in sorted([compiler, *(path for folder in folders for path in package.glob(f"{folder}/**/*.py"))]):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _numba_version() -> str:
-    """Numba's version, read from its folder. To import Numba takes half a second, to read its metadata 20 ms."""
-    spec = importlib.util.find_spec("numba")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        with contextlib.suppress(OSError):
-            return (Path(folder) / "_version.py").read_text(encoding="utf-8")
-    from importlib.metadata import version
-
-    return version("numba")
 
 
 # ---- where, and how much -----------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The target that code is made for unless another one is handed in: the machine that this process runs on.
 
-Only this file and `caches` ask the machine. They need llvmlite only: a process that runs cached kernels never imports
-Numba.
+Only this file and `caches` ask the machine.
 """
 
 from __future__ import annotations

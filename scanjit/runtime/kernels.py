@@ -1,7 +1,6 @@
 """Kernels: generated functions on integers and addresses, compiled or taken from the cache, loaded once a process.
 
-There is one way into memory, from object code, whether it was compiled just now or years ago; and the way from the
-disk does not import Numba.
+There is one way into memory, from object code, whether it was compiled just now or years ago.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
-from scanjit.runtime import cache, host
+from scanjit.runtime import cache, host, processors
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.target import Target
@@ -40,7 +39,7 @@ class Kernel:
     externals : the kernels that it calls, by name, with their numbers of arguments.
     arity : the number of arguments.
     path : a real file with the source, where the cache can be written.
-    symbol : the name that the object code exports; unique to this source, generator, Numba and CPU.
+    symbol : the name that the object code exports; unique to this source, generator, LLVM and CPU.
     address : where its code is.
     compiled : whether this process compiled it (or found it in the cache).
     seconds : how long that took; 0 when it came from the cache.
@@ -106,8 +105,8 @@ def kernel(source: str, name: str, externals: Mapping[str, int] | None = None) -
 def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
     """Several kernels, each of which may call those before it.
 
-    Those that have to be compiled are compiled in two stages side by side: while LLVM works on one, Numba works on the
-    next. Both do so in threads of their own: Numba and LLVM are never left in the middle, nor is the cache."""
+    Those that have to be compiled are compiled side by side, in threads of their own: LLVM is never left in the middle,
+    nor is the cache."""
     target = host.target()
     if target.triple != host.TRIPLE:
         raise ArgumentError(
@@ -129,7 +128,7 @@ def compile_count() -> int:
     return _compilations
 
 
-# One lock for all names, not one for each: Numba compiles one function at a time anyway, and loading takes 0.1 ms.
+# One lock for all names, not one for each: all processors compile what one caller wants, and loading takes 0.1 ms.
 # Whoever forks holds it, so that a child never starts with a half-made kernel, or with a lock that nobody will open.
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -224,11 +223,14 @@ def _in_memory(stem: str, source: str) -> str:
 def _compiled(
     units: Sequence[Unit], target: Target, abandoned: Callable[[], bool]
 ) -> list[tuple[Unit, cache.Entry, float]]:
-    """Compile units. Yields each with its object code and the seconds that compiling took."""
+    """Compile units. Returns each with its object code and the seconds that compiling took.
+
+    LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor takes kernels from
+    a queue, until it is empty. Raises what was raised first, and `Abandoned` if nobody waits any more."""
     global _compilations
     if not units:
         return []
-    from scanjit.runtime import compiler  # only now: it imports Numba, which takes half a second
+    from scanjit.runtime import compiler
 
     waiting: queue.SimpleQueue[tuple[compiler.Translated, float] | None] = queue.SimpleQueue()
     found: list[tuple[Unit, cache.Entry, float]] = []
@@ -236,44 +238,43 @@ def _compiled(
 
     def finish() -> None:
         while (item := waiting.get()) is not None:
+            if errors or abandoned():
+                continue
             translated, seconds = item
             start = time.perf_counter()
             try:
                 code, undefined = compiler.to_load(translated)
             except BaseException as error:
                 errors.append(error)
-                return
+                continue
             unit = translated.unit
             entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
             found.append((unit, entry, seconds + time.perf_counter() - start))
 
-    thread = threading.Thread(target=finish, name="scanjit-compiler", daemon=True)
-    with _quick_handover():
-        thread.start()
-        try:
-            for unit in units:
-                if abandoned():
-                    raise Abandoned
-                start = time.perf_counter()
-                waiting.put((compiler.translate(unit, target), time.perf_counter() - start))
-        finally:
+    threads = [
+        threading.Thread(target=finish, name=f"scanjit-compiler-{i}", daemon=True)
+        for i in range(min(processors.count(), len(units)))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for unit in units:
+            if abandoned():
+                break
+            start = time.perf_counter()
+            waiting.put((compiler.translate(unit, target), time.perf_counter() - start))
+    finally:
+        for _ in threads:
             waiting.put(None)
-            thread.join()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+    if abandoned():
+        raise Abandoned
     if errors:
         raise errors[0]
     _compilations += len(found)
     return found
-
-
-@contextlib.contextmanager
-def _quick_handover() -> Iterator[None]:
-    """Shorten Python's switch interval meanwhile: LLVM's thread asks for Python's lock after each of its calls."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, 1e-4))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @functools.cache
@@ -322,12 +323,9 @@ def _missing(symbols: Sequence[str]) -> list[str]:
 
 
 def _find_more_symbols() -> None:
-    """Tell LLVM the addresses of the C library's mathematics and of Numba's helpers, which it cannot find by itself."""
+    """Tell LLVM the addresses of the C library's mathematics, which it cannot find by itself."""
     from llvmlite import binding as llvm
 
     if sys.platform.startswith("linux"):
         with contextlib.suppress(RuntimeError):
             llvm.load_library_permanently("libm.so.6")
-    from numba.core.registry import cpu_target
-
-    _ = cpu_target.target_context  # making it registers them

@@ -40,7 +40,7 @@ def dprint(
         - "nests": the loop nests that compute it, before they are cut into blocks of time and vectorised;
         - "blocks": the finished program of loop nests;
         - "source": the Python source that is generated from that;
-        - "assembly": the machine code that Numba makes of the source.
+        - "assembly": the machine code that LLVM makes of the source.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""An explicit SIMD value type for Numba: loads, arithmetic, masks and vector math, with an emulation in NumPy.
+"""Vectors in generated code: loads, arithmetic, masks and vector math, with an emulation in NumPy.
 
 Generated code imports what it uses by name, and the names state the type where one is needed::
 
     from scanjit.simd import load_f32x16, store, tanh
 
-Functions are made when first asked for. Importing this package does not import Numba: a process that only loads kernels
-from the cache or runs them in plain Python (`scanjit.simd.emulate`) never pays for it.
+Functions are made when first asked for. Importing this package does not import llvmlite: a process that runs kernels in
+plain Python (`scanjit.simd.emulate`) never pays for it.
 """
 
 from __future__ import annotations

@@ -10,17 +10,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba.core.typing.templates import signature
 
 from scanjit.kinds import KINDS
 
 from . import lapack, memory, table
 from .llvm_lanes import I32, I64, LlvmLanes, indices, join, splat_scalar
-from .operands import common, is_number, need, need_mask, need_vector, operand, splat, types
-from .types import SimdType, mask_type, simd_type
+from .operands import common, is_number, need, need_mask, need_vector, operand, splat
+from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 
-INT = types.int64
-Typing = Callable[..., Any]
+Typing = Callable[..., Signature]
 Lowering = Callable[[ir.IRBuilder, Any, Sequence[ir.Value]], ir.Value]
 
 
@@ -47,7 +45,7 @@ class Form(NamedTuple):
     check: Callable[..., None] = lambda type_, *args: None
 
     def typed(self, named: SimdType | None) -> Typing:
-        """What Numba asks for the signature of a call, from the types of its arguments."""
+        """The signature of a call, from the types of its arguments."""
         words = self.takes.split()
 
         def typing(*args: Any) -> Any:
@@ -56,13 +54,12 @@ class Form(NamedTuple):
             for word, given in zip(words, args, strict=True):
                 _check(word, given, type_)
             self.check(type_, *args)
-            passed = [INT if word == "int" else given for word, given in zip(words, args, strict=True)]
-            return signature(_RESULTS[self.gives](type_), *passed)
+            return Signature(_RESULTS[self.gives](type_), args)
 
         return typing
 
     def lowered(self, named: SimdType | None) -> Lowering:
-        """What Numba calls to emit the instructions of a call."""
+        """The instructions of a call."""
         words = self.takes.split()
 
         def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -84,7 +81,7 @@ def _type_of(words: Sequence[str], args: Sequence[Any], named: SimdType | None) 
 def _check(word: str, given: Any, type_: Any) -> None:
     """Raise a TypeError unless an argument is what a word of a form says."""
     if word == "int":
-        need(isinstance(given, types.Integer), f"expected an integer, got {given}")
+        need(given is INT, f"expected an integer, got {given}")
     elif word == "vector":
         need_vector(given)
     elif word == "mask":
@@ -95,9 +92,9 @@ def _check(word: str, given: Any, type_: Any) -> None:
 
 
 _RESULTS: dict[str, Callable[[Any], Any]] = {
-    "nothing": lambda type_: types.none,
+    "nothing": lambda type_: NOTHING,
     "int": lambda type_: INT,
-    "bool": lambda type_: types.boolean,
+    "bool": lambda type_: BOOL,
     "mask": lambda type_: mask_type(type_.lanes),
     "same": lambda type_: type_,
     "one": lambda type_: simd_type(type_.kind, 1),
@@ -240,13 +237,13 @@ def select_typing(mask: Any, yes: Any, no: Any) -> Any:
     """The signature of `select`: of the two values, one may be a number."""
     type_ = common((yes, no))
     need_mask(mask, type_.lanes)
-    return signature(type_, mask, yes, no)
+    return Signature(type_, (mask, yes, no))
 
 
 def select_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
     """The instruction of `select`."""
     pair = zip(sig.args[1:], args[1:], strict=True)
-    return b.select(args[0], *(operand(b, sig.return_type, type_, value).value for type_, value in pair))
+    return b.select(args[0], *(operand(b, sig.result, type_, value).value for type_, value in pair))
 
 
 def splat_typing(type_: SimdType, value: Any) -> Any:
@@ -254,19 +251,19 @@ def splat_typing(type_: SimdType, value: Any) -> Any:
     kind = type_.kind
     if value is not simd_type(kind, 1):
         need(is_number(value), f"expected a number or a vector of one {kind.name}, got {value}")
-        need(kind.floating or not isinstance(value, types.Float), f"a float for {kind.name} lanes")
-    return signature(type_, value)
+        need(kind.floating or value is not FLOAT, f"a float for {kind.name} lanes")
+    return Signature(type_, (value,))
 
 
 def spread_typing(lanes: int, x: Any) -> Any:
     """The signature of `spread`: it takes one lane of any kind."""
     need(need_vector(x).lanes == 1, f"expected one lane, got {x}")
-    return signature(simd_type(x.kind, lanes), x)
+    return Signature(simd_type(x.kind, lanes), (x,))
 
 
 def splat_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
     """The instructions of `splat` and `spread`."""
-    type_, (given,), (value,) = sig.return_type, sig.args, args
+    type_, (given,), (value,) = sig.result, sig.args, args
     if isinstance(given, SimdType):
         return _first_in_all(b, LlvmLanes(b, value, given.kind, 1), type_.lanes)
     return splat(b, type_.kind, type_.lanes, value)

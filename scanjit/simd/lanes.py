@@ -1,9 +1,9 @@
 """The abstract vector value that every operation of the package is written on.
 
-A function over `Lanes` is written once. The LLVM backend (`llvm_lanes.py`) turns it into instructions while Numba
-lowers one call; the NumPy backend (`numpy_lanes.py`) runs it in the emulator. Both therefore take the same branches and
-round in the same places, except that `Lanes.fma` rounds twice where there is no such instruction. No function may rely
-on its single rounding: `Lanes.two_product` is exact everywhere.
+A function over `Lanes` is written once. The LLVM backend (`llvm_lanes.py`) turns it into instructions; the NumPy
+backend (`numpy_lanes.py`) runs it in the emulator. Both therefore take the same branches and round in the same
+places, except that `Lanes.fma` rounds twice where there is no such instruction. No function may rely on its single
+rounding: `Lanes.two_product` is exact everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Lanes` whose operations append LLVM instructions. Needs llvmlite only; Numba calls it while lowering."""
+"""`Lanes` whose operations append LLVM instructions."""
 
 from __future__ import annotations
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types as _types
 
 from scanjit.kinds import Kind
 
 from .llvm_lanes import FLOATS, LlvmLanes, constant, element_type, splat_scalar
-from .types import SimdType, mask_type
-
-types: Any = _types  # Numba's stubs lack half of it
+from .types import BOOL, FLOAT, INT, SimdType, mask_type
 
 
 def need(condition: bool, message: str) -> None:
@@ -36,7 +33,7 @@ def need_vector(type_: Any) -> SimdType:
 
 def is_number(type_: Any) -> bool:
     """Whether values of this type are Python's numbers."""
-    return isinstance(type_, (types.Integer, types.Float, types.Boolean))
+    return type_ in (INT, FLOAT, BOOL)
 
 
 def common(args: Sequence[Any]) -> SimdType:
@@ -49,7 +46,7 @@ def common(args: Sequence[Any]) -> SimdType:
     for other in args:
         if other is not first:
             need(is_number(other), f"{other} is neither a vector nor a number")
-            need(first.kind.floating or not isinstance(other, types.Float), f"a float operand with {first.name}")
+            need(first.kind.floating or other is not FLOAT, f"a float operand with {first.name}")
     return first
 
 

@@ -1,48 +1,59 @@
-"""The Numba types of vectors and masks. Importing this imports Numba."""
+"""The types of values in generated code."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import NamedTuple
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import models, register_model
 
 from scanjit.kinds import KINDS, Kind
 
-from .llvm_lanes import vector_type
+from .llvm_lanes import F64, I1, I64, vector_type
 
 
-class SimdType(types.Type):
-    """A vector of `lanes` elements of one kind; a mask if the kind is ``bool``.
+class ScalarType:
+    """The type of numbers that Python has too. There is one object for each: `INT`, `FLOAT`, `BOOL`; and `NOTHING` is
+    that of calls without a result."""
 
-    Make it with `simd_type`, so that equal types are one object.
+    def __init__(self, name: str, llvm: ir.Type):
+        self.name, self.llvm, self.text = name, llvm, str(llvm)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class SimdType:
+    """The type of vectors of `lanes` elements of one kind, or of masks if the kind is ``bool``.
+
+    Make it with `simd_type`, so that equal types are one object. `llvm` is what LLVM calls it, `text` the same as text.
     """
 
     def __init__(self, kind: Kind, lanes: int):
-        self.kind = kind
-        self.lanes = lanes
-        super().__init__(name=f"simd_{kind.name}x{lanes}")
+        self.kind, self.lanes, self.name = kind, lanes, f"simd_{kind.name}x{lanes}"
+        self.llvm = vector_type(kind, lanes)
+        self.text = str(self.llvm)
+
+    def __repr__(self) -> str:
+        return self.name
 
 
-@register_model(SimdType)
-class SimdModel(models.PrimitiveModel):
-    """An LLVM vector; a mask is a vector of i1."""
-
-    def __init__(self, manager: Any, fe_type: SimdType):
-        llvm: ir.Type = vector_type(fe_type.kind, fe_type.lanes)
-        super().__init__(manager, fe_type, llvm)
+Type = ScalarType | SimdType
+INT, FLOAT = ScalarType("an integer", I64), ScalarType("a float", F64)
+BOOL, NOTHING = ScalarType("a condition", I1), ScalarType("nothing", ir.VoidType())
 
 
-_TYPES: dict[tuple[str, int], SimdType] = {}
+class Signature(NamedTuple):
+    """The types of a call: of its result, and of its arguments."""
+
+    result: Type
+    args: tuple[Type, ...]
 
 
+@functools.cache
 def simd_type(kind: Kind, lanes: int) -> SimdType:
     """The one type of vectors of `lanes` elements of `kind`."""
-    key = (kind.name, lanes)
-    if key not in _TYPES:
-        _TYPES[key] = SimdType(kind, lanes)
-    return _TYPES[key]
+    return SimdType(kind, lanes)
 
 
 def mask_type(lanes: int) -> SimdType:

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import llvmlite
 import pytest
 
 from scanjit import __main__ as command
@@ -233,10 +234,10 @@ def test_the_version_covers_the_generator_and_the_target(monkeypatch: pytest.Mon
     assert cache.version(here) == original
     for other in (replace(here, features="+sse2"), replace(here, name="another"), replace(here, triple="wasm32")):
         assert cache.version(other) != original
-    for part in ("_generator_digest", "_numba_version"):
+    for place, part, other in ((cache, "_generator_digest", lambda: "another"), (llvmlite, "__version__", "another")):
         with monkeypatch.context() as patch:
             cache.version.cache_clear()
-            patch.setattr(cache, part, lambda: "another")
+            patch.setattr(place, part, other)
             assert cache.version(here) != original
     cache.version.cache_clear()
     assert cache.version(here) == original

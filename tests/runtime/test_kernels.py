@@ -22,44 +22,12 @@ from scanjit.errors import InternalError
 from scanjit.runtime import cache, kernels
 from scanjit.runtime.kernels import Kernel, compile_count, kernel
 from scanjit.runtime.undisturbed import undisturbed
+from scanjit.simd import math_rest, table
 
 ROOT = Path(__file__).parents[2]
 
-# The little that these tests need of memory, in the kernels' own source: they test nothing of `scanjit.simd`.
-MEMORY = '''"""A kernel of the tests."""
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-
-@intrinsic
-def store(typing, address, value):
-    def lower(context, builder, signature, arguments):
-        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        builder.store_atomic(arguments[1], pointer, "monotonic", 8)
-        return context.get_dummy_value()
-    return types.void(types.intp, types.int64), lower
-
-
-@intrinsic
-def load(typing, address):
-    def lower(context, builder, signature, arguments):
-        return builder.load_atomic(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), "monotonic", 8)
-    return types.int64(types.intp), lower
-
-
-def external(name):
-    @intrinsic
-    def call(typing, x):
-        def lower(context, builder, signature, arguments):
-            real = ir.DoubleType()
-            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real]), name)
-            return builder.call(function, arguments)
-        return types.float64(types.float64), lower
-    return call
-'''
-SCALE = MEMORY + "\n\ndef scale(address, factor):\n    store(address, load(address) * factor)\n"
+MEMORY = "from scanjit.simd import clock, load_i64, store_i64\n"
+SCALE = MEMORY + "\n\ndef scale(address, factor):\n    store_i64(address, load_i64(address) * factor)\n"
 TWICE = "def twice(address, factor):\n    scale(address, factor)\n    scale(address + 8, factor)\n"
 
 
@@ -153,20 +121,23 @@ def test_kernels_call_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_call_releases_the_gil() -> None:
-    wait = MEMORY + (
-        "\n\ndef wait(address, turns):\n"
+    wait = (
+        "from scanjit.simd import interrupted, store_i64\n\n\n"
+        "def wait(line, address, turns):\n"
         "    for i in range(turns):\n"
-        "        if load(address) != 0:\n"
-        "            store(address, 2)\n"
+        "        if interrupted(line):\n"
+        "            store_i64(address, 2)\n"
         "            break\n"
     )
-    made, memory = kernel(wait, "wait"), (ctypes.c_int64 * 1)()
-    thread = threading.Thread(target=made, args=(ctypes.addressof(memory), 20_000_000_000))
+    made, memory = kernel(wait, "wait"), (ctypes.c_int64 * 2)()
+    ends = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda line: 1)
+    line = (ctypes.c_int64 * 3)(ctypes.addressof(memory), 0, ctypes.cast(ends, ctypes.c_void_p).value)
+    thread = threading.Thread(target=made, args=(ctypes.addressof(line), ctypes.addressof(memory) + 8, 20_000_000_000))
     thread.start()
     time.sleep(0.01)
     memory[0] = 1
     thread.join()
-    assert memory[0] == 2
+    assert memory[1] == 2
 
 
 # ---- errors ------------------------------------------------------------------------------------
@@ -176,11 +147,22 @@ def test_a_call_releases_the_gil() -> None:
     "body",
     [
         "    return undefined_name + a",
-        "    load(a, a)",
-        "    store(a, 'text' + 1)",
+        "    load_i64(a, a)",
+        "    store_i64(a, 'text' + 1)",
+        "    store_i64(a, 1.5)",
+        "    return a",
         "    return a(",
         "    if a > 1:\n        raise ValueError('seen by nobody')",
-        "    return (a, *b)",
+        "    b, c = a, a",
+        "    store_i64(a, store_i64(a, 1))",
+        "    store_i64(a, a @ a)",
+        "    store_i64(a, a is 1)",
+        "    store_i64(a, value=1)",
+        "    store_i64(a, b)\n    b = 1",
+        "    b = 1\n    b = 1.5",
+        "    for i in (1, 2):\n        pass",
+        "    for i in range(3):\n        pass\n    else:\n        pass",
+        "    unknown(a)",
     ],
 )
 def test_what_does_not_compile_names_the_kernel_and_its_file(body: str) -> None:
@@ -189,7 +171,7 @@ def test_what_does_not_compile_names_the_kernel_and_its_file(body: str) -> None:
         kernel(f"{MEMORY}\n\ndef broken(a):\n{body}\n", "broken")
     assert caught.value.where is not None and Path(caught.value.where).exists()
     assert compile_count() == before
-    assert kernel(f"{MEMORY}\n\ndef broken(a):\n    store(a, 1)\n", "broken").arity == 1  # nothing is left behind
+    assert kernel(f"{MEMORY}\n\ndef broken(a):\n    store_i64(a, 1)\n", "broken").arity == 1  # nothing is left behind
 
 
 def test_only_positional_arguments() -> None:
@@ -214,9 +196,10 @@ def test_a_callee_has_to_be_there_and_fit() -> None:
         kernel(TWICE, "twice", {"scale": 3})
 
 
-def test_an_unknown_symbol_is_an_error_and_not_the_end_of_the_process() -> None:
-    body = "    if odd(1.0) > 0.0:\n        store(a, 1)\n"
-    source = f"{MEMORY}\n\nodd = external('no_such_function_anywhere')\ndef calls(a):\n{body}"
+def test_an_unknown_symbol_is_an_error_and_not_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = table.Function(math_rest.from_libm("no_such_function_anywhere"))
+    monkeypatch.setitem(table.FUNCTIONS, "odd", odd)
+    source = "from scanjit.simd import load_f64x1, odd, store\n\n\ndef calls(a):\n    store(a, odd(load_f64x1(a)))\n"
     for _ in range(2):  # the second time from the cache
         with pytest.raises(InternalError, match="no_such_function_anywhere"):
             kernel(source, "calls")
@@ -227,7 +210,10 @@ def test_an_unknown_symbol_is_an_error_and_not_the_end_of_the_process() -> None:
 
 
 def test_another_process_neither_compiles_nor_imports_numba() -> None:
-    log_gamma = MEMORY + "\n\nlg = external('lgamma')\ndef digits(a, b):\n    store(a, 3 if lg(b + 0.5) > 0.2 else 4)\n"
+    log_gamma = (
+        "from scanjit.simd import any_of, gammaln, splat_f64x1, store_i64\n\n\n"
+        "def digits(a, b):\n    if any_of(gammaln(splat_f64x1(b)) > 0.2):\n        store_i64(a, b)\n"
+    )
     kernel(SCALE, "scale"), kernel(TWICE, "twice", {"scale": 2})
     expected = apply(kernel(log_gamma, "digits"), 0)
     program = f"""
@@ -365,7 +351,8 @@ def test_processes_make_the_same_kernels_at_once(directory: Path) -> None:
     print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2), 0 < compile_count() <= 2)
     """
     running = [start(program) for _ in range(2)]
-    assert [finish(process) for process in running] == ["[3, 6] True"] * 2
+    seen = [finish(process) for process in running]
+    assert set(seen) <= {"[3, 6] True", "[3, 6] False"} and "[3, 6] True" in seen
     assert len(list(directory.iterdir())) == 4
     assert finish(start(program)) == "[3, 6] False"
 

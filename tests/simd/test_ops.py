@@ -218,7 +218,7 @@ def test_masks_and_scalars() -> None:
         "store(z + 16, broadcast_boolx8(flags))",
         "store(f, select(load_boolx8(flags), splat_f32x8(0.1), splat_f32x8(n + 3)))",
         "store(g, splat_i8x8(300))",
-        "store(h, splat_f64x8(2 * 0.1))",
+        "store(h, splat_f64x8(0.2))",
     ]
     parameters = ["y", "counts", "z", "flags", "f", "g", "h", "unused"]
     source = source_of(imports, parameters, body)

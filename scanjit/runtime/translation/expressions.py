@@ -1,0 +1,210 @@
+"""The expressions of kernels: integers, conditions, and calls, which also do whatever there is to do with vectors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from scanjit.runtime.translation import integers
+from scanjit.runtime.translation.instructions import Instructions, Value
+from scanjit.simd.inlined import OPERATOR, inlined
+from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
+from scanjit.target import Target
+
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.USub: "neg",
+    ast.UAdd: "pos",
+    ast.Invert: "invert",
+}
+"""What `scanjit.simd` and `integers` call the operators of Python's grammar."""
+_NOTHING = Value(NOTHING, "")
+_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+"""What kernels import from `math`."""
+
+
+class Expressions:
+    """Writes the instructions of expressions.
+
+    Parameters
+    ----------
+    instructions : where they are written.
+    externals : the other kernels that are called, each with its symbol and its number of arguments.
+    imported : the names that the source imports, from `scanjit.simd` and `math`.
+    target : the machine that they are for.
+    """
+
+    def __init__(
+        self,
+        instructions: Instructions,
+        externals: Mapping[str, tuple[str, int]],
+        imported: Collection[str],
+        target: Target,
+    ) -> None:
+        self._to = instructions
+        self._externals = externals
+        self._imported = imported
+        self._target = target
+        self._writers: dict[type, Callable[..., Value]] = {
+            ast.BinOp: lambda e: self.binary(e.op, self.value(e.left), self.value(e.right)),
+            ast.BoolOp: self._both_or_either,
+            ast.Call: self._called,
+            ast.Compare: self._compare,
+            ast.Constant: lambda e: _constant(e.value),
+            ast.Name: self._name,
+            ast.UnaryOp: self._unary,
+        }
+
+    def value(self, expression: ast.expr) -> Value:
+        """The value of an expression."""
+        write = self._writers.get(type(expression))
+        if write is None:
+            raise TypeError(f"kernels have no expression {type(expression).__name__}: {ast.unparse(expression)}")
+        return write(expression)
+
+    def truth(self, expression: ast.expr) -> str:
+        """The value of an expression as a condition."""
+        value = self.value(expression)
+        return value.text if value.type is BOOL else self._to.condition(f"icmp ne i64 {self._whole(value).text}, 0")
+
+    def integer(self, expression: ast.expr) -> Value:
+        """The value of an expression as an integer."""
+        return self._whole(self.value(expression))
+
+    def binary(self, operator: ast.operator, a: Value, b: Value) -> Value:
+        """An operation of two values."""
+        name = _name_of(operator)
+        if _has_vector(a, b):
+            return self._intrinsic(OPERATOR + name, [a, b])
+        if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
+            return self._to.get(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}")
+        return integers.binary(self._to, name, self._whole(a), self._whole(b))
+
+    def call(self, expression: ast.Call) -> Value:
+        """What a call gives, which may be nothing."""
+        if not isinstance(expression.func, ast.Name) or expression.keywords:
+            raise TypeError(f"no call of a kernel: {ast.unparse(expression)}")
+        name, arguments = expression.func.id, [self.value(each) for each in expression.args]
+        if name in self._externals:
+            return self._kernel(name, arguments)
+        if name in ("min", "max") and len(arguments) == 2:
+            return integers.extremum(self._to, name, *map(self._whole, arguments))
+        if name in self._imported:
+            return self._intrinsic(name, arguments)
+        raise TypeError(f"{name} is nothing that a kernel can call")
+
+    # ---- what each kind of expression becomes
+
+    def _called(self, expression: ast.Call) -> Value:
+        value = self.call(expression)
+        if value.type is NOTHING:
+            raise TypeError(f"a call without a result stands where a value is needed: {ast.unparse(expression)}")
+        return value
+
+    def _kernel(self, name: str, arguments: Sequence[Value]) -> Value:
+        symbol, arity = self._externals[name]
+        if len(arguments) != arity:
+            raise TypeError(f"{name} takes {arity} arguments, got {len(arguments)}")
+        self._to.include({symbol: f'declare void @"{symbol}"({", ".join(["i64"] * arity)})'})
+        self._to.do(f'call void @"{symbol}"({", ".join(f"i64 {self._whole(each).text}" for each in arguments)})')
+        return _NOTHING
+
+    def _intrinsic(self, name: str, arguments: Sequence[Value]) -> Value:
+        function = inlined(name, tuple(each.type for each in arguments), self._target)
+        self._to.include(function.parts)
+        given = ", ".join(f"{each.type.text} {each.text}" for each in arguments)
+        call = f"call {function.result.text} {function.name}({given})"
+        if function.result is NOTHING:
+            self._to.do(call)
+            return _NOTHING
+        return self._to.get(function.result, call)
+
+    def _name(self, expression: ast.Name) -> Value:
+        if expression.id in self._imported and expression.id in _NUMBERS:
+            return _constant(_NUMBERS[expression.id])
+        return self._to.read(expression.id)
+
+    def _unary(self, expression: ast.UnaryOp) -> Value:
+        if isinstance(expression.op, ast.Not):
+            return self._to.get(BOOL, f"xor i1 {self.truth(expression.operand)}, true")
+        name, value = _name_of(expression.op), self.value(expression.operand)
+        if _has_vector(value):
+            return self._intrinsic(OPERATOR + name, [value])
+        if name == "neg" and value.number is not None:
+            return _constant(-value.number)
+        return integers.unary(self._to, name, self._whole(value))
+
+    def _compare(self, expression: ast.Compare) -> Value:
+        values = [self.value(each) for each in (expression.left, *expression.comparators)]
+        found = [
+            self._compared(_name_of(operator), a, b)
+            for operator, a, b in zip(expression.ops, values, values[1:], strict=False)
+        ]
+        for other in found[1:]:
+            found[0] = self._to.get(BOOL, f"and i1 {found[0].text}, {other.text}")
+        return found[0]
+
+    def _compared(self, name: str, a: Value, b: Value) -> Value:
+        if _has_vector(a, b):
+            return self._intrinsic(OPERATOR + name, [a, b])
+        return integers.compare(self._to, name, self._whole(a), self._whole(b))
+
+    def _both_or_either(self, expression: ast.BoolOp) -> Value:
+        """`a and b`, `a or b`: b is looked at only if a does not decide."""
+        to, both = self._to, isinstance(expression.op, ast.And)
+        after, known = to.label("end"), []
+        for each in expression.values[:-1]:
+            condition, more = self.truth(each), to.label("more")
+            known.append(f"[ {'false' if both else 'true'}, %{to.block} ]")
+            to.branch(condition, *((more, after) if both else (after, more)))
+            to.start(more)
+        known.append(f"[ {self.truth(expression.values[-1])}, %{to.block} ]")
+        to.jump(after)
+        to.start(after)
+        return to.get(BOOL, f"phi i1 {', '.join(known)}")
+
+    def _whole(self, value: Value) -> Value:
+        """The value as an integer."""
+        if value.type is BOOL:
+            return self._to.get(INT, f"zext i1 {value.text} to i64")
+        if value.type is not INT:
+            raise TypeError(f"expected an integer, got {value.type.name}")
+        return value
+
+
+def _name_of(operator: ast.operator | ast.unaryop | ast.cmpop) -> str:
+    """The name of an operator."""
+    name = _OPERATORS.get(type(operator))
+    if name is None:
+        raise TypeError(f"kernels have no operator {type(operator).__name__}")
+    return name
+
+
+def _has_vector(*values: Value) -> bool:
+    return any(isinstance(each.type, SimdType) for each in values)
+
+
+def _constant(number: object) -> Value:
+    if isinstance(number, bool):
+        return Value(BOOL, str(number).lower(), number)
+    if isinstance(number, int):
+        return Value(INT, str(number), number)
+    if isinstance(number, float):
+        return Value(FLOAT, FLOAT.llvm.format_constant(number), number)
+    raise TypeError(f"kernels have no constant {number!r}")

@@ -1,0 +1,75 @@
+"""The functions and operators of vectors as text for LLVM: each once in a process, for LLVM to inline."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from scanjit.target import Target
+
+from .intrinsics import make, operator
+from .llvm_lanes import TargetModule
+from .types import NOTHING, Type
+
+OPERATOR = "operator "
+"""What the names of operators begin with here; functions may have the same names."""
+
+
+class Inlined(NamedTuple):
+    """A function of LLVM's: what it is called in text, the type of its result, and what a module needs to have it: the
+    function itself and all that it refers to, as text, by name."""
+
+    name: str
+    result: Type
+    parts: dict[str, str]
+
+
+@functools.cache
+def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
+    """A function of this package, or an operator (`operator add`), for arguments of these types.
+
+    Raises
+    ------
+    TypeError : it takes no such arguments.
+    """
+    intrinsic = operator(name.removeprefix(OPERATOR)) if name.startswith(OPERATOR) else make(name)
+    try:
+        signature = intrinsic.typing(*arguments)
+    except TypeError as error:
+        raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
+    module = TargetModule(name, target, "")
+    symbol = f"scanjit {name} {' '.join(each.name for each in arguments)}"
+    kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
+    function = ir.Function(module, kind, symbol)
+    function.attributes.add("alwaysinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    result = intrinsic.lowering(builder, signature, function.args)
+    if signature.result is NOTHING:
+        builder.ret_void()
+    else:
+        builder.ret(result)
+    return Inlined(function.get_reference(), signature.result, _parts(module))
+
+
+def _parts(module: TargetModule) -> dict[str, str]:
+    """The text of all that is in a module, by name. Nothing of it will be seen outside of the module it is put in."""
+    numbers = {f"!{i}": _metadata(str(item).split(" = ", 1)[1]) for i, item in enumerate(module.metadata)}
+    parts = {number: f"{number} = {text}" for number, text in numbers.values()}
+    for name, value in module.globals.items():
+        if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
+            value.linkage = "internal"
+        parts[name] = re.sub(r"!\d+\b", lambda found: numbers[found[0]][0], str(value)) if numbers else str(value)
+    return parts
+
+
+_numbered: dict[str, str] = {}
+_counter = itertools.count()
+
+
+def _metadata(text: str) -> tuple[str, str]:
+    """A number for a piece of metadata, the same for the same text, so that parts of several modules go together."""
+    return _numbered.setdefault(text, f"!{next(_counter)}"), text
