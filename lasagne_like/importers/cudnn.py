@@ -119,7 +119,7 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     (32, (4, 3), 32)
     >>> set_cudnn_weights(CudnnLSTMLayer((None, None, 3), 4, 2, "bidirectional", double_bias=True), weights, biases)
     """
-    cells = [_Layout(cell) for cell in _cells(layer)]
+    cells = [_CudnnCell(cell) for cell in _cells(layer)]
     given = list(weights), list(biases)
     _check(layer, "matrices", given[0], [shape for cell in cells for shape in cell.matrices])
     _check(layer, "biases", given[1], [shape for cell in cells for shape in cell.biases])
@@ -158,7 +158,7 @@ def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """
     weights, biases = [], []
     for cell in _cells(layer):
-        own = _Layout(cell).to_cudnn()
+        own = _CudnnCell(cell).to_cudnn()
         weights += own[0]
         biases += own[1]
     return weights, biases
@@ -183,7 +183,7 @@ def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
     True
     """
     buffer = np.asarray(buffer)
-    cells = [_Layout(cell) for cell in _cells(layer)]
+    cells = [_CudnnCell(cell) for cell in _cells(layer)]
     shapes = [*(s for cell in cells for s in cell.matrices), *(s for cell in cells for s in cell.biases)]
     sizes = [int(np.prod(shape)) for shape in shapes]
     if buffer.shape != (sum(sizes),):
@@ -229,7 +229,7 @@ def _cells(layer: Any) -> list[Cell]:
     return [layer]
 
 
-class _Layout:
+class _CudnnCell:
     """The parameters of one cell in cuDNN's order."""
 
     def __init__(self, cell: Any) -> None:

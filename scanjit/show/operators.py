@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scanjit.ir import Op
 from scanjit.ops import elementwise as ops
+from scanjit.ops.linalg import Labels
 
 COMPARE, OR, XOR, AND, SUM, PRODUCT, UNARY, POWER, ATOM = range(9)
 """The levels of operators. The higher one binds tighter."""
@@ -63,9 +64,6 @@ def infix(op: Op, left: Text, right: Text) -> Text:
     if level == POWER:
         return Text(f"{left.within(ATOM)} ** {right.within(UNARY)}", level)
     return Text(f"{left.within(level + (level == COMPARE))} {sign} {right.within(level + 1)}", level)
-
-
-Labels = tuple[int, ...]
 
 
 def matrix_product(a: Text, b: Text, left: Labels, right: Labels, out: Labels) -> Text | None:

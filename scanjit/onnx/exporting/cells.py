@@ -35,7 +35,7 @@ _LEAST_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class RecurrentOp:
     """The arguments of an RNN, LSTM or GRU of ONNX: its weights, in its layout, without the axis of directions."""
 
     kind: str
@@ -50,7 +50,7 @@ class Cell:
 
 Affine = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]
 """For each of several functions `row @ W + state @ R + b`: the matrices W, the matrices R, and the vectors b."""
-Guess = tuple[list[np.ndarray], Callable[[], Cell]]
+Guess = tuple[list[np.ndarray], Callable[[], RecurrentOp]]
 """The states after a step of a cell, and a function that makes the cell."""
 
 
@@ -70,7 +70,7 @@ def written(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> l
     return _op(w, node, layout, operands, cell, step.source)
 
 
-def _op(w: Writer, node: Node, layout: Layout, operands: Sequence[str], cell: Cell, source: Node) -> list[str]:
+def _op(w: Writer, node: Node, layout: Layout, operands: Sequence[str], cell: RecurrentOp, source: Node) -> list[str]:
     (x,) = w.write([source])
     named = {"W": cell.of_input, "R": cell.of_state, "B": cell.bias}
     inputs = [x, *(w.initializer(value[None], f"{cell.kind}_{key}") for key, value in named.items()), ""]
@@ -126,7 +126,7 @@ class _Step:
 
     # ---- which cell it is --------------------------------------------------------------------------------------------
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[RecurrentOp]:
         """The cells that compute this step. There is at most one, apart from the order of its gates."""
         guesses = [self._rnns, self._grus] if len(self.states) == 1 else [self._lstms]
         close = 1e-9 if self.x.dtype.itemsize == 8 else 5e-5
@@ -170,7 +170,7 @@ class _Step:
         ((w,), (r,), (b,)) = weights
         (z,) = self._before(weights, self.states[0])
         attributes = (("activations", [name]),)
-        yield [_NUMPY[name](z)], lambda: Cell("RNN", w.T, r.T, np.concatenate([b, 0 * b]), attributes=attributes)
+        yield [_NUMPY[name](z)], lambda: RecurrentOp("RNN", w.T, r.T, np.concatenate([b, 0 * b]), attributes=attributes)
 
     def _lstms(self) -> Iterator[Guess]:
         sigmoids, tanhs = self._named("Sigmoid"), self._named("Tanh")
@@ -264,9 +264,9 @@ class _Step:
 Weights = Sequence[np.ndarray]
 
 
-def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> Cell:
+def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> RecurrentOp:
     """The LSTM with these weights of the gates i, o, f, c, and peepholes of i, o, f."""
-    return Cell(
+    return RecurrentOp(
         "LSTM",
         np.concatenate(w, 1).T,
         np.concatenate(r, 1).T,
@@ -276,13 +276,13 @@ def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> Cell
     )
 
 
-def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, after: bool) -> Cell:
+def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, after: bool) -> RecurrentOp:
     """The GRU with these weights of the gates z, r, h.
 
     `sign` is -1 if the update gate says how much is new, not how much stays. `inside` is the bias that is multiplied by
     the reset gate."""
     w, r, b = ([sign * each[0], *each[1:]] for each in (w, r, b))
-    return Cell(
+    return RecurrentOp(
         "GRU",
         np.concatenate(w, 1).T,
         np.concatenate(r, 1).T,

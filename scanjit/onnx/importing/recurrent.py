@@ -44,7 +44,7 @@ class Weights:
     size: Dimension
 
 
-Cell = Callable[[Call, Weights, tuple[Activation, ...]], Step]
+StepMaker = Callable[[Call, Weights, tuple[Activation, ...]], Step]
 Matrices = Callable[[Call, Node, int, int], tuple[Node, Dimension, list[tuple[Product, Product]]]]
 """From a node, its input, and the numbers of gates and directions, to: the sequence that the loop reads in place of the
 input; the number of units; for each direction the products with its weights."""
@@ -69,7 +69,7 @@ def check_rank(call: Call, w: Node, r: Node) -> None:
 
 
 def recurrent(
-    gates: int, states: int, defaults: Sequence[str], cell: Cell, matrices: Matrices = dense
+    gates: int, states: int, defaults: Sequence[str], cell: StepMaker, matrices: Matrices = dense
 ) -> Callable[[Call], list[Node]]:
     """The rule of a recurrent op with this number of gates and of states.
 

@@ -22,7 +22,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
-Tap = tuple[Node, Node | None]
+Entry = tuple[Node, Node | None]
 """For each place of the result, an index into the input (which may lie outside) and the weight of that entry, or None
 for 1."""
 
@@ -59,22 +59,22 @@ def resize(call: Call) -> Node:
     x, mode = call.input(0), call.choice("mode", "nearest", ("nearest", *_KERNELS), f"mode of {call.op}")
     if mode != "nearest" and x.dtype.kind != "f":
         raise call.refuse(f"with mode={mode!r} of integers", got=x.type)
-    taps = _nearest(call) if mode == "nearest" else _weighted(call, mode)
+    entries = _nearest(call) if mode == "nearest" else _weighted(call, mode)
     outside = call.number("extrapolation_value", 0.0)
     call.ignore("antialias", "cubic_coeff_a", "exclude_outside", "keep_aspect_ratio_policy", "nearest_mode")
     place = _coordinates(call)
     for each in _axes(call, x):
         if each.changes():
-            x = _along(x, each, place(each), taps, outside)
+            x = _along(x, each, place(each), entries, outside)
     return x
 
 
-def _along(x: Node, each: Axis, at: Node, taps: Callable[[Node, Axis], Sequence[Tap]], outside: float) -> Node:
+def _along(x: Node, each: Axis, at: Node, entries: Callable[[Node, Axis], Sequence[Entry]], outside: float) -> Node:
     """A tensor resized along one axis. `at` is the place in the input of each place of the result."""
     order = tuple(0 if a == each.axis else None for a in range(x.ndim))
     last = ir.dim_node(each.before) - 1
     terms = []
-    for index, weight in taps(at, each):
+    for index, weight in entries(at, each):
         inside = ir.apply(MINIMUM, ir.apply(MAXIMUM, index, 0), last)
         seen = GATHER(x, _settled(inside), axis=each.axis)
         terms.append(seen if weight is None else seen * DIMSHUFFLE(cast(_settled(weight), x.dtype), order=order))
@@ -208,24 +208,24 @@ _ROUNDED: dict[str, Callable[[Node], Node]] = {
 }
 
 
-def _nearest(call: Call) -> Callable[[Node, Axis], list[Tap]]:
+def _nearest(call: Call) -> Callable[[Node, Axis], list[Entry]]:
     """The nearest entry, with weight 1."""
     mode = call.choice("nearest_mode", "round_prefer_floor", _ROUNDED, f"nearest_mode of {call.op}")
 
-    def taps(at: Node, each: Axis) -> list[Tap]:
+    def entries(at: Node, each: Axis) -> list[Entry]:
         if call.version >= 11:
             return [(cast(_ROUNDED[mode](at), "int64"), None)]
         return [(cast(_ROUNDED["ceil" if each.scale < 1 else "floor"](at), "int64"), None)]
 
-    return taps
+    return entries
 
 
-def _weighted(call: Call, mode: str) -> Callable[[Node, Axis], list[Tap]]:
+def _weighted(call: Call, mode: str) -> Callable[[Node, Axis], list[Entry]]:
     """The entries around a place, with weights that depend on their distance."""
     reach, kernel = _KERNELS[mode]
     a, inside, smooth = call.number("cubic_coeff_a", -0.75), call.flag("exclude_outside"), call.flag("antialias")
 
-    def taps(at: Node, each: Axis) -> list[Tap]:
+    def entries(at: Node, each: Axis) -> list[Entry]:
         wide = 1.0
         if smooth:
             if isinstance(each.scale, Node):
@@ -244,4 +244,4 @@ def _weighted(call: Call, mode: str) -> Callable[[Node, Axis], list[Tap]]:
             weights = [w / total for w in weights]
         return list(zip(indices, weights, strict=True))
 
-    return taps
+    return entries
