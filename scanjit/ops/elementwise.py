@@ -175,7 +175,7 @@ def where(condition: Node, a: object, b: object) -> Node:
 
 
 def _cast_reference(x: Array, *, dtype: DType) -> Array:
-    if not kind_of(x.dtype).floating or not kind_of(dtype).integral:
+    if not np.issubdtype(x.dtype, np.floating) or not np.issubdtype(dtype, np.integer):  # exports copy this source
         return x.astype(dtype)
     # What C leaves undefined is defined here: NaN is 0; numbers beyond 32 bits (64 for int64) saturate, then wrap.
     limits = np.iinfo(np.int64 if dtype.itemsize == 8 else np.int32)
@@ -315,7 +315,7 @@ MOD = Elementwise(
 
 
 def _pow_reference(x: Array, y: Array) -> Array:
-    if kind_of(x.dtype).floating:
+    if np.issubdtype(x.dtype, np.floating):  # exports copy this source
         return np.power(x, y)
     # NumPy raises for negative powers of integers. Here the value is truncated: 0, but 1 or -1 for 1 and -1.
     unit = np.where(x == 1, 1, np.where((x == -1) & (x < 0), np.where(y % 2 == 0, 1, -1), 0))

@@ -35,17 +35,11 @@ def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     body = node.params["body"]
     inits, xs, consts = layout.split(operands)
     before, rows, fixed = layout.split(body.inputs)
-    inner = w.inner()
-    infos = []
-    for i, bound in enumerate((*before, *rows)):
-        name = w.names.new("state" if i < layout.carries else "row")
-        inner.define(bound, name)
-        infos.append(inner.info(name, bound.type))
-    for bound, name in zip(fixed, consts, strict=True):
-        inner.define(bound, name)
+    inner = w.inner(fixed, consts)
+    infos = [*(inner.input(bound, "state") for bound in before), *(inner.input(bound, "row") for bound in rows)]
     stacked = _stacked(w, node, layout)
-    results = inner.write([*body.outputs[: layout.carries], *stacked])
-    graph = inner.graph(_label(node), infos, _typed(results, [*body.outputs[: layout.carries], *stacked]))
+    results = inner.typed([*body.outputs[: layout.carries], *stacked])
+    graph = inner.graph(_label(node), infos, results)
     turned = int(node.params["reverse"])
     found = w.several(
         "Scan",
@@ -75,10 +69,6 @@ def _each(body: Graph, layout: Layout, stacked: Sequence[Node], names: Sequence[
     return [known.get(y, "") for _, y in _ys(body, layout)]
 
 
-def _typed(names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Type]]:
-    return [(name, node.type) for name, node in zip(names, nodes, strict=True)]
-
-
 def _label(node: Node) -> str:
     return writable(node.params["name"] or "step")
 
@@ -93,30 +83,22 @@ def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
     before, rows, fixed = layout.split(body.inputs)
     last = w.op("Sub", w.dim(length), w.constant(1, np.int64)) if turned and xs else ""
     number, going = w.names.new("number"), w.names.new("going")
-    inner = w.inner()
+    inner = w.inner(fixed, consts)
     infos = [inner.info(number, _COUNT), inner.info(going, _CONDITION)]
-    for bound in before:
-        name = w.names.new("state")
-        inner.define(bound, name)
-        infos.append(inner.info(name, bound.type))
+    infos += [inner.input(bound, "state") for bound in before]
     counter = w.names.new("count")
     infos += [inner.info(counter, _COUNT)] if layout.until else []
     at = inner.op("Sub", last, number) if last else number
     for bound, name in zip(rows, xs, strict=True):
         inner.define(bound, inner.op("Gather", name, at, axis=0))
-    for bound, name in zip(fixed, consts, strict=True):
-        inner.define(bound, name)
     stacked = _stacked(w, node, layout)
-    wanted = [*body.outputs[: layout.carries], *stacked, *body.outputs[layout.carries + layout.ys :]]
-    results = _typed(inner.write(wanted), wanted)
+    results = inner.typed([*body.outputs[: layout.carries], *stacked, *body.outputs[layout.carries + layout.ys :]])
     after, ys = results[: layout.carries], results[layout.carries : layout.carries + len(stacked)]
-    stop = results[-1] if layout.until else None
     count: list[tuple[str, Type]] = []
-    ends = going
-    if stop is not None:
-        ends = inner.op("Not", stop[0])
+    if layout.until:
+        going = inner.op("Not", results[-1][0])
         count = [(inner.op("Add", number, inner.constant(1, np.int64)), _COUNT)]
-    graph = inner.graph(_label(node), infos, [(ends, _CONDITION), *after, *count, *ys])
+    graph = inner.graph(_label(node), infos, [(going, _CONDITION), *after, *count, *ys])
     started = [w.constant(0, np.int64)] if layout.until else []
     found = w.several(
         "Loop",
@@ -140,8 +122,6 @@ def ifelse(w: Writer, node: Node, condition: str, *operands: str) -> list[str]:
     half = len(body.outputs) // 2
     graphs = []
     for outputs, label in ((body.outputs[:half], "then"), (body.outputs[half:], "other")):
-        inner = w.inner()
-        for bound, name in zip(body.inputs, operands, strict=True):
-            inner.define(bound, name)
-        graphs.append(inner.graph(label, [], _typed(inner.write(outputs), outputs)))
+        inner = w.inner(body.inputs, operands)
+        graphs.append(inner.graph(label, [], inner.typed(outputs)))
     return w.several("If", [condition], half, then_branch=graphs[0], else_branch=graphs[1])

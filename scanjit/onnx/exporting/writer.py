@@ -239,9 +239,22 @@ class Writer:
 
     # ---- graphs inside nodes -----------------------------------------------------------------------------------------
 
-    def inner(self) -> Writer:
-        """A writer of a graph inside a node of this one."""
-        return Writer(self.table, self.opset, self)
+    def inner(self, bound: Sequence[Node], names: Sequence[str]) -> Writer:
+        """A writer of a graph inside a node of this one. In it, `bound` nodes are values of this one."""
+        made = Writer(self.table, self.opset, self)
+        for node, name in zip(bound, names, strict=True):
+            made.define(node, name)
+        return made
+
+    def input(self, node: Node, wanted: str) -> Any:
+        """The declaration of a new input, which is the value of a node."""
+        name = self.names.new(wanted)
+        self.define(node, name)
+        return self.info(name, node.type)
+
+    def typed(self, nodes: Sequence[Node]) -> list[tuple[str, Type]]:
+        """Write nodes and everything that they depend on. Returns the names and types of the nodes."""
+        return [(name, node.type) for name, node in zip(self.write(nodes), nodes, strict=True)]
 
     def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, Type]]) -> Any:
         """The graph that was written. Its outputs get new names."""

@@ -167,19 +167,15 @@ class Reader:
         return node
 
     def _attribute(self, attribute: Any) -> Any:
-        kinds = package().AttributeProto
-        if attribute.type in (kinds.FLOAT, kinds.INT):
-            return attribute.f if attribute.type == kinds.FLOAT else attribute.i
-        if attribute.type == kinds.STRING:
-            return attribute.s.decode("utf-8", "replace")
-        if attribute.type in (kinds.FLOATS, kinds.INTS):
-            return list(attribute.floats if attribute.type == kinds.FLOATS else attribute.ints)
-        if attribute.type == kinds.STRINGS:
-            return [text.decode("utf-8", "replace") for text in attribute.strings]
+        onnx = package()
+        kinds = onnx.AttributeProto
         if attribute.type == kinds.TENSOR:
             return np.asarray(tensors.array_of(attribute.t, self.folder))
-        if attribute.type == kinds.GRAPH:
-            return attribute.g
+        if attribute.type in (kinds.STRING, kinds.STRINGS):
+            texts = [text.decode("utf-8", "replace") for text in (attribute.s, *attribute.strings)]
+            return texts[1:] if attribute.type == kinds.STRINGS else texts[0]
+        if attribute.type in (kinds.FLOAT, kinds.INT, kinds.FLOATS, kinds.INTS, kinds.GRAPH):
+            return onnx.helper.get_attribute_value(attribute)
         raise errors.NotSupportedError(f"the attribute {attribute.name!r} is of a kind that is not supported")
 
     # ---- functions: of the model, and those that ONNX defines ops by -------------------------------------------------
