@@ -9,27 +9,27 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from scanjit import errors, ir, show
+from scanjit import errors, show
 from scanjit.config import config
-from scanjit.ir import INPUT, SHARED, Node, is_symbol
-from scanjit.loops.structure import Tree, flatten
-from scanjit.ops.elementwise import cast
+from scanjit.ir import Node
+from scanjit.loops.structure import Tree
 from scanjit.ops.probe import has_probes
 from scanjit.rewrite.branches import share
-from scanjit.runtime import pickling, reference, saving, sizes
+from scanjit.runtime import pickling, saving, sizes
 from scanjit.runtime.arguments import READY, Slot
-from scanjit.runtime.finite import Finite
+from scanjit.runtime.executable import Executable, Interpreted, executable_of
 from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
-from scanjit.runtime.probes import Printing, Probes, exposed
+from scanjit.runtime.given import graph_of
+from scanjit.runtime.probes import Probes, exposed
 from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
 from scanjit.runtime.token import token
-from scanjit.runtime.watch import OnStep, Step, Watch
+from scanjit.runtime.watch import OnStep, Step
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
@@ -107,216 +107,9 @@ def function(
             fix='pass mode="reference" too',
         )
     name = name or "function"
-    given_inputs = _inputs(inputs)
-    leaves, tree = _outputs(outputs)
-    new_values = _updates(updates)
-    replaced = _with_givens(given_inputs, [*leaves, *new_values.values()], _givens(givens))
-    given_inputs, leaves, fresh = replaced[0], replaced[1][: len(leaves)], replaced[1][len(leaves) :]
-    new_values = _with_defaults(leaves, dict(zip(new_values, fresh, strict=True)))
-    updated = tuple((variable, _fitting(variable, node)) for variable, node in new_values.items())
-    graph = FunctionGraph(tuple(given_inputs), tuple(leaves), tree, updated)
+    graph = graph_of(inputs, outputs, updates, givens)
     check_complete(graph, name)
     return CompiledFunction(graph, name, mode, on_step)
-
-
-# ---- what the user gave ----------------------------------------------------------------------------------------------
-
-
-def _inputs(given: Any) -> list[Node]:
-    if is_symbol(given) or not isinstance(given, list | tuple):
-        raise errors.ArgumentError("the inputs of a function are a list of symbols", got=repr(given), fix="write [x]")
-    seen: dict[Node, int] = {}
-    names: dict[str, int] = {}
-    for i, node in enumerate(given):
-        if not isinstance(node, Node) or node.op is not INPUT:
-            raise errors.ArgumentError(
-                f"input {i} is not a symbol that a function can take a value for",
-                got=repr(node),
-                expected="a symbol made by sj.tensor, sj.vector, ...",
-                fix=_no_input(node),
-            )
-        if node in seen:
-            raise errors.ArgumentError(f"inputs {seen[node]} and {i} are the same symbol", got=repr(node))
-        if node.name and node.name in names:
-            raise errors.ArgumentError(
-                f"inputs {names[node.name]} and {i} have the same name",
-                got=repr(node.name),
-                fix="give them different names: they are also the keywords of the function",
-            )
-        seen[node] = i
-        if node.name:
-            names[node.name] = i
-    return list(seen)
-
-
-def _no_input(value: Any) -> str:
-    if hasattr(value, "__scanjit_node__"):
-        return "a shared variable is read by itself: leave it out (or replace it with `givens`)"
-    if isinstance(value, Node):
-        return "to replace the value of an expression, use `givens`"
-    return "declare an input with sj.tensor(shape, dtype, name)"
-
-
-def _outputs(given: Any) -> tuple[list[Node], Tree | None]:
-    if given is None:
-        return [], None
-    leaves, tree = flatten(given)
-    nodes = []
-    for path, leaf in zip(tree.paths(), leaves, strict=True):
-        node = _node(leaf, f"output{path}")
-        if node.several:
-            raise errors.InternalError("an op with several results is no output: take its parts", got=repr(node))
-        nodes.append(node)
-    return nodes, tree
-
-
-def _node(value: Any, label: str) -> Node:
-    try:
-        return ir.as_node(value)
-    except errors.ScanjitError:
-        raise errors.ArgumentError(
-            f"{label} is not an expression", got=f"{value!r} ({type(value).__name__})", expected="a symbol or an array"
-        ) from None
-
-
-def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
-    if given is None:
-        return []
-    try:
-        return [(key, value) for key, value in (given.items() if isinstance(given, Mapping) else given)]
-    except (TypeError, ValueError, errors.ScanjitError):
-        raise errors.ArgumentError(
-            f"{what} are a dict or a list of pairs", got=repr(given), fix=f"write {what}={{variable: expression}}"
-        ) from None
-
-
-def _updates(given: Any) -> dict[SharedVariable, Node]:
-    """The new values as nodes. What is no symbol takes the variable's dtype as an argument would."""
-    found: dict[SharedVariable, Node] = {}
-    for key, value in _pairs(given, "updates"):
-        variable = key.params["variable"] if isinstance(key, Node) and key.op is SHARED else key
-        if not isinstance(variable, SharedVariable):
-            raise errors.ArgumentError(
-                "only shared variables have updates", got=repr(key), fix="make it sj.shared(...)"
-            )
-        if variable in found:
-            raise errors.ArgumentError(f"{variable.label} has two updates", got=repr(variable))
-        found[variable] = ir.as_node(value) if is_symbol(value) else ir.constant(variable.converted(value))
-    return dict(sorted(found.items(), key=lambda item: item[0].serial))
-
-
-def _with_defaults(outputs: Sequence[Node], new_values: dict[SharedVariable, Node]) -> dict[SharedVariable, Node]:
-    """The new values, also of the variables that are read and have an update by default."""
-    found = dict(new_values)
-    for node in ir.walk([*outputs, *new_values.values()]):
-        if node.op is SHARED:
-            variable = node.params["variable"]
-            if variable.default_update is not None and variable not in found:
-                found[variable] = variable.default_update(node)
-    return dict(sorted(found.items(), key=lambda item: item[0].serial))
-
-
-def _fitting(variable: SharedVariable, node: Node) -> Node:
-    """The new value in the variable's dtype, if it fits the variable as far as can be known now."""
-    kind, new = variable.type, node.type
-    if not np.can_cast(new.dtype, kind.dtype, "safe"):
-        raise errors.DtypeError(
-            f"the update of {variable.label} has a dtype that does not fit it",
-            got=new,
-            expected=kind,
-            fix=f"cast it: value.astype({str(kind.dtype)!r}), or look for the operand that is {new.dtype}",
-            where=node.where,
-        )
-    fits = new.ndim == kind.ndim and all(
-        a == b for a, b in zip(new.shape, kind.shape, strict=True) if isinstance(a, int) and isinstance(b, int)
-    )
-    if not fits:
-        raise errors.ShapeError(
-            f"the update of {variable.label} has a shape that does not fit it", got=new, expected=kind, where=node.where
-        )
-    return cast(node, kind.dtype)
-
-
-def _givens(given: Any) -> dict[Node, Node]:
-    found: dict[Node, Node] = {}
-    for key, value in _pairs(given, "givens"):
-        if not is_symbol(key):
-            raise errors.ArgumentError("givens replace symbols", got=repr(key), expected="a symbol as the key")
-        old = ir.as_node(key)
-        if old in found:
-            raise errors.ArgumentError("a symbol is replaced twice in givens", got=repr(old))
-        if is_symbol(value):
-            new = ir.as_node(value)
-        else:
-            new = ir.constant(Slot(f"the replacement of {old!r}", old.type).convert(value))
-        if not np.can_cast(new.dtype, old.dtype, "safe") or new.ndim != old.ndim:
-            raise errors.ArgumentError(
-                "the replacement of a symbol in givens has another type than it", got=repr(new), expected=repr(old)
-            )
-        found[old] = cast(new, old.dtype)
-    return found
-
-
-def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
-    """Inputs and roots after the replacements. Inputs change where a size in their type is replaced."""
-    if not givens:
-        return inputs, roots
-    kept = [node for node in inputs if node not in givens]
-    new = ir.replace([*roots, *kept], givens)
-    renamed = dict(zip(kept, new[len(roots) :], strict=True))
-    return [renamed.get(node, node) for node in inputs], new[: len(roots)]
-
-
-# ---- the callable ----------------------------------------------------------------------------------------------------
-
-
-class Executable(Protocol):
-    """A compiled program: what a backend gives."""
-
-    @property
-    def source(self) -> str:
-        """The generated code."""
-
-    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output, from the values of the leaves and of the sizes."""
-
-    def explain(self) -> str:
-        """What was done to the program to make it fast, and what was not."""
-
-    def inspect_asm(self) -> str:
-        """The machine code."""
-
-
-class _Reference:
-    """The graph run by NumPy, one op at a time."""
-
-    source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
-
-    def __init__(self, leaves: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
-        self.leaves, self.program, self.watches = leaves, reference.Program(outputs, leaves), watches
-        self.probed = has_probes(outputs)
-
-    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        watches = [*self.watches, *([Printing()] if self.probed else [])]
-        if config.check_finite:
-            watches.insert(0, Finite(nan_only=config.check_finite == "nan"))
-        return self.program(dict(zip(self.leaves, arrays, strict=True)), watches)
-
-    def explain(self) -> str:
-        return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
-
-    def inspect_asm(self) -> str:
-        return self.source
-
-
-def _compile(
-    leaves: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
-) -> Executable:
-    if mode == "reference":
-        return _Reference(leaves, outputs, watches)
-    from scanjit.runtime.program import compile_program  # imports llvmlite
-
-    return compile_program(leaves, outputs, name, mode)
 
 
 def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:
@@ -367,7 +160,7 @@ class CompiledFunction:
         self._looked_at = [index[node] for node in self._probes.values]
         self._conditions = sizes.conditions(computed)
         watches = [] if on_step is None else [OnStep(on_step)]
-        self.executable = _compile(self._leaves, self._computed, name, mode, watches)
+        self.executable = executable_of(self._leaves, self._computed, name, mode, watches)
         self._slow: Executable | None = None
         self._profiled: Any = None
         self._profiled_calls = 0
@@ -469,7 +262,7 @@ class CompiledFunction:
         """The program run op by op, in which values can be looked at."""
         if self._slow is None:
             reference = self.mode == "reference"
-            self._slow = self.executable if reference else _Reference(self._leaves, self._plain)
+            self._slow = self.executable if reference else Interpreted(self._leaves, self._plain)
         return self._slow
 
     def _timed(self) -> Executable:

@@ -13,7 +13,7 @@ from scanjit.ir import Node, constant, new_input, walk
 from scanjit.loops.structure import flatten
 from scanjit.ops.elementwise import cast
 from scanjit.ops.stretch import SUM
-from scanjit.runtime.reference import Program
+from scanjit.runtime.reference import Interpreter
 from scanjit.types import Type
 
 Compile = Callable[[Sequence[Node], Sequence[Node]], Callable[..., Sequence[Any]]]
@@ -75,7 +75,7 @@ def _as_point(value: Any) -> np.ndarray:
 
 def _by_reference(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[..., Sequence[Any]]:
     used = set(walk(outputs))
-    program = Program(outputs, [node for node in inputs if node in used])
+    program = Interpreter(outputs, [node for node in inputs if node in used])
     return lambda *arrays: program(dict(zip(inputs, arrays, strict=True)))
 
 

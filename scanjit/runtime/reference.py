@@ -40,10 +40,10 @@ def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], watches: Sequence
     list of ndarray
         New arrays of exactly the inferred dtypes and shapes.
     """
-    return Program(outputs, env)(env, watches)
+    return Interpreter(outputs, env)(env, watches)
 
 
-class Program:
+class Interpreter:
     """Outputs as a function of the values of some nodes, to be run several times; see `evaluate`."""
 
     def __init__(self, outputs: Iterable[Node], given: Iterable[Node] = ()) -> None:

@@ -394,13 +394,13 @@ def test_check_grad_shows_the_worst_element() -> None:
 
 
 def test_check_grad_takes_what_runs_a_graph() -> None:
-    from scanjit.runtime.reference import Program
+    from scanjit.runtime.reference import Interpreter
 
     used = []
 
     def mode(inputs: Any, outputs: Any) -> Any:
         used.append(len(outputs))
-        program = Program(outputs, inputs)
+        program = Interpreter(outputs, inputs)
         return lambda *arrays: program(dict(zip(inputs, arrays, strict=True)))
 
     check_grad(lambda x: [x * x, total(x)], np.arange(3.0), mode=mode)

@@ -19,7 +19,7 @@ from scanjit.ops.elementwise import COS
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.runtime.reference import Program, evaluate
+from scanjit.runtime.reference import Interpreter, evaluate
 from tests.ops.support import differences, inputs, same
 
 STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via", "custom"}
@@ -77,9 +77,9 @@ def test_gradient(op: Op) -> None:
         nodes = inputs(arrays, symbolic=False)
         wrt = floats(arrays)
         cost = weighted(op(*nodes, **params))
-        run = Program([cost], nodes)
+        run = Interpreter([cost], nodes)
 
-        def value(*given: np.ndarray, run: Program = run, nodes: list[Node] = nodes) -> np.ndarray:
+        def value(*given: np.ndarray, run: Interpreter = run, nodes: list[Node] = nodes) -> np.ndarray:
             return run(dict(zip(nodes, given, strict=True)))[0]
 
         env = dict(zip(nodes, arrays, strict=True))
@@ -99,9 +99,9 @@ def test_gradient_of_the_gradient(op: Op) -> None:
         wrt = [nodes[i] for i in floats(arrays)]
         firsts = grad(weighted(op(*nodes, **params)), wrt, disconnected="zero")
         cost = sum((weighted(g, 2) for g in firsts[1:]), weighted(firsts[0], 2))
-        run = Program([cost], nodes)
+        run = Interpreter([cost], nodes)
 
-        def value(*given: np.ndarray, run: Program = run, nodes: list[Node] = nodes) -> np.ndarray:
+        def value(*given: np.ndarray, run: Interpreter = run, nodes: list[Node] = nodes) -> np.ndarray:
             return run(dict(zip(nodes, given, strict=True)))[0]
 
         seconds = evaluate(grad(cost, wrt, disconnected="zero"), dict(zip(nodes, arrays, strict=True)))

@@ -16,7 +16,7 @@ from scanjit.ops.linalg import contract
 from scanjit.ops.shape import IOTA, RESHAPE, window
 from scanjit.ops.stretch import broadcast_to, full
 from scanjit.runtime import sizes
-from scanjit.runtime.reference import Program, evaluate
+from scanjit.runtime.reference import Interpreter, evaluate
 from scanjit.runtime.watch import At, Watch
 from tests.autodiff.helpers import loop, total, value, values, var
 
@@ -204,7 +204,7 @@ def test_shared_variables_have_their_values_and_intermediates_may_be_given() -> 
 
 def test_a_program_runs_again_with_other_sizes() -> None:
     x = var("x", "T")
-    program = Program([total(x), IOTA(length=types.size("T")), RESHAPE(x, shape=(types.size("T"), 1))], [x])
+    program = Interpreter([total(x), IOTA(length=types.size("T")), RESHAPE(x, shape=(types.size("T"), 1))], [x])
     for rows in (2, 3, 2):
         got = program({x: np.ones(rows)})
         assert [g.tolist() for g in got] == [rows, list(range(rows)), [[1.0]] * rows]
@@ -289,7 +289,7 @@ def test_conditions_inside_a_step_belong_to_its_body() -> None:
     inside = [c for c in sizes.conditions([ys]) if c.body is not None and c.kind == "=="]
     assert len(inside) == 1 and inside[0].body is ys.args[0].params["body"]
     n = var("n", "N")
-    program = Program([ys, total(n)], [x, n])
+    program = Interpreter([ys, total(n)], [x, n])
     assert program({x: np.zeros(3), n: np.zeros(1)})[0].tolist() == [3.0]
     with pytest.raises(errors.ShapeError, match="must be equal"):
         program({x: np.zeros(3), n: np.zeros(2)})

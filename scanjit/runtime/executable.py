@@ -1,0 +1,67 @@
+"""What a call of a function runs: compiled code, or the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from scanjit.config import config
+from scanjit.ir import Node
+from scanjit.ops.probe import has_probes
+from scanjit.runtime.finite import Finite
+from scanjit.runtime.probes import Printing
+from scanjit.runtime.reference import Interpreter
+from scanjit.runtime.watch import Watch
+from scanjit.types import Atom
+
+
+class Executable(Protocol):
+    """What a call of a function runs."""
+
+    @property
+    def source(self) -> str:
+        """The generated code."""
+
+    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        """New arrays, one an output, from the values of the leaves and of the sizes."""
+
+    def explain(self) -> str:
+        """What was done to the program to make it fast, and what was not."""
+
+    def inspect_asm(self) -> str:
+        """The machine code."""
+
+
+class Interpreted:
+    """The graph run by the reference interpreter. It also prints, and looks for values that are not finite."""
+
+    source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
+
+    def __init__(self, leaves: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
+        self.leaves, self.watches, self.interpret = leaves, watches, Interpreter(outputs, leaves)
+        self.probed = has_probes(outputs)
+
+    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+        watches = [*self.watches, *([Printing()] if self.probed else [])]
+        if config.check_finite:
+            watches.insert(0, Finite(nan_only=config.check_finite == "nan"))
+        return self.interpret(dict(zip(self.leaves, arrays, strict=True)), watches)
+
+    def explain(self) -> str:
+        return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
+
+    def inspect_asm(self) -> str:
+        return self.source
+
+
+def executable_of(
+    leaves: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
+) -> Executable:
+    """What computes `outputs` from `leaves` in this mode. Compiled code has no watches."""
+    if mode == "reference":
+        return Interpreted(leaves, outputs, watches)
+    from scanjit.runtime.program import compile_program  # imports llvmlite
+
+    return compile_program(leaves, outputs, name, mode)
