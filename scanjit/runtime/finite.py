@@ -9,6 +9,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, PART, SHARED, Node
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import Elementwise
 from scanjit.runtime.probes import formula
 from scanjit.runtime.watch import At, Watch, described
@@ -39,7 +40,7 @@ class Finite(Watch):
         )
 
     def computed(self, node: Node, operands: Sequence[Any], value: Any, at: At) -> None:
-        if node.op in (CONSTANT, PART) or isinstance(value, tuple) or value.dtype.kind != "f":
+        if node.op in (CONSTANT, PART) or isinstance(value, tuple) or not _is_float(value):
             return
         bad = self._made(value, operands)
         if bad is None:
@@ -56,13 +57,11 @@ class Finite(Watch):
 
     def _bad(self, value: np.ndarray) -> tuple[int, ...] | None:
         """The first element that is not finite."""
-        if value.dtype.kind != "f":
-            return None
-        return _first(np.isnan(value) if self.nan_only else ~np.isfinite(value))
+        return _first(np.isnan(value) if self.nan_only else ~np.isfinite(value)) if _is_float(value) else None
 
     def _made(self, value: np.ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
         """The position of the first NaN (or infinity), if no operand has a NaN (or an infinity)."""
-        given = [x for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        given = [x for x in operands if isinstance(x, np.ndarray) and _is_float(x)]
         if not any(np.isnan(x).any() for x in given) and (found := _first(np.isnan(value))) is not None:
             return found
         if self.nan_only or any(np.isinf(x).any() for x in given):
@@ -71,6 +70,10 @@ class Finite(Watch):
 
 
 _ALLOW = 'where infinities are meant, set sj.config.check_finite = "nan"'
+
+
+def _is_float(value: np.ndarray) -> bool:
+    return kind_of(value.dtype).floating
 
 
 def _first(mask: np.ndarray) -> tuple[int, ...] | None:

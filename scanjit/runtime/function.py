@@ -21,8 +21,10 @@ from scanjit.ir import Node
 from scanjit.loops.structure import Tree
 from scanjit.ops.probe import has_probes
 from scanjit.rewrite.branches import share
-from scanjit.runtime import pickling, saving, sizes
+from scanjit.runtime import saving, sizes
 from scanjit.runtime.arguments import READY, Slot
+from scanjit.runtime.decoding import decode
+from scanjit.runtime.encoding import Encoded, encode
 from scanjit.runtime.executable import Executable, Interpreted, executable_of
 from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
 from scanjit.runtime.given import graph_of
@@ -444,7 +446,7 @@ class CompiledFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         graph = self.graph
-        nodes = pickling.dump([*graph.inputs, *graph.roots])
+        nodes = encode([*graph.inputs, *graph.roots])
         return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
@@ -453,7 +455,7 @@ class CompiledFunction:
 
 
 def _restored(
-    dumped: Any,
+    encoded: Encoded,
     inputs: int,
     tree: Tree | None,
     targets: list[SharedVariable],
@@ -461,7 +463,7 @@ def _restored(
     name: str,
     mode: str,
 ) -> CompiledFunction:
-    nodes = pickling.load(dumped)
+    nodes = decode(encoded)
     outputs = nodes[inputs : len(nodes) - len(targets)]
     updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
     return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates, names), name, mode)

@@ -64,13 +64,13 @@ def check_grad(
     arrays = [_as_point(value) for value in ([values] if single else values)]
     symbols = [new_input(Type(a.dtype, a.shape), f"argument {i}") for i, a in enumerate(arrays)]
     leaves, _ = flatten(fn(*symbols))
-    outputs = [leaf for leaf in leaves if leaf.dtype.kind == "f"]
+    outputs = [leaf for leaf in leaves if leaf.type.kind.floating]
     _Check(symbols, arrays, np.random.default_rng(seed), step, tolerance, mode or _by_reference).run(outputs, 1, order)
 
 
 def _as_point(value: Any) -> np.ndarray:
     array = np.asarray(value)
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
 
 
 def _by_reference(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[..., Sequence[Any]]:
@@ -93,7 +93,7 @@ class _Check:
     ) -> None:
         self.symbols, self.arrays, self.rng = symbols, list(arrays), rng
         self.step, self.tolerance, self.mode = step, tolerance, mode
-        self.variables = [i for i, array in enumerate(arrays) if array.dtype.kind == "f"]
+        self.variables = [i for i, symbol in enumerate(symbols) if symbol.type.kind.floating]
 
     def run(self, outputs: Sequence[Node], order: int, last: int) -> None:
         """Check the derivatives of outputs, then those of the derivatives."""

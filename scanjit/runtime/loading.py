@@ -15,10 +15,11 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, LEAVES, SHARED, Graph, Node
 from scanjit.loops.structure import Tree
-from scanjit.runtime import pickling, sound
+from scanjit.runtime import sound
+from scanjit.runtime.decoding import decode, index, integer, listed, text
+from scanjit.runtime.encoding import JSON, Encoded, encode
 from scanjit.runtime.function import CompiledFunction
 from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
-from scanjit.runtime.plain import JSON, Reader, index, integer, listed, text
 from scanjit.runtime.saving import FORMAT, LEAF, VERSION
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Atom, Type
@@ -34,11 +35,11 @@ class SavedUpdate:
         return self.graph(node)[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored_update, (pickling.dump([*self.graph.inputs, *self.graph.outputs]),)
+        return _restored_update, (encode([*self.graph.inputs, *self.graph.outputs]),)
 
 
-def _restored_update(dumped: Any) -> SavedUpdate:
-    before, after = pickling.load(dumped)
+def _restored_update(encoded: Encoded) -> SavedUpdate:
+    before, after = decode(encoded)
     return SavedUpdate(Graph.of([before], [after]))
 
 
@@ -141,8 +142,8 @@ class _Loader:
         content = self.content
         name, mode = text(content["name"], "the name"), text(content["mode"], "the mode")
         check_mode(mode)
-        dumped = Reader(self.arrays, self.variables, self.sizes).graph(content["graph"])
-        roots = iter(pickling.load(dumped, sound.check))
+        encoded = Encoded(content["graph"], self.sizes, self.variables, self.arrays)
+        roots = iter(decode(encoded, sound.check))
         inputs = [next(roots) for _ in range(integer(content["inputs"]))]
         tree = None if content["tree"] is None else _read_tree(content["tree"])
         outputs = [next(roots) for _ in range(0 if tree is None else tree.size)]
@@ -152,7 +153,7 @@ class _Loader:
             if data["default_update"]:
                 variable.default_update = _default_update(variable, next(roots), next(roots))
         graph = FunctionGraph(tuple(inputs), tuple(outputs), tree, tuple(updates))
-        _check(graph, name, len(dumped.records))
+        _check(graph, name, len(listed(encoded.graph["nodes"])))
         return graph, name, mode
 
 

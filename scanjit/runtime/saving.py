@@ -7,18 +7,16 @@ run (no pickle).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph
 from scanjit.loops.structure import Tree
-from scanjit.runtime import pickling
+from scanjit.runtime.encoding import JSON, LONGEST_TEXT, Encoded, encode
 from scanjit.runtime.function_graph import FunctionGraph
-from scanjit.runtime.plain import JSON, Writer, saved_text
 from scanjit.runtime.shared import SharedVariable, snapshot
-from scanjit.types import Atom, Dim
 from scanjit.version import __version__
 
 FORMAT = "scanjit function"
@@ -43,41 +41,47 @@ def contents(graph: FunctionGraph, name: str, mode: str) -> tuple[dict[str, JSON
     variables = graph.variables
     updates = [_update_graph(variable) for variable in variables]
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
-    dumped = pickling.dump([*graph.inputs, *graph.roots, *defaults])
-    sizes = sorted({*dumped.sizes, *_sizes_of(variables)}, key=lambda atom: atom.serial)
-    numbers = {variable: i for i, variable in enumerate(variables)}
-    writer = Writer(numbers, {atom: i for i, atom in enumerate(sizes)})
+    encoded = encode([*graph.inputs, *graph.roots, *defaults], variables, snapshot(variables))
+    for value in encoded.objects:
+        _check_text(value)
+        raise errors.NotSupportedError(
+            "a graph with this in it cannot be saved", got=f"{value!r} ({type(value).__name__})"
+        )
     content = {
         "format": FORMAT,
         "version": VERSION,
         "scanjit": __version__,
-        "name": saved_text(name),
+        "name": _check_text(name),
         "mode": mode,
-        "sizes": [saved_text(atom.name) if types.is_named(atom) else None for atom in sizes],
-        "shared": [
-            _written(writer, variable, value, update)
-            for variable, value, update in zip(variables, snapshot(variables), updates, strict=True)
-        ],
+        "sizes": [_check_text(atom.name) if types.is_named(atom) else None for atom in encoded.sizes],
+        "shared": [_written(encoded, i, update is not None) for i, update in enumerate(updates)],
         "inputs": len(graph.inputs),
         "tree": None if graph.tree is None else _written_tree(graph.tree),
-        "updated": [numbers[variable] for variable, _ in graph.updates],
-        "graph": writer.graph(dumped),
+        "updated": [encoded.variables.index(variable) for variable, _ in graph.updates],
+        "graph": encoded.graph,
     }
-    return content, writer.arrays
+    return content, encoded.arrays
 
 
-def _sizes_of(variables: Sequence[SharedVariable]) -> set[Atom]:
-    return {atom for variable in variables for dim in variable.type.shape for atom in types.atoms(dim)}
+def _check_text(value: Any) -> Any:
+    """The value; an error if it is a text that `load` would not accept."""
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise errors.NotSupportedError(
+            "a text that is so long cannot be saved", got=f"{len(value)} characters: {value[:40]}..."
+        )
+    return value
 
 
-def _written(writer: Writer, variable: SharedVariable, value: np.ndarray, update: Graph | None) -> JSON:
-    shape = [writer.sizes[types.as_atom(dim)] if isinstance(dim, Dim) else None for dim in variable.type.shape]  # type: ignore[index]
+def _written(encoded: Encoded, number: int, has_update: bool) -> JSON:
+    """A shared variable. Its value is the array with its number."""
+    variable = encoded.variables[number]
+    atoms = [types.as_atom(dim) for dim in variable.type.shape]
     return {
-        "name": None if variable.name is None else saved_text(variable.name),
-        "sizes": shape,
-        "value": writer.array(value),
+        "name": _check_text(variable.name),
+        "sizes": [None if atom is None else encoded.sizes.index(atom) for atom in atoms],
+        "value": number,
         "place": variable.where,
-        "default_update": update is not None,
+        "default_update": has_update,
     }
 
 

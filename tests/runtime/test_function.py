@@ -570,6 +570,15 @@ def test_a_long_chain_pickles():
     assert g(1.0) == f(1.0)
 
 
+def test_a_text_that_is_too_long_for_a_file_pickles(capsys, tmp_path):
+    x, message = sj.scalar("x"), "long " * 1000
+    f = sj.function([x], sj.print_(x, message), mode="reference")
+    (g,) = roundtrip(f)
+    assert g(1.5) == 1.5 and capsys.readouterr().out == f"{message}: 1.5\n"
+    with pytest.raises(sj.NotSupportedError, match="so long"):
+        f.save(tmp_path / "f")
+
+
 def test_integers_of_another_width_are_taken_if_they_fit():
     n, small = sj.ivector("n"), sj.tensor((None,), "uint8", "small")
     f = sj.function([n, small], [n + 0, small + 0], mode="reference")

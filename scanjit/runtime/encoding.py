@@ -1,0 +1,145 @@
+"""Graphs as plain data, for pickles and for files.
+
+Nodes become a flat list, arguments first (a chain of ten thousand nodes would exhaust a recursive pickler). `decoding`
+makes them anew by applying their ops: interning and types follow. Inner graphs and sizes refer to nodes by their
+positions.
+
+Parameters become values that JSON can hold. Numbers, texts, booleans and None are themselves. Everything else is a list
+that begins with a word for what it is. What JSON cannot hold is listed beside it, and the list has its number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scanjit import ir, types
+from scanjit.ir import SHARED, Data, Graph, Node
+from scanjit.ops.custom import DerivativeRule
+from scanjit.runtime.shared import SharedVariable
+from scanjit.types import Atom, Dim, Dimension, Type
+
+JSON = Any
+LONGEST_TEXT = 4096
+"""The most characters of a text in a file. Texts become parts of other texts, error messages for example."""
+
+
+@dataclass(eq=False)
+class Encoded:
+    """A graph as data.
+
+    Attributes
+    ----------
+    graph : the nodes as a value that JSON can hold.
+    sizes : the sizes, in the order in which they were made, which decides between equal dimensions.
+    variables : the shared variables.
+    arrays : the arrays of constants.
+    objects : what only a pickle can hold, such as the functions of custom ops. A graph in a file has none.
+    """
+
+    graph: JSON
+    sizes: list[Atom]
+    variables: list[SharedVariable]
+    arrays: list[np.ndarray] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)
+
+
+def encode(
+    roots: Sequence[Node], variables: Sequence[SharedVariable] = (), arrays: Sequence[np.ndarray] = ()
+) -> Encoded:
+    """The graph of `roots` as data. What it uses is listed behind these variables and arrays."""
+    order: dict[Node, int] = {}
+    _collect(roots, order)
+    variables = [*variables, *(node.params["variable"] for node in order if node.op is SHARED)]
+    sizes = {atom for node in order for atom in ir.atoms_of(node, inside=False) if atom.kind == "size"}
+    sizes |= {atom for variable in variables for dim in variable.type.shape for atom in types.atoms(dim)}
+    encoded = Encoded({}, sorted(sizes, key=lambda atom: atom.serial), list(dict.fromkeys(variables)), list(arrays))
+    encoder = _Encoder(encoded, order)
+    places: dict[str, int] = {}
+    nodes = [
+        [
+            node.op.name,
+            encoder.positions(node.operands),
+            {key: encoder.value(value) for key, value in node.params.items()},
+            places.setdefault(node.where, len(places)),
+        ]
+        for node in order
+    ]
+    encoded.graph |= {"nodes": nodes, "roots": encoder.positions(roots), "places": list(places), "calls": encoder.calls}
+    return encoded
+
+
+def _collect(roots: Sequence[Node], order: dict[Node, int]) -> None:
+    """Number every node that the roots need, those of inner graphs before the nodes that hold them."""
+    for node in ir.walk(roots):
+        if node not in order:
+            for graph in ir.graphs_in([node]):
+                _collect([*graph.inputs, *graph.outputs], order)
+            order[node] = len(order)
+
+
+class _Encoder:
+    """Writes values. Functions of dimensions are listed in `calls`: each is a function of earlier ones."""
+
+    def __init__(self, into: Encoded, order: dict[Node, int]) -> None:
+        self.into, self.order = into, order
+        self.calls: list[JSON] = []
+        self._variables = {variable: i for i, variable in enumerate(into.variables)}
+        self._sizes = {atom: i for i, atom in enumerate(into.sizes)}
+        self._called: dict[Atom, int] = {}
+
+    def positions(self, nodes: Iterable[Node]) -> list[int]:
+        """The positions of nodes."""
+        return [self.order[node] for node in nodes]
+
+    def value(self, value: Any) -> JSON:
+        """A parameter."""
+        if isinstance(value, DerivativeRule):
+            return None  # functions of the user's are no data
+        if value is None or type(value) in (bool, int) or (isinstance(value, str) and len(value) <= LONGEST_TEXT):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else ["float", repr(value)]
+        if isinstance(value, np.generic):
+            return ["number", _number(np.asarray(value), self.into.arrays)]
+        if isinstance(value, np.dtype):
+            return ["dtype", value.name]
+        if type(value) in (tuple, list):
+            return [type(value).__name__, *map(self.value, value)]
+        if isinstance(value, Data):
+            return ["array", _number(value.array, self.into.arrays)]
+        if isinstance(value, Dim):
+            return self._dim(value)
+        if isinstance(value, Type):
+            return ["type", value.dtype.name, *map(self._dim, value.shape)]
+        if isinstance(value, Graph):
+            return ["graph", self.positions(value.inputs), self.positions(value.outputs)]
+        if isinstance(value, SharedVariable):
+            return ["shared", self._variables[value]]
+        return ["object", _number(value, self.into.objects)]
+
+    def _dim(self, dim: Dimension) -> JSON:
+        if isinstance(dim, int):
+            return dim
+        for atom in types.functions_in([dim]):
+            if atom not in self._called:
+                self._called[atom] = len(self._called)
+                self.calls.append([atom.kind, *map(self._dim, atom.args)])
+        return ["dim", *([[self._atom(atom) for atom in monomial], factor] for monomial, factor in dim.terms)]
+
+    def _atom(self, atom: Atom) -> JSON:
+        if atom.kind == "size":
+            return ["size", self._sizes[atom]]
+        if atom.kind == "value":
+            return ["value", self.order[atom.node]]
+        return ["call", self._called[atom]]
+
+
+def _number(value: Any, listed: list[Any]) -> int:
+    """The number of a value that is added to a list."""
+    listed.append(value)
+    return len(listed) - 1
