@@ -178,7 +178,9 @@ def test_the_work_does_not_grow_with_the_batch_or_with_the_square_of_the_units(b
     h, _ = sj.scan(joined, source, [sj.zeros((source.shape[1], 260), "float32")] * 2)
     model = sjo.export(([source], h))
     assert of_op(model) == ["LSTM"]
-    (found,) = [onnx.numpy_helper.to_array(w) for w in model.graph.initializer if w.name.endswith("_W")]
-    i, j, f, o = np.split(BOTH.get_value()[:300], 4, axis=1)
-    np.testing.assert_array_equal(found[0], np.concatenate([i, o, f, j], 1).T)
+    found = {w.name[-1]: onnx.numpy_helper.to_array(w) for w in model.graph.initializer}
+    assert list(found) == ["W", "R", "B"]  # and not the shared variables, of which they are made
+    for name, part in (("W", slice(300)), ("R", slice(300, None))):
+        i, j, f, o = np.split(BOTH.get_value()[part], 4, axis=1)
+        np.testing.assert_array_equal(found[name][0], np.concatenate([i, o, f, j], 1).T)
     assert len(rows) <= 4 and max(rows) <= 4

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
+from scanjit.onnx import tensors
 from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
@@ -73,7 +76,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
     inputs, outputs, label = _read(source)
-    graph = _Exported(inputs, outputs, opset, cells).graph(writable(name or label))
+    graph, weights = _Exported(inputs, outputs, opset, cells).graph(writable(name or label))
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", opset)],
@@ -81,6 +84,9 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
         producer_version=__version__,
     )
     model.ir_version = onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    for key, value in weights.items():  # after all that copies the graph
+        number = tensors.NUMBERS[value.dtype]
+        model.graph.initializer.add(name=key, data_type=number, dims=value.shape, raw_data=value.tobytes())
     return model
 
 
@@ -158,8 +164,8 @@ class _Exported:
         for name in outputs:
             self.writer.names.new(name)
 
-    def graph(self, name: str) -> Any:
-        """The graph."""
+    def graph(self, name: str) -> tuple[Any, dict[str, np.ndarray]]:
+        """The graph without its initializers, and these."""
         onnx, w = package(), self.writer
         infos = [self._input(i, node) for i, node in enumerate(self.inputs)]
         shared = [node for node in _leaves(self.outputs.values()) if node.op is SHARED]
@@ -171,8 +177,8 @@ class _Exported:
             w.protos.append(onnx.helper.make_node("Identity", [value], [key], name=key))
             made.append(w.info(key, node.type, self._shape(node)))
         nodes, read = _needed(w.protos, self.outputs)
-        weights = [tensor for tensor in w.initializers if tensor.name in read]
-        return onnx.helper.make_graph(nodes, name, infos, made, initializer=weights)
+        weights = {key: value for key, value in w.initializers.items() if key in read}
+        return onnx.helper.make_graph(nodes, name, infos, made), weights
 
     def _input(self, i: int, node: Node) -> Any:
         name = self.writer.names.new(node.name or f"input_{i}")
@@ -181,7 +187,7 @@ class _Exported:
         return self.writer.info(name, node.type, self._shape(node))
 
     def _initializer(self, i: int, node: Node) -> None:
-        name = self.writer.initializer(node.params["variable"].get_value(), node.name or f"shared_{i}")
+        name = self.writer.initializer(node.params["variable"].get_value(borrow=True), node.name or f"shared_{i}")
         self.writer.define(node, name)
         self._sizes(node, name)
 

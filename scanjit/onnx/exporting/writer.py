@@ -52,7 +52,7 @@ class Writer:
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
         """Where each size can be read: the name of a tensor, and an axis."""
         self.root: Writer = self if outer is None else outer.root
-        self.initializers: list[Any] = []
+        self.initializers: dict[str, np.ndarray] = {}
         self.with_cells = True
         """Whether a scan that is an RNN, LSTM or GRU is written as that op. The root decides, for all graphs inside."""
         self.protos: list[Any] = []
@@ -89,7 +89,7 @@ class Writer:
     def initializer(self, value: np.ndarray, name: str) -> str:
         """A weight of the model."""
         name = self.names.new(name)
-        self.root.initializers.append(package().numpy_helper.from_array(np.ascontiguousarray(value), name))
+        self.root.initializers[name] = value
         return name
 
     def ints(self, *values: int) -> str:
