@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from scanjit.target import Target
 
-from .intrinsics import make, operator
+from .intrinsics import make, operator_of
 from .llvm_lanes import TargetModule
 from .types import NOTHING, Type
 
@@ -36,7 +36,7 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
     ------
     TypeError : it takes no such arguments.
     """
-    intrinsic = operator(name.removeprefix(OPERATOR)) if name.startswith(OPERATOR) else make(name)
+    intrinsic = operator_of(name.removeprefix(OPERATOR)) if name.startswith(OPERATOR) else make(name)
     try:
         signature = intrinsic.typing(*arguments)
     except TypeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from llvmlite import ir
 
@@ -19,7 +19,7 @@ from .operands import common, need, need_vector, operand
 from .types import Signature, SimdType, mask_type, simd_type
 
 
-class Intrinsic(NamedTuple):
+class Intrinsic:
     """A function or an operator in generated code.
 
     Attributes
@@ -30,9 +30,8 @@ class Intrinsic(NamedTuple):
         result.
     """
 
-    name: str
-    typing: Typing
-    lowering: Callable[..., Any]
+    def __init__(self, name: str, typing: Typing, lowering: Callable[..., Any]):
+        self.name, self.typing, self.lowering = name, typing, lowering
 
     def __repr__(self) -> str:
         return f"<scanjit.simd.{self.name}>"
@@ -104,7 +103,7 @@ def _unary(name: str) -> Intrinsic:
 
 
 @functools.cache
-def operator(name: str) -> Intrinsic:
+def operator_of(name: str) -> Intrinsic:
     """An operator: one of `ARITHMETIC` or `COMPARISONS` between two operands, or one of `UNARY`."""
     return _unary(name) if name in UNARY else _binary(name)
 

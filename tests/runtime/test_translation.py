@@ -1,0 +1,242 @@
+"""The part of Python that kernels are written in means in compiled code what it means in Python."""
+
+import ast
+import ctypes
+import hashlib
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from scanjit.runtime import host
+from scanjit.runtime.kernels import kernel
+from scanjit.runtime.translation import translate
+from scanjit.runtime.translation.variables import in_memory
+from scanjit.runtime.unit import Unit
+
+ARGUMENTS = ((7, -3, 0), (-7, 2, 5), (0, 1, 1), (12, -12, 64), (-1, 63, 3), (100, 7, -2))
+
+
+def compiled(body: str, arguments: Sequence[Sequence[int]], places: int) -> list[list[int]]:
+    """What `store(i, value)` leaves at each place, for each list of arguments a, b, c."""
+    name = f"kernel_{hashlib.sha256(body.encode()).hexdigest()[:12]}"
+    lines = body.replace("store(", "store_i64(memory + 8*").splitlines()
+    source = f"from scanjit.simd import store_i64\n\n\ndef {name}(memory, a, b, c):\n" + "\n".join(
+        f"    {line}" for line in lines
+    )
+    made, memory = kernel(source + "\n", name), (ctypes.c_int64 * places)()
+    results = []
+    for given in arguments:
+        ctypes.memset(memory, 0, 8 * places)
+        made(ctypes.addressof(memory), *given)
+        results.append(list(memory))
+    return results
+
+
+def interpreted(body: str, arguments: Sequence[Sequence[int]], places: int) -> list[list[int]]:
+    """The same by Python itself."""
+    results = []
+    for given in arguments:
+        memory = [0] * places
+
+        def store(place: int, value: int, memory: list[int] = memory) -> None:
+            memory[place] = ctypes.c_int64(value).value
+
+        names: dict[str, object] = {"store": store}
+        exec("def run(a, b, c):\n" + "\n".join(f"    {line}" for line in body.splitlines()), names)
+        names["run"](*given)  # type: ignore[operator]
+        results.append(memory)
+    return results
+
+
+def expression(source: random.Random, depth: int) -> str:
+    """A random integer expression of a, b and c without divisors of zero, and without large shifts."""
+    if depth == 0:
+        return source.choice(["a", "b", "c", str(source.randint(-9, 9)), str(2 ** source.randint(0, 5))])
+    x, y = (expression(source, depth - 1) for _ in range(2))
+    form = source.choice(
+        [
+            "({x} + {y})",
+            "({x} - {y})",
+            "({x}*{n})",
+            "({x}//({y}*{y} + {n}))",
+            "({x} % ({y}*{y} + {n}))",
+            "({x}//-{n})",
+            "({x} % -{n})",
+            "({x}//{power})",
+            "({x} % {power})",
+            "({x} & {y})",
+            "({x} | {y})",
+            "({x} ^ {y})",
+            "({x} >> ({y} & 7))",
+            "(({x} & 255) << ({y} & 7))",
+            "min({x}, {y})",
+            "max({x}, {y})",
+            "(-{x})",
+            "(~{x})",
+            "(({x} < {y}) + 0)",
+            "(({x} <= {y} < {n}) + 0)",
+            "((not {x} == {y}) + ({x} != {n}))",
+            "(({x} > {y} and {x} >= {n} or {y} == {n}) + 0)",
+        ]
+    )
+    return form.format(x=x, y=y, n=source.randint(1, 9), power=2 ** source.randint(0, 6))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_integers_are_those_of_python(seed: int) -> None:
+    source = random.Random(seed)
+    body = "\n".join(f"store({i}, {expression(source, 3)})" for i in range(40))
+    assert compiled(body, ARGUMENTS, 40) == interpreted(body, ARGUMENTS, 40)
+
+
+def test_a_divisor_of_zero_gives_zero() -> None:
+    assert compiled("store(0, a//b)\nstore(1, a % b)", [(7, 0, 0), (-7, 0, 0), (7, 2, 0)], 2) == [
+        [0, 0],
+        [0, 0],
+        [3, 1],
+    ]
+
+
+FLOW = {
+    "ranges": """
+n = 0
+for i in range(a):
+    n += i
+store(0, n)
+for i in range(b, a):
+    n = n*3 + i
+store(1, n)
+for i in range(a, b, -2):
+    n = n*3 - i
+store(2, n)
+for i in range(b, a, max(c, 1)):
+    n = n*5 + i
+store(3, n)
+for i in range(a, b, min(c, -1)):
+    n = n*7 + i
+store(4, n)""",
+    "breaks": """
+n = 0
+for i in range(10):
+    for j in range(i, 10):
+        n = n + 1
+        if j*i > a*a:
+            break
+    if n > 30:
+        break
+store(0, n)
+store(1, i)""",
+    "while": """
+n = a
+while n < 50 and n != b:
+    n = n + 3
+    if n == 40:
+        break
+store(0, n)""",
+    "returns": """
+store(0, 1)
+if a > b:
+    store(1, 2)
+    if c > 0:
+        return
+    store(2, 3)
+else:
+    store(3, 4)
+    return
+store(4, 5)""",
+    "branches": """
+if a > 0:
+    x = a*2
+    y = 1
+elif b > 0:
+    x = b*3
+    y = 2
+else:
+    x = c
+    y = 3
+store(0, x)
+store(1, y)
+if not (a > 0 or b > 0):
+    pass
+else:
+    x = -x
+store(2, x)
+if c:
+    store(3, 9)""",
+    "carried": """
+first = 1
+second = 1
+for i in range(20):
+    third = first + second
+    first = second
+    second = third
+    last = i
+store(0, third)
+store(1, last)
+for k in range(3):
+    inner = k*2
+    for m in range(inner):
+        inner = inner + m
+    store((2 + k), inner)""",
+    "both end": """
+for i in range(5):
+    if i > b:
+        break
+    else:
+        if i > c:
+            return
+        else:
+            store(i, i + 1)
+store(7, 7)""",
+}
+
+
+@pytest.mark.parametrize("name", FLOW)
+def test_control_flow_is_that_of_python(name: str) -> None:
+    assert compiled(FLOW[name].strip(), ARGUMENTS, 10) == interpreted(FLOW[name].strip(), ARGUMENTS, 10)
+
+
+def test_what_does_not_decide_is_not_looked_at() -> None:
+    """`load` reads outside of the memory if it is looked at."""
+    source = (
+        "from scanjit.simd import load_i64, store_i64\n\n\ndef guarded(memory, place):\n"
+        "    if place != 0 and load_i64(place) == 5:\n        store_i64(memory, 1)\n"
+        "    if place == 0 or load_i64(place) == 5:\n        store_i64(memory + 8, 1)\n"
+    )
+    made, memory = kernel(source, "guarded"), (ctypes.c_int64 * 3)(0, 0, 5)
+    made(ctypes.addressof(memory), 0)
+    assert list(memory) == [0, 1, 5]
+    made(ctypes.addressof(memory), ctypes.addressof(memory) + 16)
+    assert list(memory) == [1, 1, 5]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("x = n\ny = x", set()),
+        ("x = n\nx = x + 1", {"x"}),
+        ("for i in range(n):\n    x = i", set()),
+        ("for i in range(n):\n    x = i\ny = x", {"x"}),
+        ("for i in range(n):\n    y = x\n    x = i", {"x"}),
+        ("if n:\n    x = 1\nelse:\n    x = 2\ny = x", {"x"}),
+        ("if n:\n    x = 1\n    y = x", set()),
+        ("n = n + 1", {"n"}),
+        ("for i in range(n):\n    pass\ny = i", {"i"}),
+        ("n += 1", {"n"}),
+    ],
+)
+def test_which_variables_live_in_memory(body: str, found: set[str]) -> None:
+    assert in_memory(ast.parse(body).body, ["n"]) == found
+
+
+def test_a_function_of_vectors_stands_once_in_a_module() -> None:
+    source = (
+        "from scanjit.simd import load_f32x4, store, tanh\n\n\ndef k(x, y):\n"
+        "    store(y, tanh(tanh(load_f32x4(x))) + tanh(load_f32x4(x + 16)))\n"
+    )
+    module, arity = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
+    defined = [line for line in module.splitlines() if line.startswith("define ")]
+    assert arity == 2
+    assert len(defined) == len(set(defined)) and sum("tanh" in line for line in defined) == 2  # itself, and a frame
+    assert all("internal" in line for line in defined[:-1]) and 'void @"k"' in defined[-1]
