@@ -507,6 +507,15 @@ def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) 
     return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop else attrgetter("args"))
 
 
+def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:
+    """`roots`, and the nodes that depend on them among `order`, in which arguments come first."""
+    found = set(roots)
+    for node in order:
+        if any(arg in found for arg in node.args):
+            found.add(node)
+    return found
+
+
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scanjit.ir import Node, rebuild, replace, walk
+from scanjit.ir import Node, dependents, rebuild, replace, walk
 from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduction import Reduction
@@ -74,10 +74,7 @@ def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
 def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
     """The sums and differences on the path from the update of a carry to the carry. Each comes with the operand that
     the path goes on with. Ends at the first node that is neither."""
-    after = {inner}
-    for node in walk([new]):
-        if any(arg in after for arg in node.args):
-            after.add(node)
+    after = dependents(walk([new]), [inner])
     node = new
     while node.op in (ADD, SUB) and (node.type.kind.floating or node.type.kind.signed):
         ways = [x for x in node.operands if x in after]

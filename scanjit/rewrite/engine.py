@@ -181,14 +181,20 @@ class Rewriter:
         return self._bodies[graph]
 
 
+def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each argument of some nodes: those of them that use it, once for each use."""
+    found: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for arg in node.args:
+            found.setdefault(arg, []).append(node)
+    return found
+
+
 def uses(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
     """For each node that the outputs depend on: the nodes that use it, once for each use; itself for an output."""
     outputs = list(outputs)
-    found: dict[Node, list[Node]] = {}
-    for node in walk(outputs):
-        found.setdefault(node, [])
-        for arg in node.args:
-            found[arg].append(node)
+    order = walk(outputs)
+    found: dict[Node, list[Node]] = {node: [] for node in order} | users_among(order)
     for output in outputs:
         found[output].append(output)
     return found

@@ -86,15 +86,16 @@ class OpenScan:
 
     def x(self, operand: Node) -> Node:
         """The body's input for a row of a sequence (a node outside). Adds the input if there is none yet."""
-        if operand not in self.xs:
-            self.xs[operand] = new_input(self._inside(operand.type.with_shape(operand.type.shape[1:])))
-        return self.xs[operand]
+        return self._input(self.xs, operand, operand.type.with_shape(operand.type.shape[1:]))
 
     def const(self, operand: Node) -> Node:
         """The body's input for a constant (a node outside). Adds the input if there is none yet."""
-        if operand not in self.consts:
-            self.consts[operand] = new_input(self._inside(operand.type))
-        return self.consts[operand]
+        return self._input(self.consts, operand, operand.type)
+
+    def _input(self, inputs: dict[Node, Node], operand: Node, type_: Type) -> Node:
+        if operand not in inputs:
+            inputs[operand] = new_input(self._inside(type_))
+        return inputs[operand]
 
     def _inside(self, type_: Type) -> Type:
         """The type inside of a type outside: sizes that are values of nodes outside become values of the body's
@@ -133,11 +134,7 @@ class OpenScan:
 
     def depends(self, roots: Iterable[Node]) -> set[Node]:
         """The nodes of the body that depend on any of `roots`."""
-        found = set(roots)
-        for node in walk(self.outputs):
-            if any(arg in found for arg in node.args):
-                found.add(node)
-        return found
+        return ir.dependents(walk(self.outputs), roots)
 
     def outside(self) -> dict[Node, Node]:
         """For each constant's inner node: the node outside."""

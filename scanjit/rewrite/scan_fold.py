@@ -19,7 +19,7 @@ from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
-from scanjit.rewrite.scan_sink import rows_of
+from scanjit.rewrite.scan_sink import row_of
 from scanjit.types import Dimension
 
 Number = Callable[[Dimension], Node]
@@ -62,7 +62,6 @@ class _Cone:
 
     def __init__(self, root: Node) -> None:
         self.root, self.scan = root, self._scan_of(root)
-        self.inside: list[Node] = []
         self.stacks: list[Node] = []
         self.rows: list[Node] = []
         self.fixed: list[Node] = []
@@ -97,7 +96,6 @@ class _Cone:
             elif node.ndim < self.root.ndim or node.type.shape[0] == 1:
                 self.fixed.append(node)
             elif isinstance(node.op, Elementwise):
-                self.inside.append(node)
                 new = [arg for arg in node.operands if arg not in seen]
                 seen.update(new)
                 stack.extend(new)
@@ -128,7 +126,4 @@ class _Cone:
         """One row of the tensor, in the body."""
         inner = {node: loop.ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
         inner |= {node: loop.x(node) for node in self.rows}
-        for node in self.fixed:
-            known = loop.const(node)
-            inner[node] = DIMSHUFFLE(known, order=tuple(range(1, node.ndim))) if node.ndim == self.root.ndim else known
-        return rows_of(self.root, self.inside, inner)
+        return row_of(loop, self.root, inner, self.fixed)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from scanjit import errors
-from scanjit.ir import PART, Node, walk
+from scanjit.ir import PART, Node, dependents, walk
 from scanjit.ops.elementwise import ADD, Elementwise
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import View
 from scanjit.rewrite.accumulate import Term, accumulated
-from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import Carry, Finished, Later, OpenScan, Y
 from scanjit.rewrite.split import (
     OverTime,
@@ -153,14 +153,11 @@ class _Post:
         self.loop, self.ys = loop, [*ys, *sums]
         ys, summed = self.ys, set(sums)
         self.order = order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
-        self.carried = _dependent(order, [c.inner for c in loop.carries])
-        varying = _dependent(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
+        self.carried = dependents(order, [c.inner for c in loop.carries])
+        varying = dependents(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
         needed = set(walk([*core, *([] if loop.stop is None else [loop.stop]), *tied(order, varying)]))
         self.post = [n for n in order if n in self.carried and n not in needed and n.args]
-        self.users: dict[Node, list[Node]] = {}
-        for node in order:
-            for arg in node.args:
-                self.users.setdefault(arg, []).append(node)
+        self.users = users_among(order)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
         self.known = {y for y in summed if y not in self.carried}  # values that depend on sequences and constants alone
         self.inputs = inputs
@@ -233,11 +230,3 @@ class _Post:
 def _shows_all(node: Node) -> bool:
     """Whether the node is a view that leaves out no element of its operand."""
     return isinstance(node.op, View) and node.op.shows_all
-
-
-def _dependent(order: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    found = set(roots)
-    for node in order:
-        if any(arg in found for arg in node.args):
-            found.add(node)
-    return found

@@ -12,7 +12,7 @@ from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.view import View
-from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_hoist import frontier
 from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names, not_larger, size, tied
@@ -61,10 +61,7 @@ class _Pre:
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)
         self.views = {n for n in self.pre if isinstance(n.op, View)} | rows
-        self.users: dict[Node, list[Node]] = {}
-        for node in order:
-            for arg in node.args:
-                self.users.setdefault(arg, []).append(node)
+        self.users = users_among(order)
         ys = {r.node for r in loop.results if isinstance(r, Y)}
         self.outputs = set(loop.outputs)
         self.leaving: set[Node] = set()

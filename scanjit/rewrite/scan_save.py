@@ -16,7 +16,7 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
-from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.split import not_larger, size
@@ -229,11 +229,7 @@ class _Choice:
         larger. The
         result of an expensive function such as `exp` is stored itself: its derivative is computed from it."""
         while True:
-            users: dict[Node, list[Node]] = {}
-            for node in self.order:
-                if node in self.cheap or node not in self.again:
-                    for arg in node.args:
-                        users.setdefault(arg, []).append(node)
+            users = users_among(node for node in self.order if node in self.cheap or node not in self.again)
             better = next(
                 (
                     uses[0]

@@ -3,8 +3,10 @@ it, the loop computes it row by row. Example: the cotangents `2 * h` of a sum of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, PART, Node
+from scanjit.ir import CONSTANT, LEAVES, PART, Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
@@ -87,30 +89,21 @@ class _Cone:
 
     def inside(self, loop: OpenScan) -> Node:
         """The row of the sequence, computed in the body."""
-        inner = {leaf: loop.x(leaf) for leaf in self.rows}
-        for leaf in self.fixed:
-            if leaf.op is CONSTANT and leaf.ndim == 0:
-                continue
-            if leaf.ndim == self.operand.ndim:
-                inner[leaf] = DIMSHUFFLE(loop.const(leaf), order=tuple(range(1, leaf.ndim)))
-            else:
-                inner[leaf] = loop.const(leaf)
-        return rows_of(self.operand, self.nodes, inner)
+        return row_of(loop, self.operand, {leaf: loop.x(leaf) for leaf in self.rows}, self.fixed)
 
 
-def rows_of(root: Node, nodes: list[Node], inner: dict[Node, Node]) -> Node:
-    """Apply elementwise nodes to rows instead of sequences."""
-    cone = set(nodes)
-    done = dict(inner)
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-        elif node not in cone:
+def row_of(loop: OpenScan, root: Node, rows: Mapping[Node, Node], fixed: Iterable[Node]) -> Node:
+    """One row of `root`, in the body of a loop: its elementwise ops applied to rows instead of sequences.
+
+    `rows` maps sequences to their rows in the body. `fixed` are nodes outside that are the same in all steps."""
+    done = dict(rows)
+    for node in fixed:
+        if node.op is CONSTANT and node.ndim == 0:
             done[node] = node
-        elif missing := [arg for arg in node.operands if arg not in done]:
-            stack.extend(missing)
         else:
+            inner, whole = loop.const(node), node.ndim == root.ndim
+            done[node] = DIMSHUFFLE(inner, order=tuple(range(1, node.ndim))) if whole else inner
+    for node in walk([root], done):
+        if node not in done:
             done[node] = node.op(*(done[arg] for arg in node.operands), **node.params)
     return done[root]

@@ -338,7 +338,10 @@ def _comparison(function: Callable[[Any, Any], Node]) -> Rule:
 
 
 Rule = Callable[[_Builder, Any], Value]
+_SAME = ("sign floor exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh erf erfc digamma trigamma").split()
+"""Functions with one name in sympy and here."""
 _RULES: dict[str, Rule] = {
+    **{name: _call(getattr(functions, name)) for name in _SAME},
     "Add": _add,
     "Mul": _mul,
     "Pow": _pow,
@@ -372,32 +375,13 @@ _RULES: dict[str, Rule] = {
     "Max": _folded(functions.maximum),
     "Mod": _call(functions.mod),
     "Abs": _call(functions.abs),
-    "sign": _call(functions.sign),
-    "floor": _call(functions.floor),
     "ceiling": _call(functions.ceil),
-    "exp": _call(functions.exp),
-    "exp2": _call(functions.exp2),
-    "expm1": _call(functions.expm1),
-    "log": _call(functions.log),
-    "log1p": _call(functions.log1p),
-    "log2": _call(functions.log2),
-    "log10": _call(functions.log10),
     "Cbrt": _call(functions.cbrt),
     "Sqrt": _call(functions.sqrt),
-    "sin": _call(functions.sin),
-    "cos": _call(functions.cos),
-    "tan": _call(functions.tan),
     "asin": _call(functions.arcsin),
     "acos": _call(functions.arccos),
     "atan": _call(functions.arctan),
     "atan2": _call(functions.arctan2),
-    "sinh": _call(functions.sinh),
-    "cosh": _call(functions.cosh),
-    "tanh": _call(functions.tanh),
-    "erf": _call(functions.erf),
-    "erfc": _call(functions.erfc),
     "loggamma": _call(functions.gammaln),
-    "digamma": _call(functions.digamma),
-    "trigamma": _call(functions.trigamma),
 }
 """What is made of an expression, by the name of its class or of one that it derives from."""
