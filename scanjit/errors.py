@@ -96,6 +96,16 @@ def from_signal_handler(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
+@contextlib.contextmanager
+def suppressed(*kinds: type[BaseException]) -> Iterator[None]:
+    """As `contextlib.suppress`, but what a signal handler raises is passed on: a `TimeoutError` is an `OSError` too."""
+    try:
+        yield
+    except kinds as error:
+        if from_signal_handler(error):
+            raise
+
+
 def _code(handler: Any) -> CodeType | None:
     """The code that runs when a handler is called; None if it is not Python's."""
     while isinstance(handler, functools.partial):

@@ -164,6 +164,8 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
+        if sj.from_signal_handler(error):
+            raise
         raise _bad(path, f"its header cannot be read: {error}") from None
     if not isinstance(header, dict):
         raise _bad(path, "its header is not an object")

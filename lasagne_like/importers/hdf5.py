@@ -57,7 +57,7 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
         with h5py.File(path, "r") as file:
             return dict(_lists(file, "", h5py, path))
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        if isinstance(error, sj.FormatError):
+        if isinstance(error, sj.FormatError) or sj.from_signal_handler(error):
             raise
         raise _bad(path, f"it is not what HDF5 has: {error}") from None
 

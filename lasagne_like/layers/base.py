@@ -83,7 +83,9 @@ class Layer(Parametrized):
         try:
             count = sum(param.get_value(borrow=True).size for param in self.get_params())
             return f"{str(self)[:-1]}: {_shown(shapes)} -> {_shown(self.output_shape)}, {count} parameters>"
-        except Exception:  # a layer that is not complete is shown too: by its name
+        except Exception as error:  # a layer that is not complete is shown too: by its name
+            if sj.from_signal_handler(error):
+                raise
             return str(self)
 
     @property

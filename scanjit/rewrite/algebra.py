@@ -35,7 +35,9 @@ def fold(node: Node) -> Node | None:
     try:
         with np.errstate(all="ignore"):
             value = node.op.reference(*(arg.params["data"].array for arg in node.args), **node.params)
-    except (errors.ScanjitError, ArithmeticError, ValueError):
+    except (errors.ScanjitError, ArithmeticError, ValueError) as error:
+        if errors.from_signal_handler(error):
+            raise
         return None  # an op that raises an error shall raise it when the function runs
     value = np.asarray(value)
     return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None

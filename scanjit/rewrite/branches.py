@@ -11,7 +11,7 @@ from scanjit.ops.branch import IFELSE, captured, cut
 from scanjit.ops.shape import zeros_like
 from scanjit.ops.stretch import constant_value
 from scanjit.rewrite.engine import Note, Rules, in_bodies
-from scanjit.rewrite.unfit import never_fails
+from scanjit.rewrite.unfit import broken, conditions, may_fail
 from scanjit.walks import bottom_up
 
 rules = Rules()
@@ -40,18 +40,23 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs. A
     size whose computation may fail is computed only if the branch is taken; else it is 0."""
-    guarded = _guarded(outputs, sizes) if (sizes := _sizes(outputs)) else {}
-    while sizes:  # once an inner branch gives up a size, its users are new nodes
-        before, outputs = outputs, share(replace(replace(outputs, cut(outputs, sizes)), guarded), notes)
-        guarded, sizes = {}, _sizes(outputs)
+    return _sizes_outside(outputs, notes, step=False)
+
+
+def _sizes_outside(outputs: list[Node], notes: list[Note], step: bool) -> list[Node]:
+    """As `sizes_outside`, of a graph or of a `step`."""
+    while sizes := _sizes(outputs):  # once an inner branch gives up a size, its users are new nodes
+        before, taken, moved = outputs, _taken(outputs, sizes), cut(outputs, sizes)
+        guards = _guards(set(walk(outputs)), replace(list(taken), moved), replace(list(taken.values()), moved), step)
+        outputs = share(replace(replace(outputs, moved), guards), notes)
         if all(map(operator.is_, before, outputs)):
             break
-    return in_bodies(outputs, lambda inner: sizes_outside(inner, notes))
+    return in_bodies(outputs, lambda inner: _sizes_outside(inner, notes, step=True))
 
 
-def _guarded(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
-    """Sizes whose computation may fail, each mapped to an ifelse that computes it only if a branch that uses it is
-    taken."""
+def _taken(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
+    """Maps each size that only branches compute to a bool: whether a branch that uses it is taken. A size comes after
+    those that it depends on."""
     computed = set(walk(outputs))
     taken: dict[Node, Node] = {}
 
@@ -69,8 +74,29 @@ def _guarded(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
                     visit(own, chosen if active is None else captured(active, [chosen], [constant(False)])[0])
 
     visit(walk(outputs), None)
-    risky = {size: active for size, active in taken.items() if not never_fails([size], computed)}
-    return {size: captured(active, [size], [zeros_like(size)])[0] for size, active in risky.items()}
+    return {size: taken[size] for size in walk(taken) if size in taken}
+
+
+def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step: bool) -> dict[Node, Node]:
+    """Maps sizes whose computation may fail to an ifelse that computes each only if a branch is taken that uses it.
+
+    A size in a step has to be the same in all steps, whichever branches these take. There, a size is computed if all
+    sizes that it depends on fit: where they do not, the branch must not run anyway (see `rewrite.unfit`).
+    """
+    guards: dict[Node, Node] = {}
+    for key, active in zip(sizes, taken, strict=True):
+        size, wanted = replace([key, active], guards)
+        nodes = [node for node in walk([size], known) if node not in known]
+        failing, needs = any(may_fail(node, loops=not step) for node in nodes), conditions(nodes)
+        if not failing and not needs:
+            continue
+        if step and not failing:
+            wanted = constant(True)
+            for need in needs:  # in this order: what a relation is about may rely on those before it
+                wanted = captured(wanted, [~broken(need)], [constant(False)], known)[0]
+        guards[key] = captured(wanted, [size], [zeros_like(size)], known)[0]
+        known.add(guards[key])
+    return guards
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:

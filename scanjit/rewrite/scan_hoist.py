@@ -1,11 +1,12 @@
 """Compute values that are the same in every step once, before the loop.
 
-Views stay in the loop: they compute nothing, and where they are used they say how an operand is read.
+Views stay in the loop: they compute nothing, and where they are used they say how an operand is read. A view whose
+value is a size leaves it: sizes of all steps are known before the loop runs.
 """
 
 from __future__ import annotations
 
-from scanjit.ir import SIZE, Node, replace, walk
+from scanjit.ir import SIZE, Node, dim_nodes, replace, walk
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
@@ -15,8 +16,7 @@ from scanjit.rewrite.match import is_small_constant
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Before a loop, compute the values that are the same in all of its steps. Inner loops come first: a value that
-    leaves an
-    inner loop may then leave the outer one."""
+    leaves an inner loop may then leave the outer one."""
     outputs = in_bodies(outputs, lambda inner: hoist(inner, notes))
     return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
 
@@ -46,20 +46,21 @@ def _is_free(node: Node) -> bool:
 
 
 def frontier(loop: OpenScan, chosen: set[Node]) -> list[Node]:
-    """The computed nodes among `chosen` that the rest of the body uses, itself or through views."""
+    """The computed nodes among `chosen` that the rest of the body uses: as sizes, as other values, or through views."""
     inputs = {*loop.consts.values(), *loop.xs.values()}
     found: dict[Node, None] = {}
 
-    def use(node: Node) -> None:
-        while isinstance(node.op, View) and node in chosen and not node.args[node.arity :]:
+    def use(node: Node, is_size: bool = False) -> None:
+        while not is_size and isinstance(node.op, View) and node in chosen and not node.args[node.arity :]:
             node = node.args[0]
         if node in chosen and node not in inputs:
             found[node] = None
 
     for node in walk(loop.outputs):
         if node not in chosen:
+            sizes = {*dim_nodes(node.params)}
             for arg in node.args:
-                use(arg)
+                use(arg, arg in sizes)
     for node in loop.outputs:
         use(node)
     return list(found)

@@ -11,7 +11,7 @@ from scanjit.ir import CONSTANT, LEAVES, PART, SIZE, Node, dim_nodes, replace, w
 from scanjit.ops.scan import SCAN, oldest, renewed
 from scanjit.ops.shape import IOTA, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, OpenScan, Y
 from scanjit.rewrite.match import is_small_constant
@@ -123,7 +123,7 @@ def _dead(loop: OpenScan, used: set[int], facts: list[str]) -> None:
 
 
 def _operands(loop: OpenScan) -> list[str]:
-    """broadcast(x) over time -> a constant;  constants, and views of constants -> made in the body."""
+    """broadcast(x) over time -> a constant;  constants, and views of constants -> made in the body, but for sizes."""
     facts: list[str] = []
     for operand, inner in list(loop.xs.items()):
         if operand.op is BROADCAST_TO:
@@ -132,7 +132,8 @@ def _operands(loop: OpenScan) -> list[str]:
     while changed:
         changed = False
         for operand, inner in list(loop.consts.items()):
-            made = _inside(loop, operand)
+            is_size = inner.dim_atom is not None and isinstance(operand.op, View)
+            made = None if is_size else _inside(loop, operand)
             if made is not None:
                 del loop.consts[operand]
                 loop.substitute({inner: made})

@@ -1,68 +1,120 @@
 """Sizes that do not fit in a branch: of `ifelse(c, lambda: filter(f, x)[-1], 0)`, where no row of `x` is kept.
 
-Sizes outside of branches are checked before anything runs. In a branch, a size that does not fit is an error only if
-the branch is taken, which is known when the function runs. Such a branch must not run, since its memory is planned by
-its sizes.
+Sizes outside of branches, and sizes of arguments, are checked before anything runs. In a branch, a computed size that
+does not fit is an error only if the branch is taken, which is known when the function runs. Such a branch must not run,
+since its memory is planned by its sizes. A loop whose step has such a branch returns one more value: whether the branch
+was taken in any of its steps.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from scanjit import types
-from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, rebuilt, replace, walk
+from scanjit import ir, types
+from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, new_input, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
 from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like
+from scanjit.rewrite.loop import Carry, OpenScan
 from scanjit.types import Condition
 
 
-def without_unfit(outputs: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tuple[list[Node], list[Node]]:
     """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
-    scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size."""
-    results: dict[Node, Sequence[Node]] = {}
+    scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size.
+
+    Sizes that depend on `varying` nodes, which have another value in each step, are left alone: loops over them count
+    their steps.
+    """
+    order = walk(outputs)
+    if not any(node.op is IFELSE for nodes in (order, *map(ir.Graph.nodes, ir.graphs_in(order))) for node in nodes):
+        return list(outputs), []
+    moving = _depending(order, varying)
+    results: dict[Node, Sequence[Node] | Mapping[int, Node]] = {}
     found: list[Node] = []
 
     def replaced(old: Node, new: Node) -> Node | None:
-        if old.op is IFELSE and (made := _fitting(new)) is not None:
-            results[old], unfit = made
-            found.append(unfit)
+        fitting = {IFELSE: _fitting, SCAN: _with_fitting_steps}.get(new.op)
+        if fitting is not None:
+            made = fitting(new, {x for x, before in zip(new.operands, old.operands, strict=True) if before in moving})
+            if made is not None:
+                results[old], unfit = made
+                found.append(unfit)
         given = results.get(old.args[0]) if old.op is PART else None
         return None if given is None else given[old.params["index"]]
 
     return rebuilt(outputs, replaced), found
 
 
-def _fitting(node: Node) -> tuple[Sequence[Node], Node] | None:
+def _depending(order: Sequence[Node], roots: Collection[Node]) -> set[Node]:
+    """The nodes that depend on any of `roots`, of nodes in the order of computation."""
+    found = set(roots)
+    for node in order:
+        if not found.isdisjoint(node.args):
+            found.add(node)
+    return found
+
+
+def _with_fitting_steps(scan: Node, varying: Collection[Node]) -> tuple[Mapping[int, Node], Node] | None:
+    """The results of a loop in whose step no branch runs whose sizes do not fit, and a bool: whether such a branch was
+    taken in a step. None if all sizes certainly fit."""
+    loop = OpenScan.of(scan)
+    inside = [*(c.inner for c in loop.carries), *loop.xs.values()]
+    inside += [inner for operand, inner in loop.consts.items() if operand in varying]
+    new, found = without_unfit(loop.outputs, inside)
+    if not found:
+        return None
+    loop.set_outputs(new)
+    never = constant(False)
+    before = new_input(never.type)
+    loop.carries.append(taken := Carry(never, before, _any([before, *found])))
+    made = loop.finish()
+    return made.parts(), made.carry(taken)
+
+
+def _fitting(node: Node, varying: Collection[Node]) -> tuple[Sequence[Node], Node] | None:
     """The results of an ifelse that does not run a branch whose sizes do not fit, and a bool: whether such a branch was
     taken. None if all sizes certainly fit."""
     inputs, *halves = opened(node)
-    made = [without_unfit(half) for half in halves]
-    own = [[_broken(condition) for condition in _conditions(walk(half))] for half, _ in made]
+    condition, *operands = node.operands
+    pairs = list(zip(inputs, operands, strict=True))
+    moving = {inner for inner, operand in pairs if operand in varying}
+    made = [without_unfit(half, moving) for half in halves]
+    own = [[broken(c) for c in _of_branch(walk(half), moving)] for half, _ in made]
     inside = [found for _, found in made]
     if not any(own) and not any(inside):
         return None
-    condition, *operands = node.operands
-    pairs = list(zip(inputs, operands, strict=True))
     then, other = ([*half, _any(found)] for half, found in made)
     results: Sequence[Node] = branch(condition, then, other, pairs)
     unfit = _any([])
     if any(own):
-        unfit = _taken_unfit(node, replace([_any(broken) for broken in own], dict(pairs)))
+        unfit = _taken_unfit(node, replace(list(map(_any, own)), dict(pairs)), varying)
         results = captured(unfit, list(map(zeros_like, results)), results, at={*node.operands, unfit})
     *results, deeper = results
     return results, unfit | deeper
 
 
-def _taken_unfit(node: Node, broken: Sequence[Node]) -> Node:
-    """Whether a condition is broken in the branch that is taken. `broken` says it for each branch."""
-    condition, then, other = node.operands[0], *broken
-    if never_fails(broken, set(node.operands)):
+def _of_branch(order: Sequence[Node], varying: Collection[Node]) -> list[Condition]:
+    """The relations that decide whether a branch can run: between computed sizes that do not vary. Relations between
+    other sizes are checked before anything runs."""
+    moving, found = _depending(order, varying), []
+    for c in conditions(order):
+        values = [a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"]
+        if values and moving.isdisjoint(values):
+            found.append(c)
+    return found
+
+
+def _taken_unfit(node: Node, unfit: Sequence[Node], varying: Collection[Node]) -> Node:
+    """Whether a condition is broken in the branch that is taken. `unfit` says it for each branch."""
+    condition, then, other = node.operands[0], *unfit
+    if never_fails(unfit, set(node.operands)):
         return (condition & then) | (~condition & other)
-    # The computation of `broken` may fail too, so only the branch that is taken may do it.
-    flags, found = without_unfit(captured(condition, [then], [other], at=set(node.operands)))
+    # The computation of `unfit` may fail too, so only the branch that is taken may do it.
+    flags, found = without_unfit(captured(condition, [then], [other], at=set(node.operands)), varying)
     return _any([*flags, *found])
 
 
@@ -70,37 +122,46 @@ def never_fails(outputs: Sequence[Node], known: Collection[Node] = ()) -> bool:
     """Whether computing outputs from the `known` nodes raises no error and reads no memory outside of an array,
     for any values of these nodes."""
     nodes = [node for node in walk(outputs, known) if node not in known]
-    return all((node.op.never_fails or node.op in LEAVES) and not _uncertain(node) for node in nodes)
+    return not any(may_fail(node) or conditions([node]) for node in nodes)
 
 
-def _conditions(nodes: Iterable[Node]) -> list[Condition]:
-    """The relations between computed sizes that nodes rely on; in a loop too, where all steps have these sizes."""
+def may_fail(node: Node, loops: bool = True) -> bool:
+    """Whether a node may raise an error although its sizes fit. With `loops`, each loop or branch counts as such."""
+    if node.op.never_fails or node.op in LEAVES or node.op is PART:
+        return False
+    body = node.params.get("body")
+    return loops or not isinstance(body, ir.Graph) or any(may_fail(inner, loops) for inner in body.nodes())
+
+
+def conditions(nodes: Iterable[Node]) -> list[Condition]:
+    """The relations between sizes that nodes rely on, without those that hold for all sizes. Those of a loop's step are
+    included if all steps have these sizes."""
     found: dict[tuple[object, ...], Condition] = {}
     for node in nodes:
-        for c in _uncertain(node):
-            if any(a.kind == "value" for dim in (c.left, c.right) for a in types.atoms(dim)):
+        for c in _collected(node):
+            if not types.not_negative(c.right - c.left):
                 found.setdefault((c.kind, c.left, c.right), c)
     return list(found.values())
 
 
-def _uncertain(node: Node) -> list[Condition]:
-    """The relations between sizes that a node relies on, without those that hold for all sizes."""
-    if not node.operands:
+def _collected(node: Node) -> list[Condition]:
+    """The relations between sizes that a node relies on."""
+    if not node.operands and node.op is not IOTA:
         return []
     with types.collecting() as found:
         inferred_types(node)
     if node.op is SCAN:
         body = node.params["body"]
         sizes = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
-        for c in _conditions(body.nodes()):
+        for c in conditions(body.nodes()):
             inside = {a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"}
             if all(value.is_closed or value.dim_atom in sizes for value in inside):
                 left, right = (types.substitute(dim, sizes) for dim in (c.left, c.right))
                 found.append(c._replace(left=left, right=right))
-    return [c for c in found if not types.not_negative(c.right - c.left)]
+    return found
 
 
-def _broken(condition: Condition) -> Node:
+def broken(condition: Condition) -> Node:
     """Whether a relation does not hold."""
     return apply(GREATER if condition.kind == "<=" else NOT_EQUAL, dim_node(condition.left), dim_node(condition.right))
 

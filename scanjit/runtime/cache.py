@@ -12,7 +12,6 @@ a complete file.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -29,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scanjit.errors import ScanjitError
+from scanjit.errors import ScanjitError, from_signal_handler, suppressed
 from scanjit.target import Target
 
 GENERATOR_VERSION = "1"
@@ -164,7 +163,7 @@ class Cache:
         data = _read_own(path)
         entry = _decode(data) if data is not None else None
         if entry is not None:
-            with contextlib.suppress(OSError):
+            with suppressed(OSError):
                 os.utime(path)
         return entry
 
@@ -237,14 +236,13 @@ class Cache:
         """The files in the directory, without those that another process deletes meanwhile."""
         if self.directory is None:
             return
-        try:
+        names: list[str] = []
+        with suppressed(OSError):
             names = os.listdir(self.directory)
-        except OSError:
-            return
         for name in names:
             if name.startswith(prefix):
                 path = self.directory / name
-                with contextlib.suppress(OSError):
+                with suppressed(OSError):
                     yield path, path.lstat()
 
     def _entries(self) -> dict[str, tuple[int, float, list[Path]]]:
@@ -270,6 +268,8 @@ class Cache:
         except OSError as error:
             if temporary is not None:
                 _delete([Path(temporary)])
+            if from_signal_handler(error):
+                raise
             if os.name == "nt" and isinstance(error, PermissionError) and path.exists():
                 return False  # Windows: another process has it open, so it is being used, so it is there
             self._warned = True
@@ -299,7 +299,8 @@ def _decode(data: bytes) -> Entry | None:
 
 def _read_own(path: Path) -> bytes | None:
     """The bytes of a file, if only this user can have written it; else None."""
-    try:
+    data = None
+    with suppressed(OSError):
         # The descriptor is what is checked and read: nobody can swap the file in between.
         # (Without O_NONBLOCK, to open a FIFO would wait for somebody who writes to it.)
         flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
@@ -307,12 +308,11 @@ def _read_own(path: Path) -> bytes | None:
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
-            return file.read() if ours and stat.S_ISREG(status.st_mode) else None
-    except OSError:
-        return None
+            data = file.read() if ours and stat.S_ISREG(status.st_mode) else None
+    return data
 
 
 def _delete(paths: list[Path]) -> None:
     for path in paths:
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             path.unlink()

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from scanjit.errors import suppressed
+
 SENSIBLE = {1: (2**12, 2**20), 2: (2**16, 2**26)}
 """By level: the least and the most bytes that are believed. Some virtual machines say 0, or what the whole machine
 has."""
@@ -51,10 +53,10 @@ def _from_files(processor: Path) -> Iterator[tuple[int, int]]:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
+    text = ""
+    with suppressed(OSError):
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    return text
 
 
 def _count(listed: str) -> int:

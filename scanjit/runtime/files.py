@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from pathlib import Path
+
+from scanjit.errors import suppressed
 
 
 def replace(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
@@ -20,6 +21,6 @@ def replace(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             os.unlink(temporary)
         raise

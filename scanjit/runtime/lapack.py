@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit.errors import NotSupportedError
+from scanjit.errors import NotSupportedError, suppressed
 from scanjit.simd.lapack import PREFIX
 
 _NAMES = ("scipy_{}_64_", "{}_64_", "{}$NEWLAPACK$ILP64", "{}_", "{}$NEWLAPACK")
@@ -67,7 +67,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     beside = Path(np.__file__).resolve().parent.parent / "numpy.libs"
     found = []
     for path in (module, *map(str, sorted(beside.glob("*openblas*")))):
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             found.append(ctypes.CDLL(path))
     return tuple(found)
 

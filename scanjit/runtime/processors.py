@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
+from scanjit.errors import from_signal_handler, suppressed
 
 KNOWN_SECONDS = 1.0
 """For so many seconds a quota and the number of workers count as known. They are read from files, which takes longer
@@ -62,7 +63,9 @@ def available() -> int:
     global _known
     try:
         found = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
+    except (AttributeError, OSError) as error:
+        if from_signal_handler(error):
+            raise
         found = os.cpu_count() or 1
     now = time.monotonic()
     if now - _known[0] > KNOWN_SECONDS:
@@ -98,11 +101,11 @@ def workers(root: Path = Path("/")) -> int:
     if process is None or process.parent_process() is None:
         return 1
     own, parent = str(os.getpid()), str(os.getppid())
-    try:
-        if os.sched_getaffinity(0) != os.sched_getaffinity(os.getppid()):
-            return 1
-        everybody = [name for name in os.listdir(root / "proc") if name.isdecimal()]
-    except (AttributeError, OSError):
+    everybody: list[str] = []
+    with suppressed(AttributeError, OSError):
+        if os.sched_getaffinity(0) == os.sched_getaffinity(os.getppid()):
+            everybody = [name for name in os.listdir(root / "proc") if name.isdecimal()]
+    if not everybody:
         return 1
     command = _command(root / "proc" / own)
     same = [
@@ -140,10 +143,9 @@ def quota(root: Path = Path("/")) -> int | None:
     ----------
     root : the folder that has `proc` and `sys` (another one in tests).
     """
-    try:
+    lines: list[str] = []
+    with suppressed(OSError):
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
     found = []
     for line in lines:
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -174,10 +176,10 @@ def _version_1(folder: Path) -> float | None:
 
 
 def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").replace("\0", " ").split()
-    except OSError:
-        return []
+    words: list[str] = []
+    with suppressed(OSError):
+        words = path.read_text(encoding="ascii", errors="replace").replace("\0", " ").split()
+    return words
 
 
 def _rate(time_: str, period: str) -> float | None:

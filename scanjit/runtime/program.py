@@ -37,7 +37,7 @@ class Staged:
         timer: Callable[[Program, Generated], Timer] | None = None,
     ) -> None:
         self.leaves, self.name, self.mode, self._asked = leaves, name, mode, outputs
-        self._conditions = [c for c in runtime_sizes.conditions(outputs) if _on_values(c)]
+        self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
         sized = _sized_by(self._conditions, leaves)
         written, unfit = without_unfit(share([*outputs, *sized], []))
         rewritten = rewrite([*written, *unfit])
@@ -105,10 +105,6 @@ def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: st
 
 class _Unfit(errors.ShapeError):
     """A size that a branch computes is none that the branch can be run with."""
-
-
-def _on_values(condition: runtime_sizes.Check) -> bool:
-    return any(atom.kind == "value" for atom in condition.atoms())
 
 
 def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list[Node]:

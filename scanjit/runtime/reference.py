@@ -92,8 +92,8 @@ class _Step:
         self.bodies = _plans_of(node)
         self.atom = node.dim_atom if node.dim_atom in sized else None
         checks = _verified_conditions(node)
-        self.late = [check for check in checks if any(atom.kind == "value" for atom in check.atoms())]
-        self.early = [check for check in checks if not any(atom.kind == "value" for atom in check.atoms())]
+        self.late = [check for check in checks if check.on_values]
+        self.early = [check for check in checks if not check.on_values]
         found = _own_atoms(node) if self.bodies else set(ir.atoms_of(node))
         self.symbolic = bool(found)
         self.varies = any(atom.kind == "value" for atom in found)

@@ -9,6 +9,7 @@ from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node
+from scanjit.ops.branch import IFELSE
 from scanjit.ops.shape import IOTA
 from scanjit.types import Atom, Dimension
 
@@ -156,6 +157,11 @@ class Check:
         """The sizes in the condition."""
         return {*types.atoms(self.left), *types.atoms(self.right)}
 
+    @property
+    def on_values(self) -> bool:
+        """Whether it is about computed sizes."""
+        return any(atom.kind == "value" for atom in self.atoms())
+
 
 def _shown(dim: Dimension, env: Mapping[Atom, int]) -> object:
     """A dimension as an error shows it: its number if that is known, else its formula."""
@@ -190,8 +196,11 @@ def _of_node(node: Node) -> list[Check]:
     checks = inferred(node)[1]
     body = node.params.get("body")
     if isinstance(body, Graph):
+        inside = _of_graph(body)
+        if node.op is IFELSE:  # computed sizes in a branch: `rewrite.unfit` checks those of the branch that is taken
+            inside = [check for check in inside if not check.on_values]
         outside = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
-        checks += [_outward(check, body, outside) for check in _of_graph(body)]
+        checks += [_outward(check, body, outside) for check in inside]
     return checks
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.ir import OPS, Node
 from scanjit.ops.probe import ASSERT, PRINT
 from scanjit.schedule.fuse.groups import fuse
+from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.places import choose_stored
 from scanjit.schedule.lower.program import lower
 from scanjit.schedule.lower.region import Region, Task
@@ -32,6 +33,32 @@ def nests_of(region: Region) -> list[Nest]:
 @pytest.mark.parametrize("op", OPS.values(), ids=str)
 def test_every_op_has_a_rule(op: ir.Op) -> None:
     assert (RULES.of(op) is None) == (op in REWRITTEN | LEAVES)
+
+
+@pytest.mark.parametrize("inside", ["nothing", "step", "branch"])
+def test_an_op_without_a_rule_is_named(inside: str) -> None:
+    """It would be a copy of memory that nothing has written."""
+    x = sj.vector("x")
+    y = {
+        "nothing": lambda: sj.print_(x),
+        "step": lambda: sj.scan(lambda row, h: sj.print_(row) * h, x, 1.0),
+        "branch": lambda: sj.ifelse(x[0] > 0, lambda: sj.print_(x).sum(), lambda: 0.0),
+    }[inside]()
+    with pytest.raises(sj.InternalError, match="the op 'print_' cannot be compiled"):
+        lowered([x], [y])
+
+
+def test_results_lie_in_trajectories_whatever_their_buffers_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = Lowering.new_memory
+    monkeypatch.setattr(
+        Lowering, "new_memory", lambda self, made, element, shape, name: named(self, made, element, shape, "m")
+    )
+    x, slots = sj.tensor(("T", 3), name="x"), sj.tensor((4,), name="slots")
+    stacked = sj.scan(lambda row, h: h + row, x, sj.zeros(3))
+    lag = sj.scan(lambda row, h, *_: h + row.sum(), x, {"initial": slots, "taps": [-4]})[-1]
+    found = lower([x, slots], [stacked, lag], with_vectors(32))
+    assert [place.buffer.kind for place in found.outputs] == ["output", "output"]
+    assert types.atoms(found.outputs[0].buffer.shape[0]) and found.outputs[1].buffer.shape == ()
 
 
 def test_an_op_of_a_user_has_the_rule_of_its_kind() -> None:

@@ -1,6 +1,7 @@
 """`ifelse`: the branch that is not taken is not run, in compiled code neither; gradients, batches, loops, errors."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,70 @@ def test_sizes_that_a_branch_computes_are_checked_if_it_is_taken(case: str) -> N
             else:
                 np.testing.assert_allclose(compiled(values, *flags), expected, rtol=1e-12)
     assert failed
+
+
+def _product(x: sj.Node, size: Any) -> sj.Node:
+    """A sum over as many entries as `size` says, which has to be 3."""
+    return (sj.broadcast_to(sj.sin(x[0]), (size,)) * sj.cos(x)[np.array([0, 1, 0])]).sum()
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"],
+)
+def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: str) -> None:
+    """Such a size is computed before the loop, for the memory that it needs; whether it fits matters in the branch."""
+    x, n, m, on = sj.vector("x"), sj.vector("n", "int64"), sj.scalar("m", "int64"), sj.vector("on", "bool")
+
+    def chosen(size: Callable[[], sj.Node]) -> sj.Node:
+        return sj.scan(lambda c, h: sj.ifelse(c, lambda: h + size(), lambda: h * 2), on, x[0])
+
+    y = {
+        "argument": lambda: chosen(lambda: _product(x, m)),
+        "entry": lambda: chosen(lambda: _product(x, n[0] + 1)),
+        "negative": lambda: chosen(lambda: sj.zeros((m - 3,)).sum()),
+        "filter": lambda: chosen(lambda: _product(x, sj.filter(lambda v: v > 1, x).shape[0])),
+        "index": lambda: chosen(lambda: x[: n[0]][2]),
+        "inner": lambda: sj.scan(lambda c, h: chosen(lambda: h * _product(x, n[0] + 1))[-1], on, x[0]),
+        "loop": lambda: chosen(lambda: sj.scan(lambda g: g * _product(x, n[0] + 1), outputs_info=x[1], n_steps=2)[-1]),
+        "branch": lambda: chosen(lambda: sj.ifelse(x[1] > 0, lambda: _product(x, n[0] + 1), lambda: 0.5)),
+        "outer": lambda: sj.ifelse(m > 0, lambda: chosen(lambda: _product(x, n[0] + 1))[-1], lambda: 0.5),
+        "alone": lambda: sj.ifelse(on[0], lambda: _product(x, m), lambda: x[1]),
+        "gradient": lambda: sj.grad(chosen(lambda: sj.sin(x[1]) * _product(x, n[0] + 1))[-1], x),
+    }[case]()
+    plain, compiled = (sj.function([x, n, m, on], y, mode=mode) for mode in ("reference", "emulate"))
+    failed = passed = 0
+    for number, flags in itertools.product((2, 3, 5), ([True, True], [False, True], [False, False])):
+        for values in ([0.5, 1.5, 2.5], [1.5, -1.0], [1.5, 2.0, 3.0]):
+            try:
+                expected = plain(values, [number], number, flags)
+            except (sj.OutOfBoundsError, sj.ShapeError) as error:
+                failed += 1
+                with pytest.raises(type(error)):
+                    compiled(values, [number], number, flags)
+            else:
+                passed += 1
+                np.testing.assert_allclose(compiled(values, [number], number, flags), expected, rtol=1e-12)
+    assert failed and passed > 9
+
+
+def test_sizes_of_sizes_in_a_branch_are_computed_only_if_it_is_taken() -> None:
+    """`x` is too short for the inner size: the branch that asks for it is not taken."""
+    x, k, on = sj.vector("x"), sj.scalar("k", "int64"), sj.scalar("on", "bool")
+
+    def entry(at: Any) -> sj.Node:
+        return sj.cast(x[k:][at], "int64")
+
+    y = sj.ifelse(on, lambda: x[: entry(sj.cast(x[: entry(0)][0], "int64"))].sum(), lambda: x[0])
+    plain, compiled = (sj.function([x, k, on], y, mode=mode) for mode in ("reference", "emulate"))
+    for first, taken in itertools.product((0, 1, 2), (False, True)):
+        try:
+            expected = plain([1.0, 1.0], first, taken)
+        except sj.OutOfBoundsError:
+            with pytest.raises(sj.OutOfBoundsError):
+                compiled([1.0, 1.0], first, taken)
+        else:
+            assert compiled([1.0, 1.0], first, taken) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import functools
 import io
+import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +13,16 @@ import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like.importers import as_array
 from lasagne_like.importers.files import read_npz
+from scanjit.ir import OPS
 from scanjit.onnx.importing.graph import Reader
 from scanjit.onnx.importing.model import Model
-from scanjit.runtime import container
+from scanjit.runtime import container, processors
+from scanjit.runtime.cache import Cache, Entry
+from scanjit.runtime.caches import cache_sizes
 
 
-class Alarm(ValueError):
-    """An error that files raise, too."""
+class Alarm(ValueError, OSError):
+    """An error that files raise, too, as `TimeoutError` is."""
 
 
 def raising(number, frame):
@@ -62,6 +67,43 @@ def test_while_a_saved_function_is_read(interrupted, monkeypatch, tmp_path):
     monkeypatch.setattr(container, "read", interrupted)
     with pytest.raises(Alarm):
         sj.load(tmp_path / "f")
+
+
+@pytest.mark.parametrize("step", ["open", "utime", "listdir", "replace", "unlink"])
+def test_while_the_cache_is_used(interrupted, monkeypatch, tmp_path, step):
+    """A cache that cannot be read or written is no error; a handler's exception is."""
+    cache = Cache(tmp_path)
+    cache.store("a_" + "0" * 20, Entry({}, b"code"))
+    monkeypatch.setattr(os if step != "unlink" else Path, step, interrupted)
+    with pytest.raises(Alarm):
+        if step in ("open", "utime"):
+            cache.load("a_" + "0" * 20)
+        elif step == "replace":
+            cache.store("b_" + "0" * 20, Entry({}, b"code"))
+        else:
+            cache.clear()
+
+
+def test_while_the_machine_is_asked_what_it_is(interrupted, monkeypatch, tmp_path):
+    (tmp_path / "sys/devices/system/cpu/cpu0/cache/index0").mkdir(parents=True)
+    monkeypatch.setattr(Path, "read_text", interrupted)
+    for ask in (cache_sizes, processors.quota):
+        with pytest.raises(Alarm):
+            ask(tmp_path)
+
+
+def test_while_constants_are_folded(interrupted, monkeypatch):
+    x = sj.as_tensor(np.ones(3))
+    monkeypatch.setattr(OPS["sin"], "reference", interrupted)
+    with pytest.raises(Alarm):
+        sj.function([], sj.sin(x), mode="emulate")
+
+
+def test_while_a_layer_is_shown(interrupted, monkeypatch):
+    layer = lasagne.layers.InputLayer((None, 3))
+    monkeypatch.setattr(type(layer), "get_params", interrupted)
+    with pytest.raises(Alarm):
+        repr(layer)
 
 
 def test_while_arrays_are_read(interrupted, monkeypatch, tmp_path):

@@ -87,6 +87,10 @@ class Lowering:
         for node in order:
             if node in self.stored and node not in self.places:
                 rule = self.rules.of(node.op)
+                if rule is None:
+                    raise InternalError(
+                        f"the op {node.op.name!r} cannot be compiled: no rule lowers it", where=node.where
+                    )
                 if isinstance(rule, ArrayRule):
                     rule.lower(self, node)
                 else:
