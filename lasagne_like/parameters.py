@@ -33,7 +33,7 @@ class Parametrized(ABC):
     name: str | None
     params: OrderedDict[sj.Node, set[str]]
 
-    def add_param(self, spec: Any, shape: Iterable[int], name: str | None = None, **tags: bool) -> Any:
+    def add_param(self, spec: Any, shape: Iterable[int | None], name: str | None = None, **tags: bool) -> Any:
         """Make a parameter and register it. To be called by subclasses.
 
         Parameters

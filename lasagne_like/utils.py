@@ -359,7 +359,7 @@ def compute_norms(array: Any, norm_axes: Sequence[int] | None = None) -> Any:
     return np.sqrt(np.sum(array * array, axis=axes)) if axes else abs(array)
 
 
-def create_param(spec: Any, shape: Iterable[int], name: str | None = None) -> sj.Node:
+def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None) -> sj.Node:
     """Make a parameter of a layer, with its first value.
 
     Parameters
@@ -392,7 +392,7 @@ def create_param(spec: Any, shape: Iterable[int], name: str | None = None) -> sj
     shape = tuple(shape)
     if not all(isinstance(size, int_types) for size in shape):
         raise TypeError(f"cannot create parameter {name}: its shape {shape} has a size that is not an int")
-    if any(size <= 0 for size in shape):
+    if any(size is None or size <= 0 for size in shape):
         raise ValueError(f"cannot create parameter {name}: its shape {shape} has a size that is not positive")
     prefix, of = f"cannot initialize parameter {name}: ", ""
     if callable(spec) and not is_expression(spec):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,10 +135,12 @@ class Cell(Parametrized, Captured):
         **shapes : the shapes of the parameters, in the order in which they are made.
         """
         for name, shape in shapes.items():
-            param, spec = None, self.specs[name]
-            if spec is not None or name not in optional:
-                param = self.add_param(spec, shape, name, regularizable=name.startswith("W"))
-            setattr(self, name, param)
+            self.keep_param(name, self.specs[name], shape, name in optional, regularizable=name.startswith("W"))
+
+    def keep_param(self, name: str, spec: Any, shape: Iterable[int], optional: bool = False, **tags: bool) -> None:
+        """Make a parameter and keep it as an attribute; None if it is `optional` and `spec` is None."""
+        param = None if optional and spec is None else self.add_param(spec, shape, name, **tags)
+        setattr(self, name, param)
 
     if TYPE_CHECKING:  # parameters are attributes
 

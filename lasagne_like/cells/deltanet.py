@@ -10,7 +10,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
-from lasagne_like.cells.mlstm import width_of_heads
+from lasagne_like.cells.xlstm import width_of_heads
 from lasagne_like.random import get_rng
 from lasagne_like.utils import NamedFunction, floatX
 

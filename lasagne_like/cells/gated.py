@@ -84,16 +84,10 @@ class GatedCell(Cell):
         for name, gate in gates.items():
             if not isinstance(gate, Gate):
                 raise TypeError(f"{name} of {self!r} must be a Gate, got {gate!r}")
-            if gate.W_in is None:
-                setattr(self, f"W_in_to_{name}", None)
-            else:
-                self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}")
+            self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}", optional=True)
             if num_hidden is not None:
                 self._add_weight(gate.W_hid, (num_hidden, self.num_units), f"hid_to_{name}")
-            own = None
-            if bias and gate.b is not None:
-                own = self.add_param(gate.b, (self.num_units,), name=f"b_{name}", regularizable=False)
-            setattr(self, f"b_{name}", own)
+            self.keep_param(f"b_{name}", gate.b if bias else None, (self.num_units,), True, regularizable=False)
             setattr(self, f"nonlinearity_{name}", gate.nonlinearity)
         self._stacked = tuple(gates if stacked is None else stacked)
         without = [name for name, gate in gates.items() if gate.W_in is None]
@@ -104,11 +98,10 @@ class GatedCell(Cell):
                 f"inputs and {self.num_units} units"
             )
 
-    def _add_weight(self, spec: Any, shape: tuple[int, int], name: str) -> None:
-        setattr(self, f"W_{name}", self.add_param(spec, shape, name=f"W_{name}"))
-        if self.weight_norm:
-            gain = self.add_param(init.Constant(1.0), (self.num_units,), name=f"g_{name}", regularizable=False)
-            setattr(self, f"g_{name}", gain)
+    def _add_weight(self, spec: Any, shape: tuple[int, int], name: str, optional: bool = False) -> None:
+        self.keep_param(f"W_{name}", spec, shape, optional)
+        if self.weight_norm and spec is not None:
+            self.keep_param(f"g_{name}", init.Constant(1.0), (self.num_units,), regularizable=False)
 
     def _weight(self, name: str) -> Any:
         """A weight as it is used: with `weight_norm`, each column has the length that its gain says."""

@@ -64,13 +64,11 @@ class _Windowed(Cell, ABC):
         n, names = self.num_units, list(gates)
         wide = len(names) * n
         for source, rows in (("in", self.feature_size), ("time", n), ("freq", n)):
-            name = f"W_{source}{which}"
-            setattr(self, name, self.add_param(W, (rows, wide), name=name))
-        setattr(self, f"b{which}", self.add_param(b, (wide,), name=f"b{which}", regularizable=False))
+            self.keep_param(f"W_{source}{which}", W, (rows, wide))
+        self.keep_param(f"b{which}", b, (wide,), regularizable=False)
         for gate in [gate for gate in names if gate != "cell"] if self.peepholes else []:
             for cell in seen:
-                name = f"W_{cell}to_{gate}{which}"
-                setattr(self, name, self.add_param(W_cell, (n,), name=name))
+                self.keep_param(f"W_{cell}to_{gate}{which}", W_cell, (n,))
 
     def windows(self, x: Any) -> Any:
         """(..., windows, features) of inputs (..., features); behind the end there are zeros."""

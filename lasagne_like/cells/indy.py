@@ -27,7 +27,7 @@ class _Independent(GatedCell, ABC):
     def make_params(self, input_shape: Any) -> None:
         super().make_params(input_shape)
         for name in self.gates:
-            setattr(self, f"u_{name}", self.add_param(self._u, (self.num_units,), name=f"u_{name}"))
+            self.keep_param(f"u_{name}", self._u, (self.num_units,))
 
     def opened(self, part: Any, name: str, h: Any) -> Any:
         """A gate, from its part of the projected input and the last output."""

@@ -119,14 +119,11 @@ class LSTM(GatedCell):
         self.add_gates(self.gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
         for name in ("ingate", "forgetgate", "outgate"):
             spec = self.gates[name].W_cell if self.peepholes and name in self.gates else None
-            own = None if spec is None else self.add_param(spec, (self.num_units,), name=f"W_cell_to_{name}")
-            setattr(self, f"W_cell_to_{name}", own)
+            self.keep_param(f"W_cell_to_{name}", spec, (self.num_units,), optional=True)
         self.add_specified(["W_proj"], W_proj=(self.num_units, hidden))
         for name in [*self.gates, "state"] if self.layer_norm else []:
             for what, value in (("gain", 1.0), ("shift", 0.0)):
-                spec = init.Constant(value)
-                own = self.add_param(spec, (self.num_units,), name=f"{what}_{name}", regularizable=False)
-                setattr(self, f"{what}_{name}", own)
+                self.keep_param(f"{what}_{name}", init.Constant(value), (self.num_units,), regularizable=False)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)

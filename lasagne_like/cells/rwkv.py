@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
-from lasagne_like.cells.mlstm import width_of_heads
+from lasagne_like.cells.xlstm import width_of_heads
 
 __all__ = ["RWKV7", "RWKV7State"]
 
@@ -97,14 +97,14 @@ class RWKV7(Cell):
         width = width_of_heads(n, self.num_heads)
         self.state_shape, self.output_shape = RWKV7State((n,), (self.num_heads, width, width)), (n,)
         for name in ("W_r", "W_k", "W_v", "W_out"):
-            setattr(self, name, self.add_param(self._W, (n, n), name=name))
+            self.keep_param(name, self._W, (n, n))
         for name in ("w", "a", "g"):
-            setattr(self, f"{name}1", self.add_param(self._W, (n, self.rank), name=f"{name}1"))
-            setattr(self, f"{name}2", self.add_param(self._W, (self.rank, n), name=f"{name}2"))
+            self.keep_param(f"{name}1", self._W, (n, self.rank))
+            self.keep_param(f"{name}2", self._W, (self.rank, n))
         vectors = {f"mu_{name}": self._mu for name in _MIXED} | self._vectors
         vectors |= {"gain": init.Constant(1.0), "shift": init.Constant(0.0)}
         for name, spec in vectors.items():
-            setattr(self, name, self.add_param(spec, (n,), name=name, regularizable=False))
+            self.keep_param(name, spec, (n,), regularizable=False)
 
     def step(self, x: Any, state: Any) -> tuple[Any, Any]:
         old = RWKV7State(*state)

@@ -135,8 +135,7 @@ class Conv1DLayer(Layer):
         sizes = (self.output_shape[2],) if untie_biases else ()
         if b is not None and None in sizes:
             raise ValueError(f"untied biases need a fixed length, got input shape {self.input_shape}")
-        known = tuple(size for size in sizes if size is not None)
-        self.b = None if b is None else self.add_param(b, (num_filters, *known), name="b", regularizable=False)
+        self.b = None if b is None else self.add_param(b, (num_filters, *sizes), name="b", regularizable=False)
 
     def get_W_shape(self) -> tuple[int, int, int]:
         """The shape of the filters."""

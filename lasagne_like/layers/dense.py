@@ -133,8 +133,7 @@ class NINLayer(Layer):
         sizes = self.output_shape[2:] if untie_biases else ()
         if b is not None and any(size is None for size in sizes):
             raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {self.input_shape}")
-        known = tuple(size for size in sizes if size is not None)
-        self.b = None if b is None else self.add_param(b, (num_units, *known), name="b", regularizable=False)
+        self.b = None if b is None else self.add_param(b, (num_units, *sizes), name="b", regularizable=False)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         return (input_shape[0], self.num_units, *input_shape[2:])

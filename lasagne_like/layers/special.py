@@ -50,14 +50,14 @@ def all_axes_but(ndim: int, axes: Any) -> tuple[int, ...]:
     return tuple(axis % ndim for axis in given)
 
 
-def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int, ...]:
+def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int | None, ...]:
     """The sizes of the other axes of a layer's input, which must be fixed."""
-    sizes = [size for axis, size in enumerate(layer.input_shape) if axis not in axes]
-    if any(size is None for size in sizes):
+    sizes = tuple(size for axis, size in enumerate(layer.input_shape) if axis not in axes)
+    if None in sizes:
         raise ValueError(
             f"{type(layer).__name__} needs fixed sizes for all axes but {axes}, got input shape {layer.input_shape}"
         )
-    return tuple(size for size in sizes if size is not None)
+    return sizes
 
 
 def spread(param: Any, axes: tuple[int, ...], ndim: int) -> sj.Node:
