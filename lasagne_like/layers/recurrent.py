@@ -79,13 +79,12 @@ def _with_options(cls: type) -> type:
     cls.__doc__ = completed(cls.__doc__, LoopOptions)
 
     make = cls.__init__  # type: ignore[misc]
-    names = [one.name for one in fields(LoopOptions) if one.name != "more"]
     *own, keywords = inspect.signature(make).parameters.values()
     at = [one.name for one in own].index("options")
     options = [
         inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=one.default, annotation=one.type)
         for one in fields(LoopOptions)
-        if one.name in names
+        if one.name != "more"
     ]
     signature = inspect.Signature([*own[:at], *options[:3], *own[at + 1 :], *options[3:], keywords])
 
@@ -97,7 +96,7 @@ def _with_options(cls: type) -> type:
         bound.apply_defaults()
         given = bound.arguments
         more = given.pop(keywords.name)
-        make(**given, options=LoopOptions(**{name: given.pop(name) for name in names}, more=more))
+        make(**given, options=LoopOptions(**{one.name: given.pop(one.name) for one in options}, more=more))
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     cls.__init__ = __init__  # type: ignore[misc]

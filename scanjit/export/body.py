@@ -30,7 +30,7 @@ _FUNCTIONS = {"//": "quotient", "%": "remainder", "root": "root"}
 
 
 class Surroundings(Protocol):
-    """What a body asks of the module that it is a part of."""
+    """The module around a body, as far as the body needs it."""
 
     harvest: Harvest
 
@@ -38,7 +38,7 @@ class Surroundings(Protocol):
         """A function that is copied into the module."""
 
     def unused(self, base: str, taken: set[str]) -> str:
-        """A name that nothing has in one function, nor in the module; it is taken then."""
+        """A new name, which neither the function nor the module has. From now on it is taken."""
 
     def variable(self, variable: SharedVariable) -> str:
         """The text of the value of a shared variable."""
@@ -49,11 +49,11 @@ class Surroundings(Protocol):
     def function(
         self, graph: Graph, outputs: Sequence[Node], base: str, arguments: Sequence[str]
     ) -> tuple[str, list[Atom]]:
-        """The name of the function of a graph, and the sizes that it takes behind its inputs."""
+        """The name of the Python function of a graph, and the sizes that it takes after its inputs."""
 
 
 class Body:
-    """Statements that compute nodes.
+    """The statements of one function, which compute nodes.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Body:
     # ---- loops and branches ----------------------------------------------------------------------------------------
 
     def _scan(self, node: Node) -> None:
-        """A loop over a function of one step."""
+        """A scan: a `for` over calls of a function of one step."""
         layout, p = Layout.of(node), node.params
         inits, xs, consts = layout.split(node.operands)
         label = identifier(p["name"] or "", "loop")
@@ -257,7 +257,7 @@ class Body:
         self._name_parts(node, results)
 
     def _ifelse(self, node: Node) -> None:
-        """One of two functions."""
+        """An ifelse: a call of one of two functions."""
         graph: Graph = node.params["body"]
         half = len(graph.outputs) // 2
         chosen = [
@@ -308,7 +308,7 @@ def _arguments(layout: Layout) -> list[str]:
 
 
 def names_of_sizes(body: Body, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
-    """Name the sizes that arguments have; returns what is then to be checked, as (text of the size, dimension)."""
+    """Give names to the sizes of arguments. Returns the sizes that must still be checked: (text, dimension)."""
     rest: list[tuple[str, Any]] = []
     for node, name in nodes:
         for axis, dim in enumerate(node.type.shape):

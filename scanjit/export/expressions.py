@@ -1,5 +1,5 @@
-"""Each op as NumPy text. Ops whose reference is one of NumPy's own functions need no entry here; nor do those that are
-functions of the package: exported modules have a copy of their source."""
+"""The NumPy text of each op. Most ops need no entry in the table below: their reference is a function of NumPy, or a
+function of this package, of which the exported module gets a copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scanjit.types import Dimension
 
 
 class Context(Protocol):
-    """Where an expression is written: what it may ask."""
+    """The function around an expression, as far as the expression needs it."""
 
     def value(self, node: Node) -> Text:
         """The text of an operand."""
@@ -83,7 +83,7 @@ def literal(value: Any) -> str:
 
 
 def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
-    """A number; a plain Python one where it takes on the dtype of what it meets."""
+    """A number. With `weak` it is a Python number, which takes on the dtype of the other operands."""
     array = np.asarray(value)
     number = array.item()
     if array.dtype.kind == "f":
@@ -98,7 +98,7 @@ def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
 
 
 def _shortest(array: np.ndarray) -> str:
-    """The shortest text of a float that gives it again."""
+    """The shortest text that Python reads as the same float."""
     text = np.format_float_scientific(float(array)) if abs(array) >= 1e16 or 0 < abs(array) < 1e-4 else str(array[()])
     return text if array.dtype.type(float(text)) == array and "e+" not in text else repr(float(array))
 
@@ -126,7 +126,7 @@ def operands(body: Context, node: Node) -> list[Text]:
 
 
 def _number(x: Node, node: Node) -> np.ndarray | None:
-    """The number that an operand is, if the others have the shape of the result without it."""
+    """The value of an operand that is a number; None if the result would have another shape without it."""
     value = constant_value(x)
     if value is None or value.ndim:
         return None
@@ -269,7 +269,7 @@ def _plain_slice(body: Context, node: Node, dropped: Sequence[int]) -> Text | No
 
 
 def _holds(item: types.Condition) -> bool:
-    """Whether a condition is certain."""
+    """Whether a condition holds for all sizes."""
     difference = item.right - item.left
     return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
 

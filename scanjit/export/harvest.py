@@ -1,6 +1,5 @@
-"""The source of functions that exported modules need: their definitions, with what they use, from where they stand.
-
-So a function is defined in one place, in the op table, and an exported module has a copy of that text.
+"""Copies the source of functions into exported modules, with everything that they use. So a function is defined in one
+place, with its op.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _ALLOWED = {"np": "import numpy as np", "math": "import math"}
 
 @functools.cache
 def _definitions(module: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
-    """The statements at the top of a module by the names that they define, and where imported names are from."""
+    """The top-level statements of a module by the names that they define, and the modules of imported names."""
     path = importlib.import_module(module).__file__
     tree = ast.parse(Path(str(path)).read_text(encoding="utf-8"))
     defined: dict[str, ast.stmt] = {}
@@ -48,7 +47,7 @@ class _Plain(ast.NodeTransformer):
 
 
 class Harvest:
-    """The definitions that a module needs, in an order in which they can stand.
+    """The definitions that an exported module needs, each after those that it uses.
 
     Parameters
     ----------
@@ -93,14 +92,14 @@ class Harvest:
         return self._names[key]
 
     def _used(self, module: str, name: str) -> str:
-        """What a name that a definition uses is called in the text."""
+        """The name in the exported module of something that a definition uses."""
         if name in _ALLOWED:
             self.imports.add(_ALLOWED[name])
             return name
         return self.add(module, name)
 
     def text(self) -> str:
-        """All definitions. What others use comes first: it was added first."""
+        """The text of all definitions."""
         return "\n\n\n".join(self._texts.values())
 
     @property

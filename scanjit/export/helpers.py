@@ -1,4 +1,4 @@
-"""Functions that exported modules are given a copy of, each if it is used. They may use NumPy and each other alone."""
+"""Functions for exported modules, which get copies of those that they use. They may use only NumPy and each other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quotient(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """What is left of a division of sizes; 0 for a division by 0."""
+    """The remainder of a division of sizes; 0 for a division by 0."""
     return a % b if b else 0
 
 
@@ -76,7 +76,7 @@ def set_window(x: np.ndarray, value: np.ndarray, start: Any, step: Any) -> np.nd
 
 
 def indices(x: np.ndarray, index: Any, axis: int) -> Any:
-    """What to index `x` with, for integer arrays that index its axes from `axis` on; an error if they leave it."""
+    """The index of `x` for integer arrays that index its axes from `axis` on; an error if one is out of bounds."""
     for k, one in enumerate(map(np.asarray, index)):
         size = x.shape[axis + k]
         if one.size and (one.min() < 0 or one.max() >= size):

@@ -45,7 +45,7 @@ class Module:
         return self.harvest.add("scanjit.export.helpers", name)
 
     def unused(self, base: str, taken: set[str]) -> str:
-        """A name that nothing has in one function, nor in the module; it is taken then."""
+        """A new name, which neither the function nor the module has. From now on it is taken."""
         base = identifier(base, "x")
         number, name = 1, base
         while name in taken or name in self._taken or name in self.harvest.names:
@@ -78,7 +78,7 @@ class Module:
     def function(
         self, graph: Graph, outputs: Sequence[Node], base: str, arguments: Sequence[str]
     ) -> tuple[str, list[Atom]]:
-        """The name of the function of a graph, and the sizes that it takes behind its inputs."""
+        """The name of the Python function of a graph, and the sizes that it takes after its inputs."""
         key = graph, tuple(outputs)
         if key not in self._functions:
             name = self.unused(base, self._local)  # no function may have an argument of this name
@@ -140,7 +140,7 @@ class Module:
         return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
 
     def _check_sizes(self, body: Body, rest: list[tuple[str, Any]]) -> None:
-        """Sizes that occur twice, or in the type of an argument only as part of another."""
+        """Check sizes that occur twice. Solve for a size that occurs only inside another one, as n in `2 * n`."""
         for text, dim in rest:
             unknown = {atom for atom in types.atoms(dim) if atom not in body.sizes}
             if len(unknown) == 1:
@@ -154,7 +154,7 @@ class Module:
                 body.lines.append(f"{self.helper('equal')}({text}, {body.dim(dim)}, {'the sizes of ' + text!r})")
 
     def _returning(self, body: Body, results: list[str]) -> list[str]:
-        """The statements of a body, the new values of variables, and what is returned."""
+        """The statements of a body, then those that update variables, then the `return`."""
         graph = self.called.graph
         count = len(graph.outputs)
         new = [f"np.array({text})" for text in results[:count]]
@@ -170,7 +170,7 @@ class Module:
         return [*lines, f"return {_nested(graph.tree, new)}"]
 
     def _summary(self, given: list[tuple[Node, str]]) -> str:
-        """What the function takes and gives."""
+        """One sentence about the arguments and results of the function."""
         takes = ", ".join(f"{name}: {node.type}" for node, name in given) or "nothing"
         gives = ", ".join(str(node.type) for node in self.called.graph.outputs) or "nothing"
         return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")

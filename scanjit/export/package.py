@@ -49,13 +49,13 @@ def export_numpy(
     Parameters
     ----------
     f : CompiledFunction
-        Of any mode. The graph is exported as it was written, not what was made of it for speed; so its results differ
-        from compiled ones by rounding.
+        Of any mode. The graph is exported as you wrote it, before rewrites for speed. So results differ from compiled
+        ones by rounding.
     path : path
         A folder, which is made.
     name : str, optional
-        Of the package, the module and the function: an identifier of ASCII letters. If not given, what of the name of
-        `f` can stand in one.
+        The name of the package, the module and the function: an identifier of ASCII letters. By default it is made from
+        the name of `f`.
     version : str
         Of the package.
     overwrite : bool
@@ -71,7 +71,7 @@ def export_numpy(
     ArgumentError
         If this is no compiled function, the name is no identifier, or there is a package already.
     NotSupportedError
-        If there is an op that NumPy cannot do.
+        If NumPy has no equivalent of an op.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def export_numpy(
     folder = Path(path)
     if (folder / "pyproject.toml").exists() and not overwrite:
         raise errors.ArgumentError("there is a package already", got=str(folder), fix="pass overwrite=True")
-    from scanjit.export.module import Module  # imports ast, which most programs need not wait for
+    from scanjit.export.module import Module  # imports ast, which most programs do not need
 
     module = Module(f, name)  # before anything is written
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def export_numpy(
 
 
 def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """What `numpy.savez` writes, for any names; and the same bytes each time."""
+    """Write arrays as `numpy.savez` does, but with any names, and with the same bytes each time."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
