@@ -1,7 +1,7 @@
 """What numbers are kept as in memory, and what they are computed in: one table.
 
-An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is what is computed. Of most
-dtypes both are the same. A bool is kept as a byte and computed as one bit of a mask.
+An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is what is computed. For most
+dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The bridge to PyTorch: a compiled function as a function of tensors, with derivatives of every order.
 
-Tensors on the CPU and NumPy's arrays share memory, so nothing is copied on the way in or out (but what is not
-contiguous, which compiled code does not take). The gradient is a compiled function of its own, made when it is first
-asked for, of exactly those inputs that PyTorch needs it for; and as it is called through the same bridge, it has a
-gradient too. What loops and products gave on the way forward is kept for it.
+Tensors on the CPU and NumPy's arrays share memory. Only a tensor that is not contiguous is copied. The gradient is a
+compiled function of its own, made when PyTorch first asks for it, for those inputs that need it. It is called through
+the same bridge, so it has a gradient too. The results of loops and products are kept for it on the way forward.
 """
 
 from __future__ import annotations
@@ -285,8 +284,8 @@ _CHEAP = ("constant", "size", "iota", "reshape", "concatenate")
 def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[Node]:
     """Of what gradients need and the forward pass can compute, the results of loops, products and the like.
 
-    What is made of these element by element is faster made again than stored. Nothing is kept where a loop says that it
-    wants its steps made again (`checkpoint`), as that would store what it saves.
+    A value that is computed from these element by element is not kept: to compute it again is faster than to store it.
+    Nothing is kept if a loop asks for `checkpoint`: that would take the memory which the user wants to save.
     """
     nodes = ir.walk(gradients)
     known, forward = set(inputs), set[Node]()
@@ -338,7 +337,7 @@ def _call_class() -> Any:
 def _cotangents(
     program: _Program, tensors: Sequence[Any], need: Sequence[bool], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Those of the inputs that need one, from those of the outputs, as autograd wants them; None for the others."""
+    """The cotangents of the inputs, from those of the outputs. None for inputs that need none."""
     results: list[Any] = [None] * len(program.inputs)
     needed = tuple(i for i, some in enumerate(need) if some)
     given = tuple(i for i, g in enumerate(cotangents) if g is not None and program.floats[i])

@@ -112,8 +112,8 @@ def _is_of_layers(error: BaseException) -> bool:
 
 
 def _brief(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without our frames, and those of libraries beneath them, except for the first after the user's last:
-    what the user called."""
+    """A traceback without our frames, and without the frames of libraries that we called. One frame of ours stays: that
+    of the function which the user called last."""
     entries = []
     while trace is not None:
         entries.append(trace)

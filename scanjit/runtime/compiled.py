@@ -1,4 +1,4 @@
-"""One stage of a computation, compiled: scheduled, generated, loaded; and run with the arrays and sizes of a call."""
+"""One stage of a computation: its program, its generated code and its kernels, and how they are run in a call."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def function(
 
 
 def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:
-    """Of what is to be computed: how it is run op by op, the probes that others than the reference interpreter look at
-    after a call, and how it is compiled."""
+    """What is computed, in three forms: the nodes that the reference interpreter runs, the probes to look at after
+    a call of compiled code, and the nodes that are compiled."""
     if not has_probes(computed):
         return computed, Probes(), computed
     plain = share(computed, [])  # a probe that branches use, and others too, is one
@@ -470,7 +470,7 @@ def _restored(
 
 
 def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:
-    """What makes the value that the user gets of the results, which are at `place`."""
+    """A function that makes what the user gets, from the list of results. `place` says where each node is in it."""
     tree = graph.tree
     if tree is None:
         return lambda results: None

@@ -25,13 +25,13 @@ CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
-"""A rate is the fastest of several calls, each of which does so many times less work than one measured call."""
+"""To find a rate, calls do so many times less work than those that are measured, and the fastest counts."""
 SLOT = 4096
 """Bytes of memory for each thread."""
 LINE = 64
 """Bytes of a cache line. Memory is aligned to it, so that no vector lies in two lines."""
 LEAST_SECONDS = 1e-3
-"""Each of the calls of which the fastest counts takes at least so many seconds."""
+"""Calls are repeated for so many seconds to find the fastest."""
 
 
 class Measured(NamedTuple):

@@ -200,10 +200,10 @@ def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:
 
 
 _Branches = dict[tuple[Any, ...], tuple[tuple[np.ndarray, ...], Sequence[np.ndarray]]]
-"""Results of branches that were run, by their plans and the identities of their operands; and the operands.
+"""Results of branches that were run, and their operands: by the plan of the branch and the identities of the operands.
 
-A branch holds all that it is made of. Where `y = ifelse(c(y), f(y), g(y))` is written many times in a row, each branch
-holds all of those before, which were run already."""
+The graph of a branch holds all nodes that its result is made of. If `y = ifelse(c(y), f(y), g(y))` is written many
+times in a row, each branch holds those before it again. With this memory, each runs once."""
 
 
 def _run(

@@ -238,6 +238,6 @@ def _certain(check: Check) -> bool:
 
 
 def check(checks: Iterable[Check], env: Mapping[Atom, int]) -> list[Check]:
-    """Raise the error of the first condition that does not hold. Returns those that `env` does not decide yet, as they
-    depend on values that are not known (those with a `body` never are: they belong to its steps)."""
+    """Raise the error of the first condition that does not hold. Returns the conditions that are still open, because
+    `env` lacks a size. One with a `body` stays open: only the steps of that body know its sizes."""
     return [item for item in checks if item.body is not None or not item.verify(env)]

@@ -142,8 +142,8 @@ def _number(value: Any) -> bool:
 
 
 def _bound(value: Any) -> bool:
-    """Two sizes and a text that says no more than where they go: what else a format may ask for is not harmless. (The
-    names in such texts are escaped.)"""
+    """Two sizes, and a text with places for them: `{left}` and `{right}`. Any other field is refused, for `format` may
+    look up attributes for it. (Braces in names are escaped in such texts.)"""
     return (
         type(value) is tuple
         and len(value) == 3

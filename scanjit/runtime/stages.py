@@ -12,8 +12,8 @@ from scanjit.types import Atom
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A part of a graph. All of its sizes are known before it runs. `values` are scalar results that later parts use as
-    sizes."""
+    """A part of a graph whose sizes are all known before it runs. `values` are scalar results that are sizes of later
+    parts."""
 
     leaves: list[Node]
     outputs: list[Node]

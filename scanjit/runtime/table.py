@@ -17,7 +17,8 @@ from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Dim, Dimension
 
 STATUS_WORDS = 8
-"""Behind the entries of a table comes the status, in a cache line of its own; then the words where threads meet."""
+"""The words of the status, which has a cache line of its own. It lies between the entries of a table and the words
+where threads meet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +30,11 @@ class Table:
     inputs : of each argument.
     out_buffers, outputs : the buffers that hold results, and their entries.
     lives, temporaries : the lifetimes of the temporaries that the code uses, and their entries.
-    lasting : how many of these, the first ones, keep what is in them between calls.
+    lasting : how many temporaries keep their values between calls. They are the first ones.
     constants : entries, each with its array.
     status : the address of the status, in which code reports an index out of bounds.
     sync : the address of the words where threads meet.
-    ready : whether what is kept between calls is there already: a number.
+    ready : the entry that says whether these values are there already: 0 or 1.
     numbers : entries, each with the size whose value it holds.
     tail : how many words lie behind the entries.
     atoms : the sizes of a call that the table and all places depend on.

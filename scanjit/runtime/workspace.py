@@ -40,8 +40,8 @@ class Workspace:
     def holds(self, sized: Sized, values: list[np.ndarray]) -> bool:
         """Whether what lasts between calls is there, for these sizes and values.
 
-        Values are compared by identity: nobody writes to the array of a shared variable. A new value is a new array,
-        which is never at the address of the old one, as this workspace refers to that.
+        Arrays are compared by identity. Nobody writes to the array of a shared variable: a new value is a new array. It
+        cannot take the place of the old one in memory, since the workspace keeps that alive.
         """
         last = self.filled_for
         same = last is not None and (last is sized or last.lasting == sized.lasting)

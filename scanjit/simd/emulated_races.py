@@ -1,9 +1,10 @@
-"""Races: what one thread of an emulated program writes and another one touches, though nothing orders the two.
+"""Races: one thread of an emulated program writes a byte, another one reads or writes it, and nothing orders the two.
 
-Threads are ordered by the places where they meet alone. Each counts its meetings, and knows of each other thread up to
-which count it has heard of it, directly or through others. For each byte it is noted at which count each thread last
-read and wrote it: an access conflicts with one by another thread of which this thread has not heard. So a race is found
-in whatever order the threads happen to run.
+Only meetings order threads. Each thread counts its meetings. It also knows a count of every other thread: what that
+thread did up to this count comes before what this thread does now, as they met, or both met a third one. For each byte,
+the counts are kept at which each thread last read it and wrote it. If one is higher than the count that the running
+thread knows, there is a race. So races are found in whatever order the threads happen to run. (Others call this vector
+clocks.)
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Races:
         self.threads = threads
         self.running = 0
         self._heard = np.eye(threads, dtype=np.int32)
-        """For each thread, up to which count it has heard of each: of itself up to now."""
+        """For each thread, the count that it knows of each thread. Of itself it knows the present one."""
         self._last: dict[int, npt.NDArray[np.int32]] = {}
-        """For each allocation the counts of the last accesses: reads and writes, by thread, by byte."""
+        """For each allocation, the counts at the last accesses: of reads and of writes, by thread and by byte."""
 
     def meet(self, threads: Iterable[int]) -> None:
         """These threads wait for each other: what they did before comes before what they do after it."""

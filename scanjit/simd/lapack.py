@@ -1,11 +1,11 @@
 """Calls of LAPACK and BLAS in generated code.
 
-Fortran takes everything by address and its integers are of 32 or of 64 bits, depending on how the library was built.
-Numbers are put into slots of 64 bits, whose low half is the same number (on little-endian machines, as are all that
-LLVM compiles kernels for here), and what comes back is read from slots that were 0: so the same code is right for both.
-Only an array of integers is not: see `getrf`.
+Fortran takes everything by address. Its integers have 32 or 64 bits, depending on how the library was built. The same
+code is right for both: an integer is put into a slot of 64 bits, whose low half, read as 32 bits, is the same number
+(all machines that kernels are made for are little-endian); and a slot for a result is 0 before the call. Only an array
+of integers depends on their size: see `getrf`.
 
-The symbols are ours; whoever loads the code says what they are (`scanjit.runtime.lapack`).
+The symbols are our own. Whoever loads the code gives them addresses (`scanjit.runtime.lapack`).
 """
 
 from __future__ import annotations

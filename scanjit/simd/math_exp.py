@@ -33,12 +33,12 @@ EXPM1_TAIL = {
         0.0416666666666667, 0.16666666666666677, 0.5,
     ),
 }
-# beyond these exp is inf or 0, and 2**n of the clamped argument still fits the two-step scaling
+# outside of this range exp is inf or 0; inside, `scale_by_power` can scale by 2**n in two steps
 EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 EXPM1_LOWEST = {"f32": -18.0, "f64": -40.0}  # the result is -1 below
 
-# (exp(2r) - 1)/2 = r + r*r*(this): the coefficients above times powers of two
+# (exp(2r) - 1)/2 = r + r*r*q(r): the coefficients of q are those above times powers of two
 TANH_TAIL = {
     name: tuple(c * 2.0 ** (k + 1) for k, c in zip(range(len(tail) - 1, -1, -1), tail, strict=True))
     for name, tail in EXPM1_TAIL.items()

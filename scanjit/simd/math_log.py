@@ -88,7 +88,7 @@ def log(x: Lanes) -> Lanes:
 def log1p(x: Lanes) -> Lanes:
     """``log(1 + x)`` without losing the bits of a small x."""
     u = x + 1.0
-    # what rounding lost of 1 + x, relative to u
+    # the rounding error of 1 + x, relative to u
     lost = select(abs_(x) < 1.0, x - (u - 1.0), 1.0 - (u - x)) / u
     k, m = split(u)
     direct = k == 0
@@ -101,7 +101,7 @@ def log1p(x: Lanes) -> Lanes:
 def softplus(x: Lanes) -> Lanes:
     """``log(1 + exp(x))``, as ``max(x, 0) + log1p(exp(-|x|))``: no overflow, full accuracy at both ends."""
     e = exp_small(-abs_(x))
-    # log1p of e in [0, 1]: a longer polynomial is cheaper than splitting 1 + e, and exact for a tiny e
+    # log1p of e in [0, 1]: a longer polynomial costs less than splitting 1 + e, and is exact for a tiny e
     s = e / (e + 2.0)
     z = s * s
     half_square = e * e * 0.5

@@ -1,8 +1,8 @@
 """Random numbers of counters: what `scanjit.ops.random` defines, over vectors of int64.
 
-Words of 32 bits are the lower halves of lanes of 64; what their upper halves hold does not matter, and is masked where
-a word is multiplied: that is one instruction where the CPU multiplies 32 by 32 bits, and the mask is then none.
-No fma: its single rounding would give other numbers than the reference.
+A word of 32 bits is the lower half of a lane of 64 bits. The upper half may hold anything: it is masked before a word
+is multiplied. LLVM makes one instruction of mask and product where the CPU multiplies 32 by 32 bits.
+There is no fma here: it rounds once, and would give other numbers than the reference.
 """
 
 from __future__ import annotations

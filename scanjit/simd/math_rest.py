@@ -43,7 +43,7 @@ def digamma(x: Lanes) -> Lanes:
     kind, x = x.kind, wide(x)
     negative = x < 0.0
     positive = select(negative, 1.0 - x, x)
-    # x in (0, 1): one step up; in (2, 10): steps down to (1, 2], which only add positive terms
+    # x in (0, 1) goes one step up; x in (2, 10) goes down to (1, 2], in steps that add positive terms only
     below = positive < 1.0
     near = select(below, positive + 1.0, positive)
     total = select(below, -1.0 / positive, 0.0)

@@ -39,8 +39,8 @@ def _memory_form(value: LlvmLanes) -> LlvmLanes:
 def pointer(builder: ir.IRBuilder, address: ir.Value, target: ir.Type) -> ir.Value:
     """An address as a pointer to `target`.
 
-    Older versions of LLVM still have typed pointers; newer ones ignore the type. The same holds for the suffixes of the
-    names of intrinsics, which LLVM corrects on reading.
+    Older versions of LLVM have typed pointers; newer ones ignore the type. They also correct the suffixes in the names
+    of intrinsics when they read them.
     """
     return builder.inttoptr(address, target.as_pointer())
 
@@ -162,8 +162,8 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
 
 
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """The value, of which LLVM may assume nothing, though it may know it. (Lanes that zeros move into become an
-    instruction that takes several times as long, if LLVM knows that they are zeros.)"""
+    """The same value, hidden from LLVM. If LLVM knew that zeros are moved into a vector's lanes, it would choose an
+    instruction that takes several times as long."""
     if not builder.module.target.is_x86:
         return value
     return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=x,0", [value], False)
@@ -177,14 +177,16 @@ def clock(builder: ir.IRBuilder) -> ir.Value:
 
 PATIENCE = 1000
 """How often a thread looks whether the others are there (some ten microseconds) before it offers its processor to
-somebody else. More would be lost on a busy machine: the thread that is waited for may itself wait for a processor."""
+somebody else. On a busy machine, the thread that is waited for may itself wait for a processor: looking longer would
+only delay it."""
 
 
 def interrupted(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
     """Whether this thread is to end what it does.
 
-    At `line` is the address of a number, beside it what it is expected to be, and a function that is called with `line`
-    when it is another one, and says whether to end. So nearly always this is three loads and a comparison."""
+    `line` is the address of three words: the address of a number, the value that the number is expected to have, and a
+    function. If the number has another value, the function is called with `line`, and says whether to end. Nearly
+    always it has that value, and all of this is three loads and a comparison."""
     number = builder.inttoptr(load_i64(builder, line), I64.as_pointer())
     expected = load_i64(builder, builder.add(line, I64(8)))
     before = builder.block
@@ -201,10 +203,10 @@ def interrupted(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
 
 
 def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: ir.Value) -> None:
-    """Wait until `threads` threads are here, or this thread is interrupted; none waits if it is one.
+    """Wait until `threads` threads have come here, or this thread is interrupted. A single thread does not wait.
 
-    At `address` they count themselves; at `address + 128` (in another cache line) is the number of meetings so far,
-    which the last one to come raises. Both are 0 at first."""
+    At `address`, threads count themselves as they come. At `address + 128`, in another cache line, the last one to come
+    counts the meetings. Both counts begin at 0."""
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
         builder.call(_barrier_function(builder.module), [address, threads, line])
 

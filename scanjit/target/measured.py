@@ -7,7 +7,7 @@ from collections.abc import Mapping
 Shape = tuple[int, int]
 """Rows and vectors of a register tile; of each product, where several share a left operand."""
 Speeds = Mapping[int, Mapping[Shape, float]]
-"""By the number of products: the part of the limit (multiply-adds alone) that tiles of a shape reach."""
+"""By the number of products, then by shape: how fast tiles are, as a part of the speed of multiply-adds alone."""
 
 MEASURED: dict[str, Speeds] = {
     "znver4 64": {
@@ -31,7 +31,7 @@ MEASURED: dict[str, Speeds] = {
 }
 """By processor and bytes a vector: "znver4 64". Shapes that are slow, or fill registers no better, are left out."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}
-"""Whose speeds are taken for a processor that nobody measured: those of one with as many registers."""
+"""By the number of registers: the processor whose speeds are taken for one that nobody has measured."""
 
 
 def speeds(name: str, vector_bytes: int, registers: int) -> Speeds:
