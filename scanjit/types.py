@@ -5,8 +5,8 @@ anonymous size ("T"), the value of a scalar integer node, or an integer function
 other dimensions.
 
 Two dimensions are compared with `==`, never with `is`. Python makes a new object for each int above 256, so `is` may be
-false for two equal ints. Polynomials are kept in a normal form and interned,
-so `T + 1 - 1 == T`. Where `==` is false the two may still have the same value in a call (`equate`).
+false for two equal ints. Polynomials are kept in a normal form and interned, so `T + 1 - 1 == T`. Two dimensions for
+which `==` is false may still have the same value in a call (see `equate`).
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def minimum(left: Dimension, right: Dimension) -> Dimension:
 
 
 def maximum(left: Dimension, right: Dimension) -> Dimension:
-    """The larger of two dimensions; decided now where that is possible (sizes are never negative)."""
+    """The larger of two dimensions: one of them if it is certainly the larger one, else a `max` of both."""
     return _extreme("max", left, right)
 
 
@@ -308,10 +308,10 @@ def _not_negative(dim: Dimension, tried: dict[Dimension, bool]) -> bool:
 def _by_functions(dim: Dim, tried: dict[Dimension, bool]) -> bool:
     """Whether a dimension is >= 0, decided by replacing one function in it, such as `max(a, b)`, by its arguments.
 
-    A function whose two cases give the exact answer is replaced first: `a - max(b, c)` is >= 0 exactly if both `a - b`
-    and `a - c`
-    are. `max(a, b) - c` is >= 0 if one of `a - c` and `b - c` is, and may be if neither is certain. Among several such
-    functions the newest is replaced: the others may be its arguments, but it is no argument of theirs."""
+    A function whose two cases give the exact answer is replaced first. Example: `a - max(b, c)` is >= 0 exactly if both
+    `a - b` and `a - c` are. The other case: `max(a, b) - c` is >= 0 if `a - c` or `b - c` is; if neither is certain, it
+    may still be. Among several such functions the newest is replaced, because it is an argument of none of the others.
+    """
     terms = [(m[0], c) for m, c in dim.terms if len(m) == 1 and m[0].kind not in ("size", "value")]
     if not terms:
         return False
@@ -586,10 +586,6 @@ class Type:
     def kind(self) -> Kind:
         """What its elements are computed in. Asked whether these are floats, integers, or true and false."""
         return kind_of(self.dtype)
-
-    def with_dtype(self, dtype: DTypeLike) -> Type:
-        """The same shape with another dtype."""
-        return Type(np.dtype(dtype), self.shape)
 
     def with_shape(self, shape: Sequence[Dimension]) -> Type:
         """The same dtype with another shape."""

@@ -50,8 +50,8 @@ def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
     as `fn` did, it gets the same node of the graph, so it is computed once.
 
     Derivatives of higher order are derivatives of `backward`. Where `backward` uses `output`, they apply `backward`
-    once more. In
-    forward mode (`jvp`) the transpose of `backward` is used, so it has to be linear in the cotangent there.
+    once more. Forward mode (`jvp`) uses the transpose of `backward`, so there `backward` must be linear in the
+    cotangent.
 
     `CompiledFunction.save` and pickles do not store the rule: the gradients that a function computes are in its graph
     already.

@@ -107,7 +107,8 @@ def pullback(
 
 
 class _Arrived:
-    """The cotangents of a node that came so far, in that order. They are added when it is the node's turn."""
+    """The cotangents that have reached each node so far, in that order. They are added up when it is the node's
+    turn."""
 
     def __init__(self) -> None:
         self._waiting: dict[Node, list[Node]] = {}
@@ -115,7 +116,8 @@ class _Arrived:
         self._of_parts: dict[Node, dict[int, Node]] = {}
 
     def add_seed(self, node: Node, cotangent: Node) -> None:
-        """What is given comes last: the step of a loop carries it, and what does not wait for it is summed before."""
+        """Add the cotangent of an output. It is summed last: in the step of a loop it is a carry, and all other terms
+        can be summed before it is known."""
         self._seeds.setdefault(node, []).append(cotangent)
 
     def add(self, node: Node, cotangent: Node) -> None:
@@ -125,7 +127,7 @@ class _Arrived:
         self._of_parts.setdefault(part.args[0], {})[part.params["index"]] = total
 
     def total(self, node: Node) -> Derivative:
-        """The sum (for several results: a tuple of sums, None where nothing came); None where nothing came at all."""
+        """The sum of the cotangents of a node; None if there are none. For several results: a tuple of such sums."""
         if node.several:
             found = self._of_parts.pop(node, None)
             return None if found is None else tuple(found.get(i) for i in range(len(node.types)))

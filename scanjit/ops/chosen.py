@@ -7,7 +7,7 @@ even a zero times an infinity, which is NaN. There are two ways:
   `x`, and it costs nothing forwards. Backwards it passes on the gradient of the chosen rows, and zeros for the other
   rows.
 - In any other graph, copies of a chosen row replace the rows of the other examples. If no example is chosen, the graph
-must not run.
+  must not run.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def select(chosen: Node, a: Node, b: Node) -> Node:
 
 
 def _cannot_fail(outputs: Sequence[Node], batched: Collection[Node]) -> bool:
-    """Whether a graph is one of elementwise ops and the like, and all that has a derivative which may be infinite, or
-    is NaN somewhere, depends on what differs between the examples."""
+    """Whether a graph consists of elementwise ops and the like, and each node whose derivative may be infinite or NaN
+    depends on values that differ between the examples."""
     return _harmless(outputs, {*batched}, {*batched})
 
 
@@ -114,6 +114,6 @@ def _chosen_one(chosen: Node, size: Dimension) -> Node:
 
 
 def _filled(chosen: Node, x: Node, one: Node) -> Node:
-    """`x` with the rows of other examples replaced by that of a chosen one."""
+    """`x` with copies of the row of a chosen example in place of the rows of the examples that are not chosen."""
     row = (ANY if x.type.kind.is_mask else SUM)(select(one, x, zeros_like(x)), axes=(0,))
     return select(chosen, x, ir.apply(STOP_GRADIENT, row) if carries_gradient(row) else row)

@@ -22,7 +22,8 @@ from scanjit.types import Dimension, Type
 class Elementwise(Op):
     """An op that is applied to each element, with NumPy's broadcasting.
 
-    Its operands have one dtype (`prepare` promotes what a user gives); only the first of a `mixed` op is a bool.
+    All operands have one dtype. The exception is a `mixed` op, whose first operand is a bool. `prepare` promotes what a
+    user gives.
 
     Parameters
     ----------
@@ -30,16 +31,15 @@ class Elementwise(Op):
         type; or a function of the operands' dtypes (and the params) that returns it.
     result : the dtype of the result: "same", a dtype's name, or a function of the operands' dtypes (and the params).
     takes : the kinds of dtype that the op accepts: letters out of b(ool), i(nt), f(loat). Without "i", integers and
-        bools become
-        float64; without "b", bools become int8, as in NumPy (where NumPy has no such function, an error).
-    bools : whether bools may become int8.
+        bools become float64. Without "b", bools become int8, as in NumPy.
+    bools : whether bools may become int8. If not, they are an error, as in NumPy.
     formula : the function of x (and y, z) as sympy text. The tests prove the gradient rule with it.
     cost : roughly the number of instructions for an element. A result that costs more than a load is worth storing for
         the gradient.
     domain : the range from which tests sample each operand: a pair (low, high) for each.
     mixed : whether the first operand is a condition.
-    stays_finite : the positions of the operands that cannot make the result infinite or NaN by any finite value, as
-        long as the other operands stay the same. None: found out by computing a few values.
+    stays_finite : positions of operands. If only such an operand changes, from one finite value to another, a finite
+        result stays finite. None: found out by computing a few values.
     """
 
     never_fails = goes_anywhere = True
@@ -310,7 +310,7 @@ MOD = Elementwise(
     vjp=lambda g, y, a, b: (g, -(g * (a // b))),
     cost=20,
     domain=_NONZERO,
-    doc="what is left of a division rounded down, with the sign of the divisor; integers by 0 give 0",
+    doc="the remainder of a division rounded down. It has the sign of the divisor; integers by 0 give 0",
 )
 
 
@@ -435,7 +435,7 @@ CLIP: Elementwise = Elementwise(
     ),
     formula="Min(Max(x, y), z)",
     domain=((-3, 3), (-2, -1), (1, 2)),
-    doc="a number kept between two bounds (which pass the gradient on if they are met exactly)",
+    doc="a number kept between two bounds; one that equals a bound passes the gradient on",
 )
 
 # ---- comparisons and logic -------------------------------------------------------------------------------------------
@@ -560,8 +560,8 @@ def _of_floats(name: str) -> Rule[str]:
     return lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}"
 
 
-FLOOR = _rounding("floor", np.floor, "the largest whole number that is not larger")
-CEIL = _rounding("ceil", np.ceil, "the smallest whole number that is not smaller")
+FLOOR = _rounding("floor", np.floor, "the largest whole number that is at most x")
+CEIL = _rounding("ceil", np.ceil, "the smallest whole number that is at least x")
 TRUNC = _rounding("trunc", np.trunc, "the whole number towards zero")
 ROUND = _rounding("round", np.rint, "the nearest whole number, ties to the even one")
 

@@ -66,12 +66,11 @@ def _batch_axis(index: Node, batched: bool, ndim: int) -> Node:
     return DIMSHUFFLE(index, order=(0, *[None] * (ndim - index.ndim + 1), *range(1, index.ndim)))
 
 
-def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[list[Node], int]:
-    """The indices with one more index in front, the position in the batch; and their number of axes without the
-    batch."""
+def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -> list[Node]:
+    """The indices with one more index in front: the position in the batch."""
     ndim = max(i.ndim - b for i, b in zip(indices, batched, strict=True))
     position = DIMSHUFFLE(IOTA(length=size), order=(0, *[None] * ndim))
-    return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))], ndim
+    return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))]
 
 
 def _moved(x: Node, source: int, target: int) -> Node:
@@ -85,7 +84,7 @@ def _gather_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension
     (x, *indices), (whole, *each) = args, batched
     if not any(each):
         return GATHER(x, *indices, axis=axis + 1), True
-    paired, _ = _paired(indices, each, size)
+    paired = _paired(indices, each, size)
     if whole:
         found = GATHER(_moved(x, 0, axis), *paired, axis=axis)
     else:
@@ -165,7 +164,7 @@ def _scatter_batch(
     indices, each = args[2:], batched[2:]
     if not any(each):
         return SCATTER(x, v, *indices, axis=axis + 1, add=add), True
-    paired, _ = _paired(indices, each, size)
+    paired = _paired(indices, each, size)
     changed = SCATTER(_moved(x, 0, axis), _moved(v, 0, axis), *paired, axis=axis, add=add)
     return _moved(changed, axis, 0), True
 

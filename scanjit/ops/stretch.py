@@ -116,7 +116,7 @@ def zeros_like(x: Node) -> Node:
 
 
 def or_zeros(derivative: Node | None, x: Node) -> Node:
-    """A derivative by `x`, or of `x`, as a node. (None stands for zeros.)"""
+    """A derivative as a node: None becomes zeros of the type of `x`."""
     return zeros_like(x) if derivative is None else derivative
 
 

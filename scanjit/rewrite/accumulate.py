@@ -26,20 +26,20 @@ class Term:
     ----------
     carry : the carry that it is added to.
     node, negative : the summand, and whether it is subtracted.
-    leaves : the nodes that are summed over time. The summand is a linear function of them.
-    linear : makes the sum of the summand from the sums of the leaves.
-    certain : whether it should leave the loop even if its leaves are not stored anyway.
+    bases : the nodes that are summed over time. The summand is a linear function of them.
+    linear : makes the sum of the summand from the sums of the bases.
+    certain : whether it should leave the loop even if its bases are not stored anyway.
     """
 
     carry: Carry
     node: Node
     negative: bool
-    leaves: list[Node]
+    bases: list[Node]
     linear: _Linear
     certain: bool
 
     def total(self, summed: Callable[[Node], Node]) -> Node:
-        """The sum over time as a node outside, from the sums of the leaves."""
+        """The sum over time as a node outside, from the sums of the bases."""
         total = self.linear.total(self.node, summed)
         return NEG(total) if self.negative else total
 
@@ -64,10 +64,10 @@ def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
     terms = []
     for node, through in spine:
         summand = next(x for x in node.operands if x is not through)
-        leaves = linear.leaves(summand)
-        if all(map(linear.allowed, leaves)) and summand.type.shape == carry.inner.type.shape:
-            certain = all(map(linear.certain, leaves))
-            terms.append(Term(carry, summand, node.op is SUB, leaves, linear, certain))
+        bases = linear.bases(summand)
+        if all(map(linear.allowed, bases)) and summand.type.shape == carry.inner.type.shape:
+            certain = all(map(linear.certain, bases))
+            terms.append(Term(carry, summand, node.op is SUB, bases, linear, certain))
     return terms
 
 
@@ -91,10 +91,10 @@ def _is_matrix_product(node: Node) -> bool:
 
 
 class _Linear:
-    """Finds the parts in which a summand is linear. The parts are summed over time, and the sums make the sum of the
-    summand.
+    """Finds the bases of a summand: nodes of which it is a linear function. The bases are summed over time, and these
+    sums make the sum of the summand.
 
-    `sum_t reshape(2 * x_t)` is `reshape(2 * sum_t x_t)`: the part is `x_t`, a *leaf*.
+    `sum_t reshape(2 * x_t)` is `reshape(2 * sum_t x_t)`: its base is `x_t`.
     """
 
     def __init__(self, loop: OpenScan) -> None:
@@ -104,7 +104,7 @@ class _Linear:
         self.carried = loop.depends(c.inner for c in loop.carries)
 
     def _inner(self, node: Node) -> list[Node] | None:
-        """The operands in which a node is linear, if it is; None if it is a leaf."""
+        """The operands in which a node is linear, if it is; None if it is a base."""
         op = node.op
         if node not in self.varying or node.args[node.arity :]:
             return None
@@ -121,7 +121,7 @@ class _Linear:
         steps."""
         return all(x in self.varying or is_zero(x) for x in node.operands)
 
-    def leaves(self, node: Node) -> list[Node]:
+    def bases(self, node: Node) -> list[Node]:
         """The parts to sum over time."""
         found: dict[Node, None] = {}
         seen: set[Node] = set()
@@ -138,16 +138,16 @@ class _Linear:
                 stack.extend(inner)
         return list(found)
 
-    def allowed(self, leaf: Node) -> bool:
-        """Whether a leaf may leave the loop. Results of elementwise ops on tensors are better summed in the loop."""
-        if leaf.op is CONTRACT and leaf in self.varying - self.carried and not _is_matrix_product(leaf):
-            return all(self._is_given(x) for x in leaf.operands)  # else all steps' operands would be stored
-        summed = leaf.op is CONTRACT or leaf.op is SUM
-        return summed or is_small(leaf) or is_outer(leaf) or leaf in self.varying - self.carried
+    def allowed(self, base: Node) -> bool:
+        """Whether a base may leave the loop. Results of elementwise ops on tensors are better summed in the loop."""
+        if base.op is CONTRACT and base in self.varying - self.carried and not _is_matrix_product(base):
+            return all(self._is_given(x) for x in base.operands)  # else all steps' operands would be stored
+        summed = base.op is CONTRACT or base.op is SUM
+        return summed or is_small(base) or is_outer(base) or base in self.varying - self.carried
 
-    def certain(self, leaf: Node) -> bool:
-        """Whether a leaf should leave the loop even if the loop has to store more for that."""
-        return _is_matrix_product(leaf) or is_small(leaf) or is_outer(leaf) or leaf not in self.carried
+    def certain(self, base: Node) -> bool:
+        """Whether a base should leave the loop even if the loop has to store more for that."""
+        return _is_matrix_product(base) or is_small(base) or is_outer(base) or base not in self.carried
 
     def _is_given(self, node: Node) -> bool:
         """Whether a node is an input of the body, or a view of one, or does not vary."""
@@ -156,7 +156,7 @@ class _Linear:
         return node in self.inputs or node not in self.varying
 
     def total(self, node: Node, summed: Callable[[Node], Node]) -> Node:
-        """The sum over time of a node, as a node outside, from the sums of its leaves."""
+        """The sum over time of a node, as a node outside, from the sums of its bases."""
 
         def made(at: Node, totals: list[Node]) -> Node:
             inner = self._inner(at)

@@ -360,7 +360,7 @@ def set_slice(node: Node) -> Node | None:
     return None
 
 
-Part = tuple[Dimension, Node]
+Placed = tuple[Dimension, Node]
 """A part of a tensor that is zero elsewhere: where it begins along an axis, and its value."""
 
 
@@ -378,7 +378,7 @@ def add_of_windows(node: Node) -> Node | None:
     """set(0, [0:a], x) + set(0, [a:b], y) -> concatenate(x, y), and so on; what lies between is 0"""
     terms = [node]
     rest: list[Node] = []  # the summands that are not made of windows
-    placed: list[tuple[int, list[Part]]] = []
+    placed: list[tuple[int, list[Placed]]] = []
     while terms:
         term = terms.pop()
         found = _placed(term)
@@ -397,9 +397,9 @@ def add_of_windows(node: Node) -> Node | None:
     return whole if whole is None or not rest else ADD(rest[0], whole)
 
 
-def _placed(node: Node) -> tuple[int, list[Part]] | None:
+def _placed(node: Node) -> tuple[int, list[Placed]] | None:
     """The axis and the parts of a tensor that is made of windows set into zeros, or joined with zeros."""
-    parts: list[Part] = []
+    parts: list[Placed] = []
     axes: set[int] = set()
     while node.op is SET_SLICE:
         x, v = node.operands
@@ -424,9 +424,9 @@ def _only_axis(window: Window, shape: Sequence[Dimension]) -> int | None:
     return partial[0] if len(partial) == 1 and window[partial[0]][2] == 1 else None
 
 
-def _assemble(node: Node, axis: int, parts: list[Part]) -> Node | None:
+def _assemble(node: Node, axis: int, parts: list[Placed]) -> Node | None:
     """The concatenation of parts in their order, zeros between; None where it is not certain that they lie apart."""
-    ordered: list[Part] = []
+    ordered: list[Placed] = []
     for start, value in parts:
         at = len(ordered)
         while at and at_most(start + value.type.shape[axis], ordered[at - 1][0]):

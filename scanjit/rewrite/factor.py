@@ -7,8 +7,7 @@ around them and run over a batch in the lanes of vectors. Everything else is mad
 The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
 it is as accurate as LAPACK: its solution is exact for a system that differs from the given one by a few units in the
 last place, times the growth of the entries. Pivoting keeps that growth small. Closed forms (Cramer's rule) would be
-shorter,
-but for ill-conditioned matrices they lose twice as many digits.
+shorter, but for ill-conditioned matrices they lose twice as many digits.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ def _reduced(entry: Node, found: Sequence[tuple[Node, Node]]) -> Node:
 
 def _eliminated(a: list[Row], b: list[Row]) -> tuple[list[Node], Node | None]:
     """Make `a` upper triangular, in place, and apply the same steps to `b`. Returns the pivots, and the sign of the
-    exchanges
-    (None if there were none)."""
+    exchanges (None if there were none)."""
     n = len(a)
     pivots, sign = [], None
     for k in range(n):

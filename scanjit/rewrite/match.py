@@ -113,9 +113,9 @@ def is_finite(node: Node) -> bool:
     return array is not None and bool(np.isfinite(array).all())
 
 
-def is_small_constant(node: Node, limit: int = 4096) -> bool:
+def is_small_constant(node: Node) -> bool:
     """Whether the node is a constant that is small enough to stand in the body of a loop."""
-    return node.op is CONSTANT and node.params["data"].array.nbytes <= limit
+    return node.op is CONSTANT and node.params["data"].array.nbytes <= 4096
 
 
 def number(value: float, node: Node) -> Node:

@@ -65,7 +65,7 @@ class _Fission:
 
     def _split(self, extra: Sequence[Node] = (), kept: dict[int, Node] | None = None) -> _Post:
         kept = self.kept if kept is None else kept
-        sums = [leaf for terms in self.terms.values() for term in terms for leaf in term.leaves]
+        sums = [base for terms in self.terms.values() for term in terms for base in term.bases]
         core = [kept[id(c)] for c in self.loop.carries]
         return _Post(self.loop, self.ys, [*sums, *extra], core)
 
@@ -86,7 +86,7 @@ class _Fission:
 
     def _free(self, carry: Carry, term: Term) -> bool:
         kept = {**self.kept, id(carry): term.without(self.kept[id(carry)])}
-        after = self._split(term.leaves, kept)
+        after = self._split(term.bases, kept)
         return not_larger(after.stored_size(), self.split.stored_size())
 
     # ---- taking it apart ---------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class _Fission:
             inside = any(c is carry for c in finished.loop.carries)
             value = finished.carry(carry) if inside else carry.init
             for term in terms:
-                value = ADD(value, term.total(lambda leaf: SUM(after(finished, leaf), axes=(0,))))
+                value = ADD(value, term.total(lambda base: SUM(after(finished, base), axes=(0,))))
             return value
 
         return total

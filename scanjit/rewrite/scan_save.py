@@ -226,8 +226,8 @@ class _Choice:
 
     def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
         """Store `x + y` instead of `x` and `y` (two products, say), if nothing else needs these and the sum is no
-        larger. The
-        result of an expensive function such as `exp` is stored itself: its derivative is computed from it."""
+        larger. The result of an expensive function such as `exp` is stored itself: its derivative is computed from it.
+        """
         while True:
             users = users_among(node for node in self.order if node in self.cheap or node not in self.again)
             better = next(

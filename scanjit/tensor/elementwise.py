@@ -222,7 +222,7 @@ def positive(x: Any) -> Node:
 
 
 def cast(x: Any, dtype: Any) -> Node:
-    """`x` in another dtype; floats become integers towards zero, and anything but zero is True.
+    """`x` in another dtype. Floats become integers by dropping their fraction. As a bool, anything but zero is True.
 
     Examples
     --------
@@ -312,7 +312,8 @@ def clip_gradient(x: Any, low: float, high: float) -> Node:
 
 
 def round(x: Any, decimals: int = 0) -> Node:
-    """The nearest whole number (with `decimals`, the nearest multiple of a power of ten); ties go to the even one.
+    """The nearest whole number; a number in the middle goes to the even one. With `decimals`, the nearest number with
+    so many decimals.
 
     Examples
     --------
@@ -405,7 +406,7 @@ def logical_not(x: Any) -> Node:
 
 
 def logaddexp(x: Any, y: Any) -> Node:
-    """`log(exp(x) + exp(y))` without overflow, with derivatives also where both are infinite.
+    """`log(exp(x) + exp(y))` without overflow. It has derivatives also where `x` and `y` are infinite.
 
     Examples
     --------
@@ -458,7 +459,7 @@ def selu(x: Any) -> Node:
 
 
 def gelu(x: Any, approximate: bool = False) -> Node:
-    """`x` times the probability that a standard normal number is smaller; `approximate` by tanh.
+    """`x` times the probability that a standard normal number is smaller than `x`. With `approximate`, by tanh.
 
     Examples
     --------

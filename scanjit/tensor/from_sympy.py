@@ -28,28 +28,29 @@ _MOST_MULTIPLIED = 64
 def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Callable[..., Any]:
     """A function of symbols that computes a formula of sympy's, element by element.
 
-    What it makes are ordinary nodes: they have derivatives of any order, are vectorised, fused and run inside loops as
-    if the formula had been written with this package's functions. Parts that occur several times are computed once.
+    The function makes ordinary nodes, as if the formula had been written with this package's functions. They have
+    derivatives of any order, and are vectorised and fused. A part of the formula that occurs several times is computed
+    once.
 
     Parameters
     ----------
     expr : a sympy expression of real numbers (a condition too), or a list or tuple of them.
-    args : the symbols of the formula (or their names) in the order of the function's arguments. By default all that
-        occur, in the order of their names.
+    args : the symbols of the formula (or their names), in the order of the function's arguments. By default all
+        symbols that occur, in the order of their names.
 
     Returns
     -------
     callable
-        Takes tensors, arrays or numbers, by position or by the names of the symbols; returns one tensor, or as many as
-        there are expressions, of the shape to which the arguments broadcast. Numbers in the formula are weak: float32
-        stays float32.
+        Takes tensors, arrays or numbers, by position or by the names of the symbols. Returns one tensor for an
+        expression, and a tuple of tensors for a list of expressions. Their shape is the one to which the arguments
+        broadcast. Numbers in the formula are weak: float32 stays float32.
 
     Raises
     ------
     ArgumentError
         If a symbol is not among the arguments, or one of them is given twice.
     NotSupportedError
-        For a function that has no counterpart here, and for numbers that are not real. It is named.
+        If a function has no counterpart here (the error names it), or a number is not real.
 
     Notes
     -----
@@ -59,10 +60,11 @@ def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Call
     sympy.codegen, and undefined functions with the name of an elementwise function of this package, as
     `sympy.Function("sigmoid")`.
 
-    Integer powers are products, half-integer ones use square roots. Where a formula is not real (`sqrt(-1)`), the
-    result is NaN, as in NumPy. `gamma` is `exp(gammaln)` with its sign, and so less accurate where it is large. All
-    branches of a `Piecewise` are computed, and one whose derivative is infinite or NaN spoils the gradient even where
-    it is not taken: as with `where`, keep its argument inside of its domain (`log(Max(x, 1))`).
+    Integer powers are products; half-integer powers use square roots. Where a formula is not real (`sqrt(-1)`), the
+    result is NaN, as in NumPy. `gamma` is `exp(gammaln)` with its sign, so it is less accurate where it is large.
+
+    All branches of a `Piecewise` are computed. If the derivative of a branch is infinite or NaN, the gradient is NaN,
+    even where that branch is not taken. As with `where`, keep the argument inside of its domain: `log(Max(x, 1))`.
 
     Examples
     --------
@@ -104,7 +106,8 @@ def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Call
 
 
 def _formula(expr: Any, sympy: Any) -> Basic:
-    """An expression, or a condition; what stands for a computation is carried out."""
+    """The formula that a user gave: an expression or a condition. Derivatives, integrals and sums in it are computed
+    by sympy."""
     try:
         found = sympy.sympify(expr, strict=True)
     except sympy.SympifyError:
@@ -170,7 +173,7 @@ def _as_nodes(values: Sequence[Any]) -> list[Node]:
 
 
 class _Builder:
-    """Nodes for expressions of symbols that stand for nodes. Equal expressions are the same node."""
+    """Makes nodes of expressions, given a node for each symbol. Equal expressions become one node."""
 
     def __init__(self, symbols: dict[Any, Node], sympy: Any) -> None:
         self.sympy = sympy
@@ -217,7 +220,7 @@ class _Builder:
 
 
 def _call(function: Callable[..., Node]) -> Rule:
-    """A function of the arguments."""
+    """The rule of an expression that is a function of its arguments."""
     return lambda builder, expr: function(*map(builder.node, expr.args))
 
 
@@ -226,12 +229,12 @@ def _inverse(function: Callable[[Node], Node]) -> Rule:
 
 
 def _folded(function: Callable[[Any, Any], Node]) -> Rule:
-    """A function of two arguments, of as many as there are."""
+    """The rule of an expression with any number of arguments: a function of two joins them from the left."""
     return lambda builder, expr: functools.reduce(function, map(builder.node, expr.args))
 
 
 def _add(builder: _Builder, expr: Any) -> Value:
-    """Terms with a minus are subtracted, after the others."""
+    """A sum. Terms with a minus are subtracted, after the other terms are added."""
     terms = sorted(expr.args, key=lambda term: bool(term.as_coeff_Mul()[0].is_negative))
     total = builder.value(terms[0])
     for term in terms[1:]:
@@ -241,7 +244,7 @@ def _add(builder: _Builder, expr: Any) -> Value:
 
 
 def _mul(builder: _Builder, expr: Any) -> Value:
-    """One product divided by another one."""
+    """A product: one product of factors divided by another one."""
     number, factors = expr.as_coeff_mul()
     above = [f for f in factors if not _is_below(f)]
     below = [builder.value(f.base**-f.exp) for f in factors if _is_below(f)]
@@ -276,7 +279,7 @@ def _pow(builder: _Builder, expr: Any) -> Value:
 
 
 def _multiplied(x: Node, count: int) -> Node:
-    """The product of so many factors."""
+    """`x` to the power of a positive integer, as products."""
     return x if count == 1 else _multiplied(x, count // 2) * _multiplied(x, count - count // 2)
 
 
@@ -333,7 +336,7 @@ def _polygamma(builder: _Builder, expr: Any) -> Node:
 
 
 def _comparison(function: Callable[[Any, Any], Node]) -> Rule:
-    """Of a number and a node too."""
+    """The rule of a comparison. One side may be a number."""
     return lambda builder, expr: function(*map(builder.value, expr.args))
 
 
@@ -384,4 +387,5 @@ _RULES: dict[str, Rule] = {
     "atan2": _call(functions.arctan2),
     "loggamma": _call(functions.gammaln),
 }
-"""What is made of an expression, by the name of its class or of one that it derives from."""
+"""Rules by the names of sympy's classes. An expression takes the rule of the first of its base classes that has one.
+"""

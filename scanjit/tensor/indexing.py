@@ -104,7 +104,7 @@ def index_array(index: Node, n: Dimension, axis: int) -> Node:
 # ---- the whole index -------------------------------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
+class _Indexed(NamedTuple):
     """The effect of one item of an index: the axis of the operand that it reads, and how it reads it."""
 
     kind: str  # "slice", "drop", "array", "new" or "apart"
@@ -151,25 +151,25 @@ def _mask_indices(item: Any) -> list[np.ndarray]:
     return list(np.nonzero(mask))
 
 
-def _parts(x: Node, key: Any) -> list[_Part]:
-    parts: list[_Part] = []
+def _parts(x: Node, key: Any) -> list[_Indexed]:
+    parts: list[_Indexed] = []
     axis = 0
     for item in _items(key, x.ndim):
         if item is None or item is Ellipsis:
-            parts.append(_Part("new" if item is None else "apart"))
+            parts.append(_Indexed("new" if item is None else "apart"))
             continue
         n = x.type.shape[axis]
         if isinstance(item, slice):
-            parts.append(_Part("slice", axis, _window(item, n)))
+            parts.append(_Indexed("slice", axis, _window(item, n)))
         elif isinstance(item, int | np.integer):
-            parts.append(_Part("drop", axis, _position(int(item), n, axis)))
+            parts.append(_Indexed("drop", axis, _position(int(item), n, axis)))
         else:
             parts.append(_of_array(item, axis, n))
         axis += 1
     return parts
 
 
-def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
+def _of_array(item: Any, axis: int, n: Dimension) -> _Indexed:
     if isinstance(item, list | tuple) and not has_symbol(item) and not np.size(item):
         item = np.asarray(item, np.int64)
     if isinstance(item, types.Dim):
@@ -183,12 +183,12 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Part:
     if index.ndim == 0:
         known = ir.as_dim(index)
         if isinstance(known, int):
-            return _Part("drop", axis, _position(known, n, axis))
+            return _Indexed("drop", axis, _position(known, n, axis))
         if isinstance(known - n, int) and known - n == -1:  # x[x.shape[0] - 1]
-            return _Part("drop", axis, AxisSlice(known, 1, 1))
+            return _Indexed("drop", axis, AxisSlice(known, 1, 1))
         if not_negative(known):
-            return _Part("drop", axis, AxisSlice(known, 1, 1))
-    return _Part("array", axis, places=index_array(index, n, axis))
+            return _Indexed("drop", axis, AxisSlice(known, 1, 1))
+    return _Indexed("array", axis, places=index_array(index, n, axis))
 
 
 def getitem(x: Node, key: Any) -> Node:
@@ -202,7 +202,7 @@ def getitem(x: Node, key: Any) -> Node:
     return found
 
 
-def _read(x: Node, parts: Sequence[_Part]) -> Node:
+def _read(x: Node, parts: Sequence[_Indexed]) -> Node:
     windows = {p.axis: p.window for p in parts if p.window is not None}
     whole = [windows.get(a) or AxisSlice(0, n, 1) for a, n in enumerate(x.type.shape)]
     if any(w != (0, n, 1) for w, n in zip(whole, x.type.shape, strict=True)):
@@ -215,7 +215,7 @@ def _read(x: Node, parts: Sequence[_Part]) -> Node:
     return GATHER(x, *(p.places for p in arrays if p.places is not None), axis=at) if arrays else x
 
 
-def _order(parts: Sequence[_Part]) -> tuple[tuple[int | None, ...], int]:
+def _order(parts: Sequence[_Indexed]) -> tuple[tuple[int | None, ...], int]:
     """The order of axes before the gather, and the axis from which on it indexes.
 
     NumPy puts what arrays index where they stand if they (and integers, where there is an array) stand side by side,

@@ -43,7 +43,7 @@ def dot(a: Any, b: Any) -> Node:
 
 
 def matmul(a: Any, b: Any) -> Node:
-    """Matrix products: the last two axes are matrices, those before them are broadcast. What `@` does.
+    """Matrix products, as `@` computes them. The last two axes are matrices; the axes before them are broadcast.
 
     Examples
     --------
@@ -70,7 +70,8 @@ def matmul(a: Any, b: Any) -> Node:
 def _stretched(
     a: Node, left: Sequence[Label], b: Node, right: Sequence[Label], fixed: Sequence[Label] = ()
 ) -> tuple[tuple[Node, list[Label]], tuple[Node, list[Label]]]:
-    """Two operands and the labels of their axes, without axes of size 1 that meet another size.
+    """Two operands with the labels of their axes. An axis of size 1 is left out if the other operand has another size
+    at its label.
 
     Axes with a label in `fixed` stay: their sizes must be equal.
     """
@@ -132,7 +133,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
     ----------
     a, b : tensor_like
     axes : int or a pair of (sequences of) ints
-        How many of the last axes of `a` meet as many of the first of `b`; or which axes of `a`, and which of `b`.
+        A number n: the last n axes of `a` are summed with the first n axes of `b`. A pair: the axes of `a`, and the
+        axes of `b` that they are summed with.
 
     Examples
     --------
@@ -156,7 +158,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
-    """The entries whose indices along two axes are equal (or differ by `offset`), along a new last axis.
+    """The entries whose indices along two axes are equal, along a new last axis. With an `offset`, the second index is
+    larger by it.
 
     Examples
     --------
@@ -244,7 +247,8 @@ def einsum(subscripts: str, *operands: Any) -> Node:
 
 
 def _subscripts(text: str, nodes: Sequence[Node]) -> tuple[list[list[str]], list[str]]:
-    """The labels of the axes of each operand and of the result. Axes under an ellipsis are numbers, from the last."""
+    """The labels of the axes of each operand, and of the result. The axes that an ellipsis stands for have numbers as
+    labels: "1" is the last of them."""
     inputs, arrow, result = text.replace(" ", "").partition("->")
     parts = inputs.split(",")
     if len(parts) != len(nodes):
@@ -272,7 +276,7 @@ def _subscripts(text: str, nodes: Sequence[Node]) -> tuple[list[list[str]], list
 
 
 def _distinct(x: Node, names: Sequence[str]) -> tuple[Node, list[str]]:
-    """An operand with the diagonal where it names two axes alike."""
+    """An operand whose labels are all different: two axes with one label become their diagonal."""
     names = list(names)
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
@@ -287,6 +291,6 @@ def _distinct(x: Node, names: Sequence[str]) -> tuple[Node, list[str]]:
 
 
 def _without(x: Node, names: Sequence[str], kept: set[str]) -> tuple[Node, list[str]]:
-    """An operand summed over the axes that nothing else names."""
+    """An operand, summed over the axes whose labels are not in `kept`."""
     axes = tuple(i for i, name in enumerate(names) if name not in kept)
     return (SUM(x, axes=axes) if axes else x), [name for name in names if name in kept]

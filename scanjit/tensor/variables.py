@@ -1,4 +1,4 @@
-"""Symbols: inputs of functions, constants, and tensors made of either."""
+"""Symbols: inputs of functions, constants, and what else users give, as tensors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _stacked(rows: Sequence[Node]) -> Node:
 
 
 def promoted(values: Sequence[Any], dtype: Any = None) -> list[Node]:
-    """The values as symbols of one dtype: the one given, or the one that they promote to."""
+    """The values as symbols of one dtype. By default it is the dtype that they promote to."""
     nodes = [as_tensor(value) for value in values]
     dtype = types.promote([node.dtype for node in nodes]) if dtype is None else dtype
     return [cast(node, dtype) for node in nodes]

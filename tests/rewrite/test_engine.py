@@ -9,6 +9,7 @@ from scanjit.loops import scan
 from scanjit.ops.elementwise import ADD, EXP, NEG, TANH
 from scanjit.rewrite import RULES, Note, Rewriter, Rules, pipeline, run
 from scanjit.rewrite.verify import verify
+from scanjit.types import Type
 from tests.rewrite.support import body, count, fn, scans, symbol
 
 
@@ -94,7 +95,7 @@ def test_the_verifier_infers_every_node_again() -> None:
     for name in Node.__slots__:
         if name != "__weakref__":
             setattr(broken, name, getattr(fn("tanh", x), name))
-    broken.types = (x.type.with_dtype("float32"),)
+    broken.types = (Type(np.dtype("float32"), x.type.shape),)
     with pytest.raises(errors.InternalError):
         verify([broken], [broken], "a pass")
 
@@ -105,7 +106,7 @@ def test_the_verifier_enters_bodies() -> None:
     verify([out], [out], "a pass")
     inner = symbol("r", 3)
     graph = Graph.of([inner], [fn("exp", inner)])
-    graph.outputs[0].types = (graph.outputs[0].type.with_dtype("float32"),)
+    graph.outputs[0].types = (Type(np.dtype("float32"), graph.outputs[0].type.shape),)
     try:
         with pytest.raises(errors.InternalError):
             verify([other], [other], "a pass")

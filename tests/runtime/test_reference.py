@@ -18,6 +18,7 @@ from scanjit.ops.stretch import broadcast_to, full
 from scanjit.runtime import sizes
 from scanjit.runtime.reference import Interpreter, evaluate
 from scanjit.runtime.watch import At, Watch
+from scanjit.types import Type
 from tests.autodiff.helpers import loop, total, value, values, var
 
 X = np.array([1.0, -2.0, 3.0, 0.5])
@@ -310,7 +311,7 @@ def test_a_wrong_rule_is_found() -> None:
     finally:
         node.op.reference = original
     right = node.types
-    wrong = (node.type.with_dtype("float32"),)
+    wrong = (Type(np.dtype("float32"), node.type.shape),)
     try:
         node.types = wrong
         with pytest.raises(errors.InternalError, match="the type of mul is not"):
