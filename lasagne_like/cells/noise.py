@@ -122,20 +122,17 @@ class DropoutWrapper(_Noisy):
         other = self.noisy(inner)
         if self.variational:
             dtype = sj.config.floatX
-            shapes = {
-                "input": (self.input, self.input_shape),
-                "state": (self.state, self.state_shape),
-                "output": (self.output, self.output_shape),
-            }
+            shapes = {"input": self.input_shape, "state": self.state_shape, "output": self.output_shape}
             other._masks = {
-                name: [self.kept(p, (batch, *shape), dtype) for shape in flatten(shape)]
-                for name, (p, shape) in shapes.items()
-                if p
+                which: [self.kept(p, (batch, *shape), dtype) for shape in flatten(whole)]
+                for which, whole in shapes.items()
+                if (p := getattr(self, which))
             }
         return other
 
-    def _dropped(self, value: Any, which: str, p: float, skip: bool = False) -> Any:
+    def _dropped(self, value: Any, which: str, skip: bool = False) -> Any:
         """A structure of tensors with some of their elements dropped."""
+        p: float = getattr(self, which)
         if not p:
             return value
         leaves = flatten(value)
@@ -149,12 +146,12 @@ class DropoutWrapper(_Noisy):
         return unflatten(value, result)
 
     def precompute(self, x: Any) -> Any:
-        return self.cell.precompute(self._dropped(x, "input", self.input))
+        return self.cell.precompute(self._dropped(x, "input"))
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         output, state = self.cell.recur(z, state)
-        state = self._dropped(state, "state", self.state, skip=True)
-        return self._dropped(output, "output", self.output), state
+        state = self._dropped(state, "state", skip=True)
+        return self._dropped(output, "output"), state
 
 
 class Zoneout(_Noisy):

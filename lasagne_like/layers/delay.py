@@ -6,6 +6,7 @@ The other layer may be made after the delay, and depend on it. Then the layers b
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import scanjit as sj
@@ -142,19 +143,11 @@ class DelayLayer(MergeLayer):
             return None
         starts = sj.not_equal(sj.specify_shape(inputs[self._starts_at], shape, f"starts of {self}"), 0)
         batch, length = shape
-        # the other step is in another sequence if there is a start between the two steps
-        first, last = (1, self.steps) if self.backwards else (0, self.steps - 1)
         outside = sj.zeros((batch, self.steps), "bool")
-        if self.backwards:
-            longer = sj.concatenate([starts, outside], axis=1)
-            windows = [longer[:, k : k + length] for k in range(first, last + 1)]
-        else:
-            longer = sj.concatenate([outside, starts], axis=1)
-            windows = [longer[:, self.steps - k : self.steps - k + length] for k in range(first, last + 1)]
-        found = windows[0]
-        for window in windows[1:]:
-            found = sj.logical_or(found, window)
-        return found
+        longer = sj.concatenate([outside, starts, outside], axis=1)
+        # the other step is in another sequence if there is a start between the two steps
+        firsts = [self.steps + k + 1 if self.backwards else self.steps - k for k in range(self.steps)]
+        return reduce(sj.logical_or, [longer[:, first : first + length] for first in firsts])
 
     @property
     def output_shape(self) -> Shape:
