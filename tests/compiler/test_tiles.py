@@ -157,6 +157,15 @@ def test_shapes_leave_few_columns_empty() -> None:
     assert shapes.shape(1, NestLoop(4), target, NestLoop(256), 16) == (4, 4)
 
 
+def test_a_small_batch_fills_tiles_of_an_unknown_number_of_rows() -> None:
+    """Columns that are left after whole tiles are computed one vector at a time: that costs less than rows that a small
+    batch does not have."""
+    target, batch = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64), NestLoop(counter("batch"))
+    for products, columns in itertools.product((1, 2, 3, 4), (64, 80, 96, 112, 160, 200)):
+        rows, vectors = shapes.shape(products, batch, target, NestLoop(columns), 16)
+        assert (rows, vectors * products >= 3) == (4, True), (products, columns)
+
+
 def test_vectors_that_are_loaded_by_element_are_few_where_rows_may_be_short() -> None:
     x = sj.matrix("x", "float32")
     with Config(width=64).active():

@@ -54,7 +54,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
         vectors //= 2
-    singles = rows is not None and vectors > 1 and _uneven(nest.space[-1].size, lanes, vectors)
+    singles = rows is not None and vectors > 1 and shapes.uneven(nest.space[-1].size, lanes, vectors)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 
@@ -77,15 +77,6 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
     return types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
-
-
-def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
-    """Whether tiles of so many vectors are partly empty, or cannot be shared by two threads evenly: each thread would
-    compute 5 % more vectors than with tiles of one vector."""
-    if not isinstance(size, int):
-        return False
-    tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
-    return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
 
 
 def _gathers(nest: Nest) -> bool:

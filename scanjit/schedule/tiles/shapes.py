@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from scanjit.schedule.nests import NestLoop
 from scanjit.target import Shape, Target
+from scanjit.types import Dimension
 
 MOST = {32: 24, 16: 12}
 """How many registers of so many may hold sums; operands need the others."""
@@ -13,6 +14,8 @@ USUAL = (4, 8, 16, 32, 64)
 """Numbers of rows that stand for all, where theirs is not known."""
 USUAL_COLUMNS = (8, 16, 32, 64, 128)
 """The same for columns."""
+IN_FLIGHT = 6
+"""So many multiply-adds that do not wait for each other keep a core busy, about."""
 
 
 def shape(
@@ -27,15 +30,42 @@ def shape(
         return 1, max(1, 4 // products)
     speeds = target.tiles.get(products, {(1, 1): 1.0})
     sizes = (max(rows.size, 1),) if isinstance(rows.size, int) else USUAL
-    widths = () if columns is None else (max(columns.size, 1),) if isinstance(columns.size, int) else USUAL_COLUMNS
+    widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
-    def speed(shape: Shape) -> float:
-        return speeds[shape] * _filled(sizes, shape[0]) * _filled(widths, lanes * shape[1])
+    def slots(shape: Shape) -> float:
+        """What a useful multiply-add takes, the mean for these sizes."""
+        block, vectors = shape
+        alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
+        across = 1 / speeds[shape]
+        if columns is not None:
+            known = isinstance(columns.size, int)
+            across = _mean(_across(n, lanes, vectors, known, across, 1 / alone) for n in widths)
+        return across * _mean(-(-size // block) * block / size for size in sizes)
 
-    block, vectors = max(speeds, key=speed)
+    block, vectors = min(speeds, key=slots)
     return min(block, max(sizes)), vectors
 
 
-def _filled(sizes: Sequence[int], block: int) -> float:
-    """The part of blocks that is used, the mean for these sizes."""
-    return sum(size / (-(-size // block) * block) for size in sizes) / len(sizes) if sizes else 1.0
+def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
+    """Whether tiles of so many vectors are partly empty, or cannot be shared by two threads evenly: each thread would
+    compute 5 % more vectors than with tiles of one vector."""
+    if not isinstance(size, int):
+        return False
+    tiles, singles = -(-size // (lanes * vectors)), -(-size // lanes)
+    return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
+
+
+def _across(size: int, lanes: int, vectors: int, known: bool, whole: float, alone: float) -> float:
+    """What a full vector of a row of so many columns takes, if one takes `whole` in a tile and `alone` by itself. Where
+    the number is `known`, vectors that are left after whole tiles may be computed one at a time."""
+    count = -(-size // lanes)
+    if known and vectors > 1 and uneven(size, lanes, vectors):
+        taken = count // vectors * vectors * whole + count % vectors * alone
+    else:
+        taken = -(-count // vectors) * vectors * whole
+    return taken * lanes / size
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
