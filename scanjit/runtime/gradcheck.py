@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,21 +80,21 @@ def _by_reference(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[.
     return lambda *arrays: program(dict(zip(inputs, arrays, strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
 class _Check:
     """The point at which derivatives are compared, and how."""
 
-    def __init__(
-        self,
-        symbols: Sequence[Node],
-        arrays: Sequence[np.ndarray],
-        rng: np.random.Generator,
-        step: float,
-        tolerance: float,
-        mode: Compile,
-    ) -> None:
-        self.symbols, self.arrays, self.rng = symbols, list(arrays), rng
-        self.step, self.tolerance, self.mode = step, tolerance, mode
-        self.variables = [i for i, symbol in enumerate(symbols) if symbol.type.kind.floating]
+    symbols: Sequence[Node]
+    arrays: Sequence[np.ndarray]
+    rng: np.random.Generator
+    step: float
+    tolerance: float
+    mode: Compile
+
+    @property
+    def variables(self) -> list[int]:
+        """The positions of the arguments to differentiate for."""
+        return [i for i, symbol in enumerate(self.symbols) if symbol.type.kind.floating]
 
     def run(self, outputs: Sequence[Node], order: int, last: int) -> None:
         """Check the derivatives of outputs, then those of the derivatives."""

@@ -7,6 +7,7 @@ the order in which they were computed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,40 +67,74 @@ def failed(node: Node, at: At) -> errors.AssertError:
 # ---- compiled code ---------------------------------------------------------------------------------------------------
 
 
+Rows = tuple[int, ...]
+"""A step of each loop around: the index of what a value was in these steps."""
+
+
+class _Item(ABC):
+    """A probe, or an op with probes inside."""
+
+    @abstractmethod
+    def looks(self) -> Iterator[_Look]:
+        """The probes."""
+
+    @abstractmethod
+    def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
+        """Print values and check assertions, in the order in which they were computed."""
+
+
 @dataclass(eq=False)
-class _Look:
+class _Look(_Item):
     """A probe, and the index of its value: the array to print, or whether the condition has failed."""
 
     node: Node
     value: int
 
-    def indices(self) -> Iterator[int]:
-        yield self.value
+    def looks(self) -> Iterator[_Look]:
+        yield self
+
+    def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
+        value = values[self.value][rows]
+        if self.node.op is PRINT:
+            out.show(self.node, value, at)
+        elif value:
+            raise failed(self.node, at)
 
 
 @dataclass(eq=False)
-class _Steps:
+class _Steps(_Item):
     """A loop with probes in its step; `count` is the value that says how many steps ran, if they may be fewer."""
 
     node: Node
-    items: list[Any]
+    items: list[_Item]
     count: int | None
 
-    def indices(self) -> Iterator[int]:
-        yield from (index for item in self.items for index in item.indices())
+    def looks(self) -> Iterator[_Look]:
+        return (look for item in self.items for look in item.looks())
+
+    def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
+        total = values[next(self.looks()).value].shape[len(rows)]
+        for number in range(total if self.count is None else int(values[self.count][rows])):
+            row = total - 1 - number if self.node.params["reverse"] else number
+            for item in self.items:
+                item.report(values, (*rows, row), (*at, Moment(self.node, number, row)), out)
 
 
 @dataclass(eq=False)
-class _Branches:
+class _Branches(_Item):
     """An ifelse with probes, and the value of its condition."""
 
     node: Node
-    then: list[Any]
-    other: list[Any]
+    then: list[_Item]
+    other: list[_Item]
     condition: int
 
-    def indices(self) -> Iterator[int]:
-        yield from (index for item in (*self.then, *self.other) for index in item.indices())
+    def looks(self) -> Iterator[_Look]:
+        return (look for item in (*self.then, *self.other) for look in item.looks())
+
+    def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
+        for item in self.then if values[self.condition][rows] else self.other:
+            item.report(values, rows, (*at, Moment(self.node, 0, 0)), out)
 
 
 @dataclass(eq=False)
@@ -107,50 +142,15 @@ class Probes:
     """The probes of a compiled function: `values` are computed beside its results."""
 
     values: list[Node] = field(default_factory=list)
-    items: list[Any] = field(default_factory=list)
+    items: list[_Item] = field(default_factory=list)
 
     def report(self, values: Sequence[np.ndarray]) -> None:
         """Print values and check assertions, in the order in which they were computed."""
-        if self.quiet and not any(values[i].any() for i in self._looked_at):
-            return
-        self._report(self.items, values, (), (), Printing())
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no probe prints."""
-        return not any(look.node.op is PRINT for look in _looks(self.items))
-
-    @property
-    def _looked_at(self) -> list[int]:
-        return [look.value for look in _looks(self.items)]
-
-    def _report(
-        self, items: Sequence[Any], values: Sequence[np.ndarray], rows: tuple[int, ...], at: At, out: Printing
-    ) -> None:
-        for item in items:
-            if isinstance(item, _Look):
-                value = values[item.value][rows]
-                if item.node.op is PRINT:
-                    out.show(item.node, value, at)
-                elif value:
-                    raise failed(item.node, at)
-            elif isinstance(item, _Branches):
-                chosen = item.then if values[item.condition][rows] else item.other
-                self._report(chosen, values, rows, (*at, Moment(item.node, 0, 0)), out)
-            else:
-                total = values[next(item.indices())].shape[len(rows)]
-                count = total if item.count is None else int(values[item.count][rows])
-                for number in range(count):
-                    row = total - 1 - number if item.node.params["reverse"] else number
-                    self._report(item.items, values, (*rows, row), (*at, Moment(item.node, number, row)), out)
-
-
-def _looks(items: Sequence[Any]) -> Iterator[_Look]:
-    for item in items:
-        if isinstance(item, _Look):
-            yield item
-        else:
-            yield from _looks(item.items if isinstance(item, _Steps) else [*item.then, *item.other])
+        looks = [look for item in self.items for look in item.looks()]
+        if any(look.node.op is PRINT or values[look.value].any() for look in looks):
+            out = Printing()
+            for item in self.items:
+                item.report(values, (), (), out)
 
 
 def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
@@ -167,7 +167,7 @@ class _Level:
     def __init__(self, first: int = 0) -> None:
         self.first = first
         self.values: list[Node] = []
-        self.items: list[Any] = []
+        self.items: list[_Item] = []
         self._places: dict[Node, int] = {}
         self._done: dict[Node, Node] = {}
 

@@ -36,17 +36,20 @@ def _vector(value: Any) -> NumpyLanes:
     return value
 
 
-def _mask(value: Any, lanes: int) -> Any:
-    if not isinstance(value, NumpyLanes) or value.kind is not _BOOL or value.lanes != lanes:
+def _array(value: Any, kind: Kind, lanes: int, wanted: str) -> Any:
+    """The array of a vector of this kind and so many lanes."""
+    if not isinstance(value, NumpyLanes) or value.kind is not kind or value.lanes != lanes:
         shown = value.type_name if isinstance(value, NumpyLanes) else type(value).__name__
-        raise TypeError(f"expected a mask of {lanes} lanes, got {shown}")
+        raise TypeError(f"expected {wanted} of {lanes} lanes, got {shown}")
     return value.array
+
+
+def _mask(value: Any, lanes: int) -> Any:
+    return _array(value, _BOOL, lanes, "a mask")
 
 
 def _offsets(value: Any, lanes: int) -> Any:
-    if not isinstance(value, NumpyLanes) or value.kind is not _I64 or value.lanes != lanes:
-        raise TypeError(f"expected offsets i64x{lanes}, got {value!r}")
-    return value.array
+    return _array(value, _I64, lanes, "offsets")
 
 
 def _table_function(name: str) -> Emulated:

@@ -46,8 +46,7 @@ class Allocation:
         self.name = name
         self.writable = writable
         self.keep = keep
-        self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if not kind.is_mask}
-        self.views["bool"] = data  # any byte but 0 is true, so never viewed as NumPy's bool
+        self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if kind.moved == kind.name}
         self.written = np.zeros(self.size, np.uint8) if tracked else None
         self.written_views = (
             {size: self._view(self.written, np.dtype(word)) for size, word in _WORDS.items()}
@@ -196,12 +195,12 @@ class Memory:
             self._check_written(found, kind, lanes, where)
         if self.races is not None:
             self._check_met(self.races, "load", found, kind, lanes, where)
-        return found.views[kind.name][where]
+        return found.views[kind.moved][where]
 
     def _set(self, found: Allocation, kind: Kind, lanes: int, where: Any, values: npt.NDArray[Any]) -> None:
         if self.races is not None:
             self._check_met(self.races, "store", found, kind, lanes, where)
-        found.views[kind.name][where] = values
+        found.views[kind.moved][where] = values
         if found.written is not None:
             found.written_views[kind.size][where] = _WRITTEN[kind.size]
 
@@ -210,8 +209,7 @@ class Memory:
     def load(self, kind: Kind, lanes: int, address: int) -> npt.NDArray[Any]:
         """Consecutive elements, as an array of the caller's own."""
         found, index = self._range("load", kind, lanes, address, 0, lanes - 1)
-        values = self._get(found, kind, lanes, slice(index, index + lanes))
-        return values != 0 if kind.is_mask else values.copy()
+        return self._get(found, kind, lanes, slice(index, index + lanes)).astype(kind.dtype)
 
     def store(self, kind: Kind, address: int, values: npt.NDArray[Any]) -> None:
         """Consecutive elements."""
