@@ -68,11 +68,6 @@ def formula(build: Callable[..., str]) -> Rule:
 Numbers = Callable[[float], str]
 
 
-def not_equal(w: Writer, node: Node, a: str, b: str) -> str:
-    """`a != b`."""
-    return w.op("Not", w.op("Equal", a, b))
-
-
 def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
     """A quotient rounded down."""
     if node.dtype.kind == "f":
@@ -89,21 +84,6 @@ def mod(w: Writer, node: Node, a: str, b: str) -> str:
     other = w.op("Xor", w.op("Less", left, zero), w.op("Less", b, zero))
     some = w.op("Not", w.op("Equal", left, zero))
     return w.op("Where", w.op("And", some, other), w.op("Add", left, b), left)
-
-
-def cast(w: Writer, node: Node, x: str) -> str:
-    """Another dtype."""
-    return w.cast(x, node.dtype)
-
-
-def clip(w: Writer, k: Numbers, x: str, low: str, high: str) -> str:
-    """Numbers cut to an interval."""
-    return w.op("Min", w.op("Max", x, low), high)
-
-
-def cbrt(w: Writer, k: Numbers, x: str) -> str:
-    """The cubic root. That of -8 is -2."""
-    return w.op("Mul", w.op("Sign", x), w.op("Pow", w.op("Abs", x), k(1 / 3)))
 
 
 def trunc(w: Writer, node: Node, x: str) -> str:
@@ -136,16 +116,6 @@ def log1p(w: Writer, k: Numbers, x: str) -> str:
 def scaled_log(base: float) -> Rule:
     """A logarithm to another base."""
     return formula(lambda w, k, x: w.op("Mul", w.op("Log", x), k(1 / math.log(base))))
-
-
-def log_sigmoid(w: Writer, k: Numbers, x: str) -> str:
-    """`-softplus(-x)`."""
-    return w.op("Neg", w.op("Softplus", w.op("Neg", x)))
-
-
-def inverted(w: Writer, node: Node, x: str) -> str:
-    """The inverse of every bit."""
-    return w.op("Not" if node.dtype.kind == "b" else "BitwiseNot", x)
 
 
 def relu(w: Writer, node: Node, x: str) -> str:

@@ -24,30 +24,10 @@ def dimshuffle(w: Writer, node: Node, x: str) -> str:
     return w.unsqueeze(x, *(i for i, axis in enumerate(order) if axis is None))
 
 
-def broadcast_to(w: Writer, node: Node, x: str) -> str:
-    """A tensor broadcast to a shape."""
-    return w.op("Expand", x, w.vector(node.type.shape))
-
-
 def reshape(w: Writer, node: Node, x: str) -> str:
     """A tensor in another shape. A size 0 means 0: without `allowzero`, ONNX would copy the size."""
     empty = any(not not_negative(dim - 1) for dim in node.type.shape)
     return w.op("Reshape", x, w.vector(node.type.shape), allowzero=1 if empty and w.opset >= 14 else None)
-
-
-def concatenate(w: Writer, node: Node, *xs: str) -> str:
-    """Tensors one after the other."""
-    return w.op("Concat", *xs, axis=node.params["axis"])
-
-
-def iota(w: Writer, node: Node) -> str:
-    """0, 1, 2, ..."""
-    return w.op("Range", w.constant(0, np.int64), w.dim(node.params["length"]), w.constant(1, np.int64))
-
-
-def size(w: Writer, node: Node) -> str:
-    """The value of a dimension."""
-    return w.dim(node.params["dim"])
 
 
 # ---- slices ----------------------------------------------------------------------------------------------------------
@@ -104,7 +84,7 @@ def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, 
         before = window(w, x, [(axis, 0, start, 1)])
         after = window(w, x, [(axis, end, size - end, 1)])
         return w.op("Concat", before, v, after, axis=axis)
-    places = w.op("Range", w.constant(0, np.int64), w.dim(size), w.constant(1, np.int64))
+    places = counted(w, size)
     ahead, stride = w.op("Sub", places, w.dim(start)), w.dim(step)
     number = w.op("Div", ahead, stride)  # exact where it matters
     exact = w.op("Equal", w.op("Mul", number, stride), ahead)
@@ -173,7 +153,7 @@ def windows(w: Writer, node: Node, x: str) -> str:
         *(node.params[k] for k in ("axes", "size", "step", "dilation")), strict=True
     ):
         there = node.type.shape[axis]
-        rows, offsets = _spaced(w, there, step), _spaced(w, count, dilation)
+        rows, offsets = counted(w, there, step), counted(w, count, dilation)
         x = w.op("Gather", x, w.op("Add", w.unsqueeze(rows, 1), w.unsqueeze(offsets, 0)), axis=place[axis])
         total = ndim + 1
         at = place[axis] + 1
@@ -182,7 +162,7 @@ def windows(w: Writer, node: Node, x: str) -> str:
     return x
 
 
-def _spaced(w: Writer, count: Dimension, step: int) -> str:
+def counted(w: Writer, count: Dimension, step: int = 1) -> str:
     """0, step, 2 * step, ..."""
     each = w.op("Range", w.constant(0, np.int64), w.dim(count), w.constant(1, np.int64))
     return each if step == 1 else w.op("Mul", each, w.constant(step, np.int64))

@@ -24,11 +24,6 @@ from scanjit.types import Dimension
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def matmul(call: Call) -> Node:
-    """A product of matrices, as NumPy's."""
-    return tensor.matmul(*call.pair())
-
-
 def gemm(call: Call) -> Node:
     """`alpha * a @ b + beta * c`."""
     a, b = call.pair()
@@ -42,11 +37,6 @@ def gemm(call: Call) -> Node:
     if c is None:
         return y
     return y + (c if beta == 1 else c * like(beta, c))
-
-
-def einsum(call: Call) -> Node:
-    """Sums of products, as NumPy's `einsum`."""
-    return tensor.einsum(call.text("equation").replace(" ", ""), *call.all())
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------

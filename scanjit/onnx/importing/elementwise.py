@@ -13,7 +13,7 @@ from scanjit.onnx import tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops
-from scanjit.ops.elementwise import ABS, INVERT, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, cast, where
+from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, cast, where
 from scanjit.types import not_negative
 
 Function = Callable[[Call], Node]
@@ -128,11 +128,6 @@ def infinite(call: Call) -> Node:
     return found if negative else found & (x > 0)
 
 
-def logical_not(call: Call) -> Node:
-    """`not x`."""
-    return ir.apply(INVERT, ops.truth(call.input(0)))
-
-
 def choose(call: Call) -> Node:
     """`where(condition, a, b)`."""
     return where(call.input(0), *call.alike(call.input(1), call.input(2)))
@@ -217,21 +212,5 @@ def arcsinh(x: Node) -> Node:
     return ir.apply(SIGN, x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
 
 
-def arccosh(x: Node) -> Node:
-    """The inverse of cosh."""
-    return tensor.log(x + tensor.sqrt(x * x - 1.0))
-
-
-def arctanh(x: Node) -> Node:
-    """The inverse of tanh."""
-    return 0.5 * (tensor.log1p(x) - tensor.log1p(-x))
-
-
-def reciprocal(x: Node) -> Node:
-    """`1 / x`."""
-    return 1.0 / x
-
-
 SELU_ALPHA = 1.67326319217681884765625
 SELU_GAMMA = 1.05070102214813232421875
-HARD_SWISH = 1 / 6

@@ -74,16 +74,6 @@ def squeeze(call: Call) -> Node:
     return tensor.squeeze(x, axes)
 
 
-def unsqueeze(call: Call) -> Node:
-    """With new axes of size 1."""
-    return tensor.expand_dims(call.input(0), call.ints("axes", 1))
-
-
-def concat(call: Call) -> Node:
-    """Tensors one after the other."""
-    return tensor.concatenate(call.all(), call.integer("axis"))
-
-
 def split(call: Call) -> list[Node]:
     """The parts of a tensor."""
     x = call.input(0)
@@ -258,11 +248,6 @@ def shape(call: Call) -> Node:
     x = call.input(0)
     start, end = call.integer("start", 0), call.integer("end", x.ndim)
     return known.vector(x.type.shape[slice(start, end)])
-
-
-def size(call: Call) -> Node:
-    """The number of elements."""
-    return ir.dim_node(types.product(call.input(0).type.shape))
 
 
 def constant_of_shape(call: Call) -> Node:

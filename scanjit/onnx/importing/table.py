@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from scanjit.ir import Node
+from scanjit.ir import Node, dim_node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import branches, dense, loops, quantized, recurrent, resize, shapes
 from scanjit.onnx.importing import elementwise as e
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
+from scanjit.ops.elementwise import truth
 from scanjit.ops.prod import PROD
 from scanjit.ops.stretch import SUM
+from scanjit.types import product
 
 TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     # arithmetic
@@ -36,7 +38,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Mul": e.binary(tensor.multiply),
     "Neg": e.of(tensor.negative),
     "Pow": e.power,
-    "Reciprocal": e.of(e.reciprocal),
+    "Reciprocal": e.of(lambda x: 1.0 / x),
     "Round": e.of(tensor.round),
     "Sign": e.of(tensor.sign),
     "Sqrt": e.of(tensor.sqrt),
@@ -44,11 +46,11 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Sum": e.joined(tensor.add),
     # functions
     "Acos": e.of(tensor.arccos),
-    "Acosh": e.of(e.arccosh),
+    "Acosh": e.of(lambda x: tensor.log(x + tensor.sqrt(x * x - 1.0))),
     "Asin": e.of(tensor.arcsin),
     "Asinh": e.of(e.arcsinh),
     "Atan": e.of(tensor.arctan),
-    "Atanh": e.of(e.arctanh),
+    "Atanh": e.of(lambda x: 0.5 * (tensor.log1p(x) - tensor.log1p(-x))),
     "Cos": e.of(tensor.cos),
     "Cosh": e.of(tensor.cosh),
     "Erf": e.of(tensor.erf),
@@ -63,7 +65,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Elu": e.with_numbers(tensor.elu, alpha=1.0),
     "Gelu": e.gelu,
     "HardSigmoid": e.with_numbers(e.hard_sigmoid, alpha=0.2, beta=0.5),
-    "HardSwish": e.of(lambda x: x * e.hard_sigmoid(x, e.HARD_SWISH, 0.5)),
+    "HardSwish": e.of(lambda x: x * e.hard_sigmoid(x, 1 / 6, 0.5)),
     "Hardmax": dense.hardmax,
     "LeakyRelu": e.with_numbers(e.leaky_relu, alpha=0.01),
     "LogSoftmax": dense.softmax(tensor.log_softmax),
@@ -91,7 +93,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "IsNaN": e.of(tensor.isnan),
     "Less": e.binary(tensor.less),
     "LessOrEqual": e.binary(tensor.less_equal),
-    "Not": e.logical_not,
+    "Not": e.of(lambda x: tensor.invert(truth(x))),
     "Or": e.binary(tensor.bitwise_or),
     "Where": e.choose,
     "Xor": e.binary(tensor.bitwise_xor),
@@ -106,13 +108,13 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "CumSum": dense.cumulative(tensor.cumsum, 0),
     "Det": e.of(tensor.det),
     "Dropout": dense.dropout,
-    "Einsum": dense.einsum,
+    "Einsum": lambda call: tensor.einsum(call.text("equation").replace(" ", ""), *call.all()),
     "Gemm": dense.gemm,
     "GlobalAveragePool": dense.global_pool("mean"),
     "GlobalMaxPool": dense.global_pool("max"),
     "InstanceNormalization": dense.instance_norm,
     "LayerNormalization": dense.layer_norm,
-    "MatMul": dense.matmul,
+    "MatMul": e.binary(tensor.matmul),
     "MaxPool": dense.pool(largest=True),
     "RMSNormalization": dense.rms_norm,
     "ReduceL1": dense.reduction(SUM, before=tensor.abs),
@@ -139,7 +141,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     ),
     "com.microsoft.QuantizeLinear": quantized.quantize,
     # shapes, indices, sizes
-    "Concat": shapes.concat,
+    "Concat": lambda call: tensor.concatenate(call.all(), call.integer("axis")),
     "Constant": shapes.constant,
     "ConstantOfShape": shapes.constant_of_shape,
     "DepthToSpace": shapes.depth_to_space,
@@ -158,7 +160,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "ScatterElements": shapes.scatter_elements,
     "ScatterND": shapes.scatter_nd,
     "Shape": shapes.shape,
-    "Size": shapes.size,
+    "Size": e.of(lambda x: dim_node(product(x.type.shape))),
     "Slice": shapes.slice_,
     "SpaceToDepth": shapes.space_to_depth,
     "Split": shapes.split,
@@ -166,7 +168,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Tile": shapes.tile,
     "Transpose": shapes.transpose,
     "Trilu": shapes.triangle,
-    "Unsqueeze": shapes.unsqueeze,
+    "Unsqueeze": lambda call: tensor.expand_dims(call.input(0), call.ints("axes", 1)),
     "Upsample": resize.resize,
     # loops and branches
     "GRU": recurrent.recurrent(3, 1, ("Sigmoid", "Tanh"), recurrent.gru),
