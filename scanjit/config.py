@@ -15,6 +15,7 @@ _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "threads": (int, tuple(range(MOST_THREADS + 1))),
     "profile": (bool, ()),
     "check_finite": ((bool, str), (False, True, "nan")),
+    "progress": (bool, ()),
 }
 """Each setting's type, and the values it may have (none listed: any of that type)."""
 
@@ -35,6 +36,8 @@ class Config:
         op by op, as in mode="reference", whatever the mode of the function, and every value is looked at, also one
         that no result shows (`where(x > 0, log(x), 0)` of a zero). Constants of the graph may be infinite, and what is
         made of them; arguments and shared variables may not. "nan" looks for NaN only. False by default.
+    progress : whether compiling that takes more than a second says how far it is, on stderr if that is a terminal, or
+        in the notebook's cell: as a bar if tqdm is installed. True by default.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Config:
     threads: int = 0
     profile: bool = False
     check_finite: bool | str = False
+    progress: bool = True
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in _FIELDS)})"

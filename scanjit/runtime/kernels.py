@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
-from scanjit.runtime import cache, host, processors
+from scanjit.runtime import cache, host, processors, waiting
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
+from scanjit.runtime.waiting import Progress
 from scanjit.target import Target
 
 Wanted = tuple[str, str, Mapping[str, int]]
@@ -113,7 +114,7 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
             "this machine cannot run what is made for another one", got=target.triple, expected=host.TRIPLE, where=""
         )
     if any((name, target.code) not in _kernels for _, name, _ in wanted):
-        undisturbed(functools.partial(_make_missing, wanted, target))
+        undisturbed(functools.partial(_make_missing, wanted, target, waiting.current()))
     for source, name, externals in wanted:
         found = _kernels[name, target.code]
         if found.source != source or found.externals != dict(externals):
@@ -161,12 +162,15 @@ def units(wanted: Sequence[Wanted], target: Target) -> dict[str, Unit]:
     return found
 
 
-def _make_missing(wanted: Sequence[Wanted], target: Target, abandoned: Callable[[], bool]) -> None:
+def _make_missing(
+    wanted: Sequence[Wanted], target: Target, progress: Progress | None, abandoned: Callable[[], bool]
+) -> None:
     with _lock:
-        _make(units([each for each in wanted if (each[1], target.code) not in _kernels], target), target, abandoned)
+        missing = [each for each in wanted if (each[1], target.code) not in _kernels]
+        _make(units(missing, target), target, progress or Progress(""), abandoned)
 
 
-def _make(units: Mapping[str, Unit], target: Target, abandoned: Callable[[], bool]) -> None:
+def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]) -> None:
     store = cache.default()
     entries: dict[str, cache.Entry] = {}
     for name, unit in units.items():
@@ -175,7 +179,7 @@ def _make(units: Mapping[str, Unit], target: Target, abandoned: Callable[[], boo
             entries[name] = entry
     seconds: dict[str, float] = {}
     missing = [unit for name, unit in units.items() if name not in entries]
-    for unit, entry, spent in _compiled(missing, target, abandoned):
+    for unit, entry, spent in _compiled(missing, target, progress, abandoned):
         entries[unit.name], seconds[unit.name] = entry, spent
         store.store(unit.stem, entry)
     for name, unit in units.items():
@@ -221,7 +225,7 @@ def _in_memory(stem: str, source: str) -> str:
 
 
 def _compiled(
-    units: Sequence[Unit], target: Target, abandoned: Callable[[], bool]
+    units: Sequence[Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]
 ) -> list[tuple[Unit, cache.Entry, float]]:
     """Compile units. Returns each with its object code and the seconds that compiling took.
 
@@ -230,14 +234,15 @@ def _compiled(
     global _compilations
     if not units:
         return []
+    progress.kernels += len(units)
     from scanjit.runtime import compiler
 
-    waiting: queue.SimpleQueue[tuple[compiler.Translated, float] | None] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[tuple[compiler.Translated, float] | None] = queue.SimpleQueue()
     found: list[tuple[Unit, cache.Entry, float]] = []
     errors: list[BaseException] = []
 
     def finish() -> None:
-        while (item := waiting.get()) is not None:
+        while (item := queued.get()) is not None:
             if errors or abandoned():
                 continue
             translated, seconds = item
@@ -250,6 +255,7 @@ def _compiled(
             unit = translated.unit
             entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
             found.append((unit, entry, seconds + time.perf_counter() - start))
+            progress.done += 1
 
     threads = [
         threading.Thread(target=finish, name=f"scanjit-compiler-{i}", daemon=True)
@@ -262,10 +268,10 @@ def _compiled(
             if abandoned():
                 break
             start = time.perf_counter()
-            waiting.put((compiler.translate(unit, target), time.perf_counter() - start))
+            queued.put((compiler.translate(unit, target), time.perf_counter() - start))
     finally:
         for _ in threads:
-            waiting.put(None)
+            queued.put(None)
         for thread in threads:
             if thread.ident is not None:
                 thread.join()

@@ -17,6 +17,7 @@ from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
 from scanjit.runtime.stages import stages
+from scanjit.runtime.waiting import told
 from scanjit.schedule import Program
 from scanjit.types import Atom
 
@@ -100,7 +101,8 @@ class Staged:
 
 def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Staged:
     """Compile the computation of `outputs` from `leaves` (inputs and shared variables)."""
-    return Staged(leaves, outputs, name, mode)
+    with told(name):
+        return Staged(leaves, outputs, name, mode)
 
 
 class _Unfit(errors.ShapeError):

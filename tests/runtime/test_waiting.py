@@ -1,0 +1,128 @@
+"""Who waits for a function to be compiled is told how far it is, in a terminal and in a notebook only."""
+
+import importlib
+import io
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import waiting
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def replace_stderr(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None) -> None:
+    """Of this module only: pytest sets the real one again and again."""
+    monkeypatch.setattr(waiting, "sys", types.SimpleNamespace(stderr=stream, modules=sys.modules))
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    stream = Terminal()
+    replace_stderr(monkeypatch, stream)
+    monkeypatch.setattr(waiting, "SILENT", 0.0)
+    monkeypatch.setattr(waiting, "_OFTEN", 0.01)
+    return stream
+
+
+@pytest.fixture
+def no_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+    monkeypatch.setattr(
+        waiting.importlib, "import_module", lambda name: real("no_such_module" if name.startswith("tqdm") else name)
+    )
+
+
+def wait_until_shown() -> None:
+    progress, deadline = waiting.current(), time.monotonic() + 20
+    assert progress is not None
+    while not progress.shown and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_a_line_of_text(terminal: Terminal, no_tqdm: None) -> None:
+    with waiting.told("train"):
+        progress = waiting.current()
+        assert progress is not None
+        progress.kernels, progress.done = 77, 34
+        wait_until_shown()
+        time.sleep(0.05)
+    lines = terminal.getvalue().split("\r")
+    assert any(line.startswith("compiling train: 34 of 77 kernels, 0 s") for line in lines)
+    assert lines[-2].strip() == ""  # the line is empty before the last word
+    assert lines[-1].startswith("compiled train: 77 kernels in ") and lines[-1].endswith("from the cache\n")
+    assert not [thread for thread in threading.enumerate() if thread.name == "scanjit-progress"]
+
+
+def test_a_bar_of_tqdm(terminal: Terminal) -> None:
+    pytest.importorskip("tqdm")
+    with waiting.told("train"):
+        progress = waiting.current()
+        assert progress is not None
+        progress.kernels, progress.done = 8, 4
+        wait_until_shown()
+        time.sleep(0.05)
+    assert "compiling train:  50%" in terminal.getvalue() and "4/8" in terminal.getvalue()
+
+
+def test_what_is_quick_says_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "SILENT", 100.0)
+    with waiting.told("f"):
+        time.sleep(0.03)
+    assert terminal.getvalue() == ""
+
+
+def test_it_can_be_turned_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "progress", False)
+    with waiting.told("f"):
+        assert waiting.current() is None
+    with pytest.raises(sj.ArgumentError, match=r"config\.progress"):
+        sj.config.progress = "yes"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), None])
+def test_without_a_terminal_it_says_nothing(stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_stderr(monkeypatch, stream)
+    with waiting.told("f"):
+        assert waiting.current() is None
+
+
+def test_a_notebook_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)  # type: ignore[arg-type]
+    replace_stderr(monkeypatch, io.StringIO())
+    with waiting.told("f"):
+        assert waiting.current() is not None
+
+
+def test_an_exception_ends_it(terminal: Terminal, no_tqdm: None) -> None:
+    with pytest.raises(KeyboardInterrupt), waiting.told("f"):
+        wait_until_shown()
+        raise KeyboardInterrupt
+    deadline = time.monotonic() + 20
+    while any(t.name == "scanjit-progress" for t in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "compiled" not in terminal.getvalue() and waiting.current() is None
+
+
+def test_compiling_counts_its_kernels(
+    terminal: Terminal, no_tqdm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
+    seen: list[waiting.Progress] = []
+    told = waiting.Progress.__init__
+    monkeypatch.setattr(waiting.Progress, "__init__", lambda self, name: (seen.append(self), told(self, name))[1])
+    x = sj.vector("x", "float64")
+    f = sj.function([x], np.cos(np.tanh(x) * 1.2345), name="waited_for")
+    assert f(np.zeros(3)).tolist() == [1.0] * 3
+    assert [each.name for each in seen] == ["waited_for"]
+    assert seen[0].done == seen[0].kernels > 0
