@@ -41,11 +41,13 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
 
 def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
-    program = _verified(fused_program(leaves, outputs, target), "fuse")
+    program = fused_program(leaves, outputs, target)
+    if verifier.VERIFY:
+        verifier.verify(program, "fuse")
     for name, function in PASSES:
         before, program = program, function(program)
-        if program.body != before.body:  # the rules of the verifier are about statements
-            _verified(program, name)
+        if verifier.VERIFY:
+            verifier.verify(program, name, before)
     return program
 
 
@@ -55,9 +57,3 @@ def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Targe
     lowered = lower(leaves, outputs, target)
     context, body = lowered.region.context, fuse(lowered.region)
     return Program(lowered.inputs, lowered.outputs, body, context.codes, target, context.notes)
-
-
-def _verified(program: Program, name: str) -> Program:
-    if verifier.VERIFY:
-        verifier.verify(program, name)
-    return program

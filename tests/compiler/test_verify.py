@@ -72,7 +72,13 @@ def product() -> tuple[list[Any], list[Any]]:
     return [a, b], [np.tanh(a @ b)]
 
 
-MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product)} | PROGRAMS
+def weights() -> tuple[list[Any], list[Any]]:
+    """A loop that reads shared weights, which are packed once for many calls."""
+    x, w = sj.tensor(("T", 20, 8), "float32", "x"), sj.shared(np.ones((8, 8), "float32"), "w")
+    return [x], [sj.scan(lambda row, h: np.tanh((h + 2.0 * row) @ w), x, sj.zeros((20, 8), "float32"))[-1]]
+
+
+MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product, weights)} | PROGRAMS
 
 
 def scheduled(name: str) -> Program:
@@ -280,6 +286,49 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "two_ways", Beside, 0, fields(branches=lambda beside: [beside.branches[0]] * 2)),
 }  # fmt: skip
 """By what the verifier says: the program, the statement that is broken, and how."""
+
+
+def without(buffer_name: str) -> Callable[[Program], Program]:
+    """A program that does not say when a buffer is in use."""
+    return lambda p: replace(p, lifetimes=[life for life in p.lifetimes if life.buffer.name != buffer_name])
+
+
+def lives(buffer_name: str, **fields: Any) -> Callable[[Program], Program]:
+    """A program in which a buffer is in use at other times; a field may be a function of the lifetime."""
+
+    def changed(life: Any) -> Any:
+        new = {k: v(life) if callable(v) else v for k, v in fields.items()}
+        return replace(life, **new) if life.buffer.name == buffer_name else life
+
+    return lambda p: replace(p, lifetimes=[changed(life) for life in p.lifetimes])
+
+
+SAID: dict[str, tuple[str, Callable[[Program], Program]]] = {
+    "'add' when that is not in use": ("weights", without("add")),
+    "it touches 'branch' when": ("branch", lives("branch", last=lambda life: life.last - 1)),
+    "'carry' is to last from turn to turn": ("weights", lives("carry", last=lambda life: life.first)),
+    "its branch is not said to use": ("two_ways", lives("panels", branches={})),
+    "'panels' lasts between calls, but": ("weights", lives("panels", first=0)),
+    "is to run once, but stands in a loop": (
+        "weights", lambda p: replace(p, once=[next(s for t in p.body for s in t.every() if s not in p.body)]),
+    ),
+    "and 'b' is not the same in all calls": ("product", lambda p: replace(p, once=p.body)),
+    "and 'tanh' is written in every call": ("product", lambda p: replace(p, once=p.body)),
+    "'panels' is filled once and read in every call": ("weights", lambda p: replace(p, lasting=[])),
+    "no form for one row": ("lstm", lambda p: replace(p, single={nest: nest for nest in p.single})),
+    "but no loop of it is shared": ("branch", lambda p: replace(p, pieces=[s for s in p.body if isinstance(s, Nest)])),
+}  # fmt: skip
+"""By what the verifier says: the program, and how what it says of its statements is broken."""
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_what_a_program_says_of_its_statements_is_looked_at(text: str) -> None:
+    name, change = SAID[text]
+    program = scheduled(name)
+    broken = change(program)
+    assert any(re.search(text, said) for rule in RULES for _, said in rule(broken)), text
+    with pytest.raises(sj.InternalError, match="a test made an invalid program"):
+        verify(broken, "a test", program)
 
 
 @pytest.mark.parametrize("text", WRONG)

@@ -34,7 +34,8 @@ def reads_follow_writes(program: Program) -> Iterator[Problem]:
     """A statement reads of a temporary or an output only what statements before it have written, on every path: in a
     loop, what was written before the loop or earlier in the same turn."""
     written: set[Buffer] = set()
-    yield from _unwritten(program.body, written)
+    for statement, buffer in _unwritten(program.body, written):
+        yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
     for ref in program.outputs:
         if ref.buffer.kind != "output" or (ref.buffer not in written and _certainly_some(ref.shape)):
             last = program.body[-1] if program.body else None
@@ -46,7 +47,20 @@ def _certainly_some(shape: Sequence[object]) -> bool:
     return all(size != 0 for size in shape)
 
 
-def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[Problem]:
+def read_before_written(body: Sequence[Statement]) -> set[Buffer]:
+    """What a turn of a loop reads before it writes it: what is there from before the loop, or from earlier turns."""
+    begun = {
+        value.access.buffer
+        for top in body
+        for nest in top.every()
+        if isinstance(nest, Nest)
+        for value in nest.values
+        if isinstance(value, Load) and value.when != 1
+    }
+    return begun | {buffer for _, buffer in _unwritten(body, set())}
+
+
+def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
     """The reads of what is not written; adds to `written` what certainly is, after these statements."""
     for statement in body:
         if not statement.repeats:
@@ -65,10 +79,10 @@ def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[Prob
         written |= {buffer for buffer, _, writes in statement.refs() if writes}
 
 
-def _missing(statement: Statement, written: AbstractSet[Buffer]) -> Iterator[Problem]:
+def _missing(statement: Statement, written: AbstractSet[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
     for buffer in _read(statement):
         if buffer.kind in ("temporary", "output") and buffer not in written:
-            yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
+            yield statement, buffer
 
 
 def _read(statement: Statement) -> set[Buffer]:

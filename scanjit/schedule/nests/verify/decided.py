@@ -1,0 +1,83 @@
+"""Rules about what a program says of its statements: which run once, when memory is in use, which have other forms."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+from scanjit.schedule.nests.branches import Beside
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.lifetime import Lifetime
+from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.verify.memory import read_before_written
+from scanjit.schedule.nests.verify.walk import Problem, nests
+
+Within = tuple[tuple[Beside, int], ...]
+"""The branches of loops side by side that a statement is in."""
+
+
+def once_is_enough(program: Program) -> Iterator[Problem]:
+    """What runs once reads only what is the same in all calls, and nobody else writes where it writes. What others read
+    of it lasts."""
+    once = set(program.once)
+    others = [statement for statement in program.body if statement not in once]
+    theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}
+    made = {buffer for leaf in once for buffer, _, writes in leaf.refs() if writes}
+    for leaf in program.once:
+        if leaf not in program.body or not leaf.repeatable:
+            yield leaf, "it is to run once, but stands in a loop, or must run in every call"
+        for buffer, _, writes in leaf.refs():
+            if (buffer, True) in theirs or (writes and buffer.kind != "temporary"):
+                yield leaf, f"it is to run once, and {buffer.name!r} is written in every call"
+            elif not writes and buffer not in made and not buffer.fixed:
+                yield leaf, f"it is to run once, and {buffer.name!r} is not the same in all calls"
+        lasts = [buffer for buffer in made if (buffer, False) in theirs and buffer not in program.lasting]
+        if lasts:
+            yield leaf, f"{lasts[0].name!r} is filled once and read in every call, but does not last"
+
+
+def forms_fit(program: Program) -> Iterator[Problem]:
+    """The form for one row of a nest does the same. A nest that is computed in pieces is one that threads share."""
+    known = set(nests(program))
+    for nest, form in program.single.items():
+        if nest not in known or form.tile is None or form.tile.row_block != 1 or form.stores is not nest.stores:
+            yield form, "it is no form for one row of a nest of the program"
+    for nest in program.pieces:
+        if nest not in program.body or nest.tile is None or nest.tile.split is None:
+            yield nest, "it is computed in pieces, but no loop of it is shared by threads"
+
+
+def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
+    """Each temporary is in use whenever a statement touches it, and from then on as long as somebody may read what is
+    there. Only the last pass says when: a program without lifetimes has not come so far."""
+    if not program.lifetimes:
+        return
+    lives = {life.buffer: life for life in program.lifetimes}
+    moment = yield from _uncovered(program.body, lives, 0, ())
+    for buffer, life in zip(program.lasting, program.lifetimes, strict=False):
+        if buffer is not life.buffer or life.first >= 0 or life.last < moment:
+            yield program.body[0], f"{buffer.name!r} lasts between calls, but is not in use all the time"
+
+
+def _uncovered(
+    body: Sequence[Statement], lives: Mapping[Buffer, Lifetime], moment: int, within: Within
+) -> Generator[Problem, None, int]:
+    """The uses of memory outside of its lifetime; returns the moment after these statements."""
+    for statement in body:
+        begin = moment
+        for number, inner in enumerate(statement.bodies):
+            beside = ((statement, number),) if isinstance(statement, Beside) else ()
+            moment = yield from _uncovered(inner, lives, moment, (*within, *beside))
+        for buffer in dict.fromkeys(buffer for buffer, _, _ in statement.refs() if buffer.kind == "temporary"):
+            life = lives.get(buffer)
+            if life is None or not life.first <= begin <= life.last:
+                yield statement, f"it touches {buffer.name!r} when that is not in use"
+            elif any(number not in life.branches.get(beside, ()) for beside, number in within):
+                yield statement, f"it touches {buffer.name!r}, which its branch is not said to use"
+        if statement.repeats:
+            kept = statement.lasting.union(*map(read_before_written, statement.bodies))
+            for buffer in kept & lives.keys():
+                if not lives[buffer].first <= begin <= moment <= lives[buffer].last:
+                    yield statement, f"{buffer.name!r} is to last from turn to turn, but is not in use all the time"
+        moment += 1
+    return moment
