@@ -6,7 +6,8 @@ that are not known is left to the emulator, which checks every load and store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
@@ -19,49 +20,55 @@ from scanjit.schedule.nests.steps import Blocks, TimeLoop
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 from scanjit.types import Atom, Dimension
 
-Extent = tuple[Buffer, Dimension, list[tuple[Dimension, Dimension]]]
-"""A buffer, an offset, and (size, stride) of each axis that an access goes along."""
-Ranges = Mapping[Atom, tuple[Dimension, Dimension]]
-"""The first and the last value of counters."""
+Axes = tuple[tuple[Dimension, Dimension], ...]
+"""(size, stride) of each axis that an access goes along."""
+Ranges = tuple[tuple[Atom, Dimension, Dimension], ...]
+"""Counters, each with its first and its last value."""
+REMEMBERED = 4096
+"""So many answers are kept: most accesses are the same after the next pass."""
 
 
 def inside_buffers(program: Program) -> Iterator[Problem]:
     """No access reaches in front of its buffer or behind it."""
     for statement, outer in with_outer(program.body):
-        ranges = [_ranges(loop) for loop in reversed(outer)]
-        for buffer, offset, axes in _extents(statement):
-            total = types.product(buffer.shape)
-            if total == 0 or any(size == 0 for size, _ in axes) or _never(outer):
-                continue  # then no turn of some loop is made
-            back = [(size, stride) for size, stride in axes if types.not_negative(-stride)]
-            forth = [(size, stride) for size, stride in axes if types.not_negative(stride)]
-            if len(back) + len(forth) < len(axes):
-                continue
-            low = _bound(offset + _sum(back), ranges, last=False)
-            high = _bound(offset + _sum(forth), ranges, last=True)
-            if low is not None and types.not_negative(-1 - low):
-                yield statement, f"it reaches {low} of {buffer.name!r}, in front of its first element"
-            if high is not None and types.not_negative(high - total):
-                yield statement, f"it reaches {high} of {buffer.name!r}, which has {total} elements"
+        if not any(isinstance(loop, TimeLoop) and loop.length == 0 for loop in outer):
+            ranges = tuple(map(_ranges, reversed(outer)))
+            for buffer, offset, axes in _extents(statement):
+                for text in _outside(offset, axes, types.product(buffer.shape), ranges):
+                    yield statement, text.format(repr(buffer.name))
 
 
-def _never(outer: Iterable[Statement]) -> bool:
-    return any(isinstance(loop, TimeLoop) and loop.length == 0 for loop in outer)
+@lru_cache(REMEMBERED)
+def _outside(offset: Dimension, axes: Axes, total: Dimension, ranges: tuple[Ranges, ...]) -> list[str]:
+    """How an access is certainly outside of a buffer of `total` elements, for the name of the buffer to be put in. An
+    access to nothing never is."""
+    back = [(size, stride) for size, stride in axes if types.not_negative(-stride)]
+    forth = [(size, stride) for size, stride in axes if types.not_negative(stride)]
+    if total == 0 or any(size == 0 for size, _ in axes) or len(back) + len(forth) < len(axes):
+        return []
+    low = _bound(offset + _sum(back), ranges, last=False)
+    high = _bound(offset + _sum(forth), ranges, last=True)
+    found = []
+    if low is not None and types.not_negative(-1 - low):
+        found.append(f"it reaches {low} of {{}}, in front of its first element")
+    if high is not None and types.not_negative(high - total):
+        found.append(f"it reaches {high} of {{}}, which has {total} elements")
+    return found
 
 
 def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
     return sum(((size - 1) * stride for size, stride in axes), start=0)
 
 
-def _extents(statement: Statement) -> Iterator[Extent]:
+def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
     if isinstance(statement, Nest):
         if not any(store.indices for store in statement.stores):
             for access, _ in statement.accesses():
                 if access.panel is None:
-                    yield access.buffer, access.offset, [(k.size, stride) for k, stride in access.strides.items()]
+                    yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
     elif isinstance(statement, Pack | LapackCall):
         for ref in statement.sources if isinstance(statement, Pack) else statement.places:
-            yield ref.buffer, ref.offset, list(zip(ref.shape, ref.strides, strict=True))
+            yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
 
 
 def _ranges(loop: Statement) -> Ranges:
@@ -74,14 +81,14 @@ def _ranges(loop: Statement) -> Ranges:
         found = {loop.first: (0, loop.total - 1)}
     else:
         found = {}
-    return {atom: span for dim, span in found.items() if (atom := types.as_atom(dim)) is not None}
+    return tuple((atom, *span) for dim, span in found.items() if (atom := types.as_atom(dim)) is not None)
 
 
 def _bound(dim: Dimension, ranges: Iterable[Ranges], last: bool) -> Dimension | None:
     """The smallest or largest value of a dimension over the turns of loops, the innermost first; None where counters do
     not enter it as a sum of multiples."""
     for counted in ranges:
-        for atom, (first, final) in counted.items():
+        for atom, first, final in counted:
             if atom not in set(types.atoms(dim)):
                 continue
             factor = types.substitute(dim, {atom: 1}) - types.substitute(dim, {atom: 0})
