@@ -45,7 +45,7 @@ def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def _has_masks(outputs: Sequence[Node]) -> bool:
     order = walk(outputs)
     return any(
-        node.op is WHERE or (node.op is CAST and node.operands[0].dtype.kind == "b")
+        node.op is WHERE or (node.op is CAST and node.operands[0].type.kind.is_mask)
         for nodes in (order, *(body.nodes() for body in ir.graphs_in(order)))
         for node in nodes
     )
@@ -111,7 +111,7 @@ class _Level:
         """The products of this level that get a guard: the bool node, and the labels."""
         found = {}
         for node in self.order:
-            chosen = self.guard(node) if node.op is CONTRACT and node.dtype.kind != "b" else None
+            chosen = self.guard(node) if node.op is CONTRACT and not node.type.kind.is_mask else None
             if chosen is not None:
                 mask, labels = chosen
                 bare = mask.node if mask.holds else apply(INVERT, mask.node)
@@ -166,11 +166,11 @@ class _Body:
         """For each mask outside: the mask inside, and for each axis of the mask outside the axis of the value in a step
         (-1: time)."""
         for node in walk([*loop.outputs, *loop.xs.values()]):
-            if not node.several and node.dtype.kind == "b":
+            if not node.several and node.type.kind.is_mask:
                 self._meet(mask_of(node))
         zero = {inner: self._entering(outer.zero[x]) for x, inner in loop.xs.items()}
         zero |= dict.fromkeys((*loop.consts.values(), *(c.inner for c in loop.carries)), NOWHERE)
-        zero |= {node: {own: False} for node in zero if node.dtype.kind == "b" and (own := mask_of(node)) is not None}
+        zero |= {node: {own: False} for node in zero if node.type.kind.is_mask and (own := mask_of(node)) is not None}
         self.level = _Level(loop.outputs, zero, outer.notes)
 
     def _meet(self, mask: Mask | None) -> None:
@@ -220,8 +220,8 @@ class _Body:
         """Find out where nodes of the step are not wanted, and from these where the sequences are not."""
         loop = self.loop
         wanted: dict[Node, Facts] = dict.fromkeys(loop.outputs, NOWHERE)
-        fed = {*(c.new for c in loop.carries), *([] if loop.stop is None else [loop.stop])}
-        for y in (r.node for r in loop.results if isinstance(r, Y)):
+        fed = {*(c.new for c in loop.carries), *loop.ends}
+        for y in loop.ys:
             wanted[y] = NOWHERE if y in fed else None
         for i, result in enumerate(loop.results[: loop.own]):
             part = PART(self.scan, index=i)

@@ -47,7 +47,6 @@ class OpenScan:
     carries: list[Carry]
     xs: dict[Node, Node]
     consts: dict[Node, Node]
-    ys: list[Node]
     stop: Node | None
     results: list[Result] = field(default_factory=list)
     own: int = 0
@@ -60,7 +59,7 @@ class OpenScan:
         inits, xs, consts = layout.split(scan.operands)
         c_in, x_in, k_in = layout.split(body.inputs)
         new, ys, stop = layout.split_results(body.outputs)
-        loop = cls(scan, scan.params["length"], [], {}, {}, [], stop)
+        loop = cls(scan, scan.params["length"], [], {}, {}, stop)
         same = loop.same
         for into, operands, inner in ((loop.xs, xs, x_in), (loop.consts, consts, k_in)):
             for operand, node in zip(operands, inner, strict=True):
@@ -72,7 +71,7 @@ class OpenScan:
             changed = replace([*new, *ys, *([] if stop is None else [stop])], same)
             new, ys, stop = layout.split_results(changed)
         loop.carries = [Carry(*c, layout.lags.get(i)) for i, c in enumerate(zip(inits, c_in, new, strict=True))]
-        loop.ys, loop.stop = list(ys), stop
+        loop.stop = stop
         loop.results = [*loop.carries, *map(Y, ys)]
         loop.own = len(loop.results)
         return loop
@@ -112,7 +111,17 @@ class OpenScan:
     @property
     def outputs(self) -> list[Node]:
         """All outputs of the body."""
-        return [*(c.new for c in self.carries), *self.ys, *([] if self.stop is None else [self.stop])]
+        return [*(c.new for c in self.carries), *self.ys, *self.ends]
+
+    @property
+    def ys(self) -> list[Node]:
+        """The values that are stacked: those of the results that are a `Y`, once each."""
+        return list(dict.fromkeys(result.node for result in self.results if isinstance(result, Y)))
+
+    @property
+    def ends(self) -> list[Node]:
+        """The condition to stop, as a list."""
+        return [] if self.stop is None else [self.stop]
 
     def set_outputs(self, nodes: Iterable[Node]) -> None:
         """Replace all outputs of the body, in the order of `outputs`; `results` follow."""
@@ -120,7 +129,6 @@ class OpenScan:
         swapped = dict(zip(self.outputs, new, strict=True))
         for carry, node in zip(self.carries, new, strict=False):
             carry.new = node
-        self.ys = new[len(self.carries) : len(self.carries) + len(self.ys)]
         if self.stop is not None:
             self.stop = new[-1]
         for result in self.results:
@@ -146,8 +154,6 @@ class OpenScan:
         """Stack a value of the body over time: one more result."""
         y = Y(node)
         self.results.append(y)
-        if not any(node is other for other in self.ys):
-            self.ys.append(node)
         return y
 
     def add_carry(self, init: Node, after: Callable[[Node], Node]) -> Carry:
@@ -183,7 +189,7 @@ class OpenScan:
         body = self.scan.params["body"]
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
         outputs = self.outputs
-        if len(inputs) != len(body.inputs) or len(outputs) != len(body.outputs) or len(set(self.ys)) < len(self.ys):
+        if len(inputs) != len(body.inputs) or len(outputs) != len(body.outputs):
             return False
         pairs = (*zip(inputs, body.inputs, strict=True), *zip(outputs, body.outputs, strict=True))
         used = set(walk(outputs)) | {c.inner for c in self.carries}
@@ -202,8 +208,7 @@ class OpenScan:
         return Finished(self, new)
 
     def _drop_unused(self) -> None:
-        """Remove sequences and constants that the body does not use, and all but one of equal ys."""
-        self.ys = list(dict.fromkeys(self.ys))
+        """Remove sequences and constants that the body does not use."""
         used = set(walk([*self.outputs, *(c.inner for c in self.carries)]))
         self.xs = {operand: inner for operand, inner in self.xs.items() if inner in used}
         used.update(walk(self.xs.values()))

@@ -17,7 +17,7 @@ from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.loop import OpenScan
+from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_sink import row_of
 from scanjit.types import Dimension
@@ -49,7 +49,7 @@ def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], n
     term = op(row, axes=others) if others else row
     init = full(op.initial(reduction.dtype), reduction.type.shape, reduction.dtype)
     carry = loop.add_carry(init, lambda before: op.join(before, term))
-    loop.results, loop.ys = [None] * loop.own, []
+    loop.results = [None] * loop.own
     final = loop.finish().carry(carry)
     if op.empty:
         return final
@@ -124,6 +124,7 @@ class _Cone:
 
     def row(self, loop: OpenScan) -> Node:
         """One row of the tensor, in the body."""
-        inner = {node: loop.ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
+        ys = [result.node for result in loop.results if isinstance(result, Y)]
+        inner = {node: ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
         inner |= {node: loop.x(node) for node in self.rows}
         return row_of(loop, self.root, inner, self.fixed)

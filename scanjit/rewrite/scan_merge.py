@@ -7,7 +7,7 @@ from scanjit import errors
 from scanjit.ir import PART, Node, new_input, replace, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
-from scanjit.rewrite.loop import OpenScan, Y
+from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.scan_prune import equal_carries
 
 
@@ -87,7 +87,6 @@ def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
             if stop.node is not loop.stop:
                 return None
             loop.results = [None if r is stop else r for r in loop.results]
-            loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
         finished = loop.finish()
         mapping = {PART(a, index=i): node for i, node in finished.parts().items()}
         for i, result in enumerate(loop.results[own:]):

@@ -105,7 +105,7 @@ class _Fission:
             return outer[node] if node in outer else finished.y(node)
 
         self._results(after)
-        loop.ys = stored
+        loop.results += map(Y, stored)
         self._note(targets)
         return loop.finish().parts()
 
@@ -152,10 +152,10 @@ class _Post:
     def __init__(self, loop: OpenScan, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
         self.loop, self.ys = loop, [*ys, *sums]
         ys, summed = self.ys, set(sums)
-        self.order = order = walk([*ys, *core, *([] if loop.stop is None else [loop.stop])])
+        self.order = order = walk([*ys, *core, *loop.ends])
         self.carried = dependents(order, [c.inner for c in loop.carries])
         varying = dependents(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
-        needed = set(walk([*core, *([] if loop.stop is None else [loop.stop]), *tied(order, varying)]))
+        needed = set(walk([*core, *loop.ends, *tied(order, varying)]))
         self.post = [n for n in order if n in self.carried and n not in needed and n.args]
         self.users = users_among(order)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}

@@ -38,7 +38,6 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
         outer = OverTime(loop)([*sequences, *ys], {})
         known = dict(zip(ys, outer[len(sequences) :], strict=True))
         loop.results = [known.get(r.node, r) if isinstance(r, Y) else r for r in loop.results]
-        loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
         rows = {node: loop.x(x) for node, x in zip(sequences, outer, strict=False)}
         loop.substitute(rows)
         text = f"needs no carry, and is done over all of time before the loop: {names(split.leaving)}"
@@ -62,7 +61,7 @@ class _Pre:
             self.pre = _certain(order, self.pre)
         self.views = {n for n in self.pre if isinstance(n.op, View)} | rows
         self.users = users_among(order)
-        ys = {r.node for r in loop.results if isinstance(r, Y)}
+        ys = set(loop.ys)
         self.outputs = set(loop.outputs)
         self.leaving: set[Node] = set()
         for node in (n for n in order if n in self.pre):

@@ -99,7 +99,7 @@ def _dead(loop: OpenScan, used: set[int], facts: list[str]) -> None:
     """Drop ys that nobody uses, and carries on which nothing that is used depends."""
     needed = [r.node for i, r in enumerate(loop.results) if isinstance(r, Y) and i in used]
     live = {i for i, c in enumerate(loop.carries) if i in used}
-    roots = [*needed, *([] if loop.stop is None else [loop.stop])]
+    roots = [*needed, *loop.ends]
     while True:
         seen = set(walk([*roots, *(loop.carries[i].new for i in live)]))
         found = {i for i, c in enumerate(loop.carries) if c.inner in seen} | live
@@ -116,7 +116,6 @@ def _dead(loop: OpenScan, used: set[int], facts: list[str]) -> None:
         None if (id(r) in gone or (isinstance(r, Y) and i not in used)) else r for i, r in enumerate(loop.results)
     ]
     loop.carries = [c for i, c in enumerate(loop.carries) if i in live]
-    loop.ys = needed
 
 
 # ---- operands --------------------------------------------------------------------------------------------------------
@@ -242,5 +241,4 @@ def _known_ys(loop: OpenScan) -> list[str]:
             facts.append("a result is the same in every step: it is made outside of the loop")
         if known is not None:
             loop.results[i] = known
-    loop.ys = [r.node for r in loop.results if isinstance(r, Y)]
     return facts

@@ -26,7 +26,7 @@ from scanjit.ops.shape import IOTA, SLICE, window
 from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note
-from scanjit.rewrite.loop import Carry, OpenScan, Y
+from scanjit.rewrite.loop import Carry, OpenScan
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
@@ -231,8 +231,6 @@ class _Level:
         loop.results[layout.carries :] = [
             result if i in stacks else None for i, result in enumerate(loop.results[layout.carries :], layout.carries)
         ]
-        kept = {result.node for result in loop.results if isinstance(result, Y)}
-        loop.ys = [y for y in loop.ys if y in kept]
         loop.substitute(rows)
         over = counter.new >= last
         loop.stop = over if loop.stop is None else over | loop.stop
