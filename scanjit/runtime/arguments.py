@@ -21,6 +21,11 @@ READY = 0x101
 _WEAK = (bool, int, float)
 
 
+def _is_whole(dtype: np.dtype) -> bool:
+    """Whether a dtype of NumPy's, which may be none of ours, is one of integers. (For NumPy, time spans are too.)"""
+    return dtype.kind in "iu"
+
+
 class Slot:
     """A place that takes arrays of one dtype and rank: an input, or a shared variable.
 
@@ -31,10 +36,11 @@ class Slot:
     declared : where the user made it.
     """
 
-    __slots__ = ("declared", "dtype", "label", "type")
+    __slots__ = ("declared", "dtype", "kind", "label", "type")
 
     def __init__(self, label: str, type: Type, declared: str | None = None) -> None:
-        self.label, self.type, self.dtype, self.declared = label, type, type.dtype, declared
+        self.label, self.type, self.declared = label, type, declared
+        self.dtype, self.kind = type.dtype, type.kind
 
     def convert(self, value: Any) -> np.ndarray:
         """The value as a C-contiguous, aligned array of the dtype, without a copy where it is one already."""
@@ -76,21 +82,22 @@ class Slot:
         return f"declare it with shape={shape} if that size may change"
 
     def _from_number(self, value: bool | int | float) -> np.ndarray:
-        dtype = self.dtype
-        if (isinstance(value, float) and dtype.kind != "f") or (dtype.kind == "b" and not isinstance(value, bool)):
-            raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if dtype.kind in "iu" else "bool")
+        kind = self.kind
+        if (isinstance(value, float) and not kind.floating) or (kind.is_mask and not isinstance(value, bool)):
+            raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if kind.integral else "bool")
         try:
-            return np.array(value, dtype)
+            return np.array(value, self.dtype)
         except OverflowError:
-            raise errors.DtypeError(f"{self.label} does not hold this number", got=value, expected=dtype) from None
+            raise errors.DtypeError(f"{self.label} does not hold this number", got=value, expected=self.dtype) from None
 
     def _from_array(self, array: np.ndarray) -> np.ndarray:
         given, dtype = array.dtype, self.dtype
         if given == dtype:
             return array if given.isnative else array.astype(dtype)
-        if np.can_cast(given, dtype, "safe") or (given.kind in "iu" and dtype.kind == "f"):
+        whole = _is_whole(given)
+        if np.can_cast(given, dtype, "safe") or (whole and self.kind.floating):
             return array.astype(dtype)
-        if given.kind in "iu" and dtype.kind in "iu":
+        if whole and self.kind.integral:
             return self._exactly(array, array)
         raise self._lossy(f"an array of {given}", f"x.astype({str(dtype)!r})")
 
@@ -117,9 +124,9 @@ class Slot:
         if (
             array.size == 0
             or np.can_cast(array.dtype, dtype, "same_kind")
-            or (array.dtype.kind in "iu" and dtype.kind in "iu")
+            or (_is_whole(array.dtype) and self.kind.integral)
         ):
-            return self._exactly(array, value) if dtype.kind in "iu" else array.astype(dtype)
+            return self._exactly(array, value) if self.kind.integral else array.astype(dtype)
         raise self._lossy(f"a list of {array.dtype}", f"np.array(x, {str(dtype)!r})")
 
     def _exactly(self, array: np.ndarray, value: Any) -> np.ndarray:

@@ -82,9 +82,9 @@ def _names(op: Op) -> set[str] | None:
 def _check_elementwise(node: Node, op: Elementwise) -> None:
     if node.arity != len(op.domain):
         raise errors.FormatError(f"{op.name} has {len(op.domain)} operands", got=node.arity)
-    kind = node.args[node.arity - 1].dtype.kind
-    if kind not in op.takes.replace("i", "iu"):
-        raise errors.FormatError(f"{op.name} is not defined for {node.args[node.arity - 1].dtype}")
+    last = node.args[node.arity - 1]
+    if last.type.kind.family not in op.takes.replace("i", "iu"):
+        raise errors.FormatError(f"{op.name} is not defined for {last.dtype}")
 
 
 def _check_scan(node: Node) -> None:

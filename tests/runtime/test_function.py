@@ -579,6 +579,17 @@ def test_a_text_that_is_too_long_for_a_file_pickles(capsys, tmp_path):
         f.save(tmp_path / "f")
 
 
+@pytest.mark.parametrize("dtype", ["m8[s]", "M8[s]"])
+@pytest.mark.parametrize("wanted", ["int64", "float64"])
+def test_times_are_no_numbers(dtype, wanted):
+    """NumPy counts spans of time among the integers."""
+    f = sj.function([sj.tensor((None,), wanted)], [], mode="reference")
+    with pytest.raises(sj.DtypeError, match="values could be lost"):
+        f(np.zeros(2, dtype))
+    with pytest.raises(sj.ArgumentError, match="no array of numbers"):
+        f([np.zeros((), dtype)[()]])
+
+
 def test_integers_of_another_width_are_taken_if_they_fit():
     n, small = sj.ivector("n"), sj.tensor((None,), "uint8", "small")
     f = sj.function([n, small], [n + 0, small + 0], mode="reference")
