@@ -309,6 +309,42 @@ def test_a_cell_takes_one_shape() -> None:
         cell.build(5)
 
 
+class Mixed(cells.GatedCell):
+    """A user's cell: it gives its gates to the base, and leaves `make_params` to it."""
+
+    def __init__(self, num_units: int, recurrent: bool = True, biased: bool = True) -> None:
+        b = init.Constant(1.0) if biased else None
+        gates = {"gate": cells.Gate(b=b), "new": cells.Gate(b=None, nonlinearity=None)}
+        super().__init__(num_units, gates, recurrent, name="mixed")
+
+    def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
+        gate, new = self.split_activated(z + self.project_hidden(state) if self.recurrent else z)
+        h = gate * state + (1 - gate) * new
+        return h, h
+
+
+def test_a_cell_gives_its_gates_to_the_base() -> None:
+    names = ["W_in_to_gate", "W_hid_to_gate", "b_gate", "W_in_to_new", "W_hid_to_new"]
+    assert [p.name for p in Mixed(3).build(2).get_params()] == [f"mixed.{name}" for name in names]
+    plain = Mixed(3, recurrent=False, biased=False).build(2)
+    assert plain.b_gate is None and [p.name for p in plain.get_params()] == ["mixed.W_in_to_gate", "mixed.W_in_to_new"]
+    step = cells.step_function(Mixed(3, recurrent=False).build(2), mode="reference")
+    x, h = np.ones((2, 2)), np.full((2, 3), 0.5)
+    output, _ = step(x, h)
+    W_gate, b, W_new = (p.get_value() for p in step.cell.get_params())
+    gate = 1 / (1 + np.exp(-(x @ W_gate + b)))
+    np.testing.assert_allclose(output, gate * h + (1 - gate) * (x @ W_new))
+    with pytest.raises(NotImplementedError, match=r"GatedCell does not define make_params\(input_shape\)"):
+        cells.GatedCell(3).build(2)
+
+
+def test_weights_that_are_left_out_are_errors_unless_they_are_optional() -> None:
+    assert cells.SimpleRNN(3, b=None).build(2).b is None
+    with pytest.raises(TypeError, match="cannot initialize parameter W_hid_to_hid: the value is a NoneType"):
+        cells.SimpleRNN(3, W_hid_to_hid=None).build(2)
+    assert [p.name for p in cells.IndRNN(3).build(2).get_params(regularizable=True)] == ["W"]
+
+
 def test_errors() -> None:
     with pytest.raises(ValueError, match="no parameters yet"):
         cells.unfold(cells.GRU(4), sj.tensor3())
