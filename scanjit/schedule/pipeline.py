@@ -54,6 +54,6 @@ def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) ->
 def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
-    lowered = lower(leaves, outputs, target)
-    context, body = lowered.region.context, fuse(lowered.region)
-    return Program(lowered.inputs, lowered.outputs, body, context.codes, target, context.notes)
+    made = lower(leaves, outputs)
+    body = [statement.rebased(made.place) for statement in fuse(made.region)]
+    return Program(made.inputs, made.outputs, body, made.context.codes, target, made.context.notes)

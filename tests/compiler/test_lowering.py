@@ -14,7 +14,6 @@ from scanjit.schedule.lower.program import lower
 from scanjit.schedule.lower.region import Region, Task
 from scanjit.schedule.lower.table import RULES
 from scanjit.schedule.nests import Nest
-from tests.targets import with_vectors
 
 REWRITTEN = {ASSERT, PRINT, *(OPS[name] for name in ("custom", "via", "solve", "det", "logabsdet", "det_sign"))}
 """Ops that no graph has any more when it is lowered."""
@@ -23,7 +22,7 @@ LEAVES = {ir.INPUT, ir.SHARED, ir.BOUND, ir.PART}
 
 
 def lowered(inputs: list[Node], outputs: list[Node]) -> Region:
-    return lower(inputs, outputs, with_vectors(32)).region
+    return lower(inputs, outputs).region
 
 
 def nests_of(region: Region) -> list[Nest]:
@@ -56,7 +55,7 @@ def test_results_lie_in_trajectories_whatever_their_buffers_are_called(monkeypat
     x, slots = sj.tensor(("T", 3), name="x"), sj.tensor((4,), name="slots")
     stacked = sj.scan(lambda row, h: h + row, x, sj.zeros(3))
     lag = sj.scan(lambda row, h, *_: h + row.sum(), x, {"initial": slots, "taps": [-4]})[-1]
-    found = lower([x, slots], [stacked, lag], with_vectors(32))
+    found = lower([x, slots], [stacked, lag])
     assert [place.buffer.kind for place in found.outputs] == ["output", "output"]
     assert types.atoms(found.outputs[0].buffer.shape[0]) and found.outputs[1].buffer.shape == ()
 

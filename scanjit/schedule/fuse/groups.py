@@ -199,7 +199,7 @@ def _read(reductions: set[Reduce]) -> set[object]:
 def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
     """The tasks whose results are stored. The result of any other is read by its own nest alone, at the point that is
     computed: it stays in a register."""
-    stored = {item for item in region.items if item.escapes}
+    stored = set(region.escaping)
     for item in region.items:
         stored |= {need for need, own_point in item.needs.items() if not own_point or where[need] is not where[item]}
     return stored
@@ -210,10 +210,10 @@ def _nest(group: _Group, stored: Collection[Item]) -> Nest:
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)
     replace: dict[Value, Value] = {
-        load: maker.value
+        load: maker.store.value
         for task in tasks
         for load, maker in task.loads
-        if maker in members and load is not maker.value
+        if maker in members and load is not maker.store.value
     }
     stores = [task.store for task in tasks if task in stored]
     get = substitute([store.value for store in stores], replace)

@@ -12,9 +12,9 @@ from scanjit.ir import Node, Op
 from scanjit.ops import View
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
-from scanjit.schedule.lower.region import Item, Region, Task
+from scanjit.schedule.lower.region import Context, Item, Region, Single, Task
 from scanjit.schedule.lower.values import PointRule, ValueBuilder
-from scanjit.schedule.nests import Buffer, NestLoop, Ref, Store, Value, walk_values
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, walk_values
 from scanjit.types import Dimension
 
 
@@ -57,8 +57,9 @@ class Lowering:
     Parameters
     ----------
     rules : how ops are lowered.
-    region : the region that is filled.
+    context : what all lowerings of a program share.
     known : the places of the leaves.
+    whole : whether the body is the whole graph, and not a step or a branch.
 
     Attributes
     ----------
@@ -67,16 +68,25 @@ class Lowering:
     stored : the nodes that get a place in memory. All others are computed where they are read.
     destinations : the places into which nodes are to be computed; any other node gets a buffer of its own.
     nodes : all nodes that are needed and are not leaves.
+    items : what was added so far.
     """
 
-    def __init__(self, rules: Rules, region: Region, known: Mapping[Node, Ref]) -> None:
-        self.rules, self.region, self.context = rules, region, region.context
+    def __init__(self, rules: Rules, context: Context, known: Mapping[Node, Ref], whole: bool = True) -> None:
+        self.rules, self.context, self.whole = rules, context, whole
         self.places = dict(known)
+        self.items: list[Item] = []
+        self._escaping: set[Item] = set()
         self.makers: dict[Node, list[Item]] = {}
         self.stored: set[Node] = set()
         self.destinations: dict[Node, Ref] = {}
         self.nodes: set[Node] = set()
+        self._spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
         self._builders: dict[tuple[NestLoop, ...], ValueBuilder] = {}
+
+    @property
+    def region(self) -> Region:
+        """The region of all that was added."""
+        return Region(tuple(self.items), frozenset(self._escaping))
 
     def run(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs`, into `targets` where these are given; returns where each lies."""
@@ -101,9 +111,9 @@ class Lowering:
         """The region that computes `outputs` in a step of a loop, or in a branch."""
         # A node that says a size outside is, inside, the same node.
         sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
-        region = Region(self.context, whole=False)
-        Lowering(self.rules, region, {**sizes, **known}).run(outputs, targets)
-        return region
+        lowering = Lowering(self.rules, self.context, {**sizes, **known}, whole=False)
+        lowering.run(outputs, targets)
+        return lowering.region
 
     # ---- places -----------------------------------------------------------------------------------------------------
 
@@ -130,13 +140,8 @@ class Lowering:
     def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:
         """Memory in which all elements have the dtype of a node. What `made` depends on decides whether it holds the
         same in all calls; within a loop, it holds other values at every step."""
-        fixed = self.region.whole and self.context.is_fixed(made)
-        return self.own(Buffer(element.dtype, shape, "temporary", name, fixed=fixed))
-
-    def own(self, buffer: Buffer) -> Ref:
-        """All of a new buffer, which belongs to this region."""
-        self.region.buffers.add(buffer)
-        return Ref.whole(buffer)
+        fixed = self.whole and self.context.is_fixed(made)
+        return Ref.whole(Buffer(element.dtype, shape, "temporary", name, fixed=fixed))
 
     def destination(self, node: Node) -> Ref:
         """The place into which a node is to be computed."""
@@ -168,22 +173,15 @@ class Lowering:
     def read_by_others(self, node: Node) -> list[Item]:
         """Note that others than nests of this region read a node; returns what computes it."""
         items = self.items_of(node)
-        for item in items:
-            item.escapes = True
+        self._escaping.update(items)
         return items
 
-    def inputs_of(self, operands: Iterable[Node], first: int) -> dict[Item, bool]:
-        """What a loop needs: the items that compute what it reads, and those that were added for it from `first` on."""
-        items = [item for operand in operands for item in self.items_of(operand)]
-        return dict.fromkeys([*items, *self.region.items[first:]], False)
-
-    # ---- tasks ------------------------------------------------------------------------------------------------------
+    # ---- items ------------------------------------------------------------------------------------------------------
 
     def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
-        """Compute a node (again) into a place, after some items."""
-        task = self._task(node, target)
-        task.escapes = True
-        task.needs |= dict.fromkeys(after, False)
+        """Compute a node (again) into a place, after some items. Others than nests of this region read it there."""
+        task = self._task(node, target, after)
+        self._escaping.add(task)
         return task
 
     def _compute(self, node: Node) -> None:
@@ -191,34 +189,45 @@ class Lowering:
         self.places[node] = target = self.destination(node)
         self.makers[node] = [self._task(node, target)]
 
-    def _task(self, node: Node, target: Ref) -> Task:
+    def _task(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
         """A task that computes `node` into `target`."""
-        space = self.region.space(node.type.shape)
+        space = self.space(node.type.shape)
         at, builder = maps.identity(space), self.builder(space)
         in_memory = node in self.places and self.places[node] is not target
         value = builder.value(node, at) if in_memory else builder.root(node, at)
-        return self.add(node, space, Store(maps.place(target, at), value))
+        return self.add(node, space, Store(maps.place(target, at), value), after)
 
-    def add(self, node: Node, space: tuple[NestLoop, ...], store: Store) -> Task:
-        """Add the task that stores this at every point of a space."""
-        task = Task(node, space, store.value, store, [])
+    def inputs_of(self, operands: Iterable[Node], first: int) -> list[Item]:
+        """What a loop needs: the items that compute its operands, and those that were added for it from `first` on."""
+        return [*(item for operand in operands for item in self.items_of(operand)), *self.items[first:]]
+
+    def add(self, node: Node, space: tuple[NestLoop, ...], store: Store, after: Iterable[Item] = ()) -> Task:
+        """Add the task that stores this at every point of a space, after some items and those that it reads."""
         origins = self.builder(space).origins
+        needs: dict[Item, bool] = {}
+        loads: list[tuple[Value, Task]] = []
         for value in walk_values([store.value, *(index.value for index in store.indices)]):
-            for access in value.accesses:
-                if access in origins:
-                    self._note_need(task, value, *origins[access])
-        self.region.items.append(task)
+            for of, own_point in (origins[access] for access in value.accesses if access in origins):
+                for item in self.items_of(of):
+                    if own_point and isinstance(item, Task) and item.node is of and item.space is space:
+                        needs.setdefault(item, True)
+                        loads.append((value, item))
+                    else:
+                        needs[item] = False
+                        self._escaping.add(item)
+        task = Task({**needs, **dict.fromkeys(after, False)}, node, space, store, loads)
+        self.items.append(task)
         return task
 
-    def _note_need(self, task: Task, value: Value, node: Node, own_point: bool) -> None:
-        """Note that a value of a task reads a node; whether it does so at just the point that it computes."""
-        for item in self.items_of(node):
-            if own_point and isinstance(item, Task) and item.node is node and item.space is task.space:
-                task.needs.setdefault(item, True)
-                task.loads.append((value, item))
-            else:
-                task.needs[item] = False
-                item.escapes = True
+    def add_statement(self, statement: Statement, needs: Iterable[Item], bodies: Sequence[Region] = ()) -> Item:
+        """Add a statement that is no task, after the items that it needs."""
+        item = Single(dict.fromkeys(needs, False), statement, bodies)
+        self.items.append(item)
+        return item
+
+    def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
+        """The loops over a shape: the same for equal shapes."""
+        return self._spaces.setdefault(shape, tuple(map(NestLoop, shape)))
 
     def builder(self, space: tuple[NestLoop, ...]) -> ValueBuilder:
         """The builder of values over a space; it remembers what it built."""

@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from scanjit.ir import SHARED, Node
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.region import Context, Region, Single
 from scanjit.schedule.lower.table import RULES
 from scanjit.schedule.nests import Buffer, Nest, Ref, TimeLoop
-from scanjit.target import Target
+from scanjit.types import Dimension
 
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A region that computes a graph, the buffers of its leaves, and where each output lies."""
+    """A region that computes a graph, the buffers of its leaves, and the place of each result. `given` are the buffers
+    that the caller will own, each with the one that replaces it: an output."""
 
     region: Region
+    context: Context
     inputs: list[Buffer]
     outputs: list[Ref]
+    given: Mapping[Buffer, Buffer]
+
+    def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
+        """Where an element lies in the end."""
+        return self.given.get(buffer, buffer), offset
 
 
-def lower(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Lowered:
+def lower(leaves: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
     """The region that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
     inputs = [
         Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}", fixed=leaf.op is SHARED)
         for i, leaf in enumerate(leaves)
     ]
     known = {leaf: Ref.whole(buffer) for leaf, buffer in zip(leaves, inputs, strict=True)}
-    lowering = Lowering(RULES, Region(Context(target)), known)
+    lowering = Lowering(RULES, Context(), known)
     places = lowering.run(outputs, [None] * len(outputs))
-    made = [item.statement for item in lowering.region.items if isinstance(item, Single)]
+    made = [item.statement for item in lowering.items if isinstance(item, Single)]
     plans = [statement.plan for statement in made if isinstance(statement, Nest | TimeLoop)]
     trajectories = {c.store.buffer for plan in plans if plan is not None for c in plan.carries if c.trajectory}
-    results = [_given_out(lowering, node, place, trajectories) for node, place in zip(outputs, places, strict=True)]
-    return Lowered(lowering.region, inputs, results)
+    given: dict[Buffer, Buffer] = {}
+    results: list[Ref] = []
+    for node, place in zip(outputs, places, strict=True):
+        if place.buffer in given or not _can_be_given(place, trajectories):
+            place = lowering.new_place(node)
+            lowering.copy(node, place)
+        given[place.buffer] = replace(place.buffer, kind="output")
+        results.append(replace(place, buffer=given[place.buffer]))
+    return Lowered(lowering.region, lowering.context, inputs, results, given)
 
 
-def _given_out(lowering: Lowering, node: Node, place: Ref, trajectories: Collection[Buffer]) -> Ref:
-    """The place of a result: in a buffer that the caller will own. What lies elsewhere is copied.
+def _can_be_given(place: Ref, trajectories: Collection[Buffer]) -> bool:
+    """Whether the caller can own the buffer in which a result lies.
 
     The caller gets whole buffers, or the rows of a trajectory: the values of a carry but for the one before the first
     step. An input that is returned is copied, and so are the slots of a carry, of which one is wanted.
@@ -47,8 +61,4 @@ def _given_out(lowering: Lowering, node: Node, place: Ref, trajectories: Collect
     buffer = place.buffer
     rows = len(place.shape) == len(buffer.shape) and place.shape[1:] == buffer.shape[1:]
     whole = place.shape == buffer.shape or (rows and buffer in trajectories)
-    if buffer.kind != "temporary" or not place.contiguous or not whole:
-        place = lowering.new_place(node)
-        lowering.copy(node, place)
-    place.buffer.kind = "output"
-    return place
+    return buffer.kind == "temporary" and place.contiguous and whole

@@ -7,56 +7,60 @@ space, and stores it. Tasks that can be computed together become one nest later 
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from scanjit import ir
 from scanjit.ir import Node
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value
-from scanjit.target import Target
-from scanjit.types import Dimension
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Item(ABC):
     """Something to be computed.
 
     `needs` are the items that must be computed before. One of them maps to True if this item reads it only at the very
     point that it computes: `y = exp(x) + 1` needs `exp(x)` in this way, `y = exp(x)[::-1]` does not.
-
-    `escapes` says that somebody reads the result from memory. What does not escape may stay in registers.
     """
 
-    needs: dict[Item, bool] = field(default_factory=dict)
-    escapes: bool = False
+    needs: Mapping[Item, bool]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Task(Item):
     """A node that is computed at every point of a space and stored. `loads` are the values that read, at the point that
     is computed, what other tasks of the same space store; each comes with that task."""
 
     node: Node
     space: tuple[NestLoop, ...]
-    value: Value
     store: Store
-    loads: list[tuple[Value, Task]]
+    loads: Sequence[tuple[Value, Task]]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Single(Item):
     """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` have no
     statements in them yet: these will be made of the regions `bodies`, one of a loop, two of an `If`."""
 
     statement: Statement
-    bodies: list[Region] = field(default_factory=list)
+    bodies: Sequence[Region]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """What one body computes: `items`, in order. Somebody reads the results of those in `escaping` from memory; what
+    does not escape may stay in registers."""
+
+    items: Sequence[Item]
+    escaping: AbstractSet[Item]
 
 
 class Context:
-    """What all regions of a program share: the machine that it is for, what `explain` says about it, and the nodes that
-    may report an index out of bounds."""
+    """What all lowerings of a program share: what `explain` says about it, the nodes that may report an index out of
+    bounds, and the places of constants."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self) -> None:
         self.notes: list[str] = []
         self._codes: dict[Node, int] = {}
         self._constants: dict[Node, Ref] = {}
@@ -97,31 +101,6 @@ class Context:
             buffer = Buffer(array.dtype, array.shape, "constant", "constant", array, fixed=True)
             self._constants[node] = Ref.whole(buffer)
         return self._constants[node]
-
-
-class Region:
-    """What one body computes.
-
-    Parameters
-    ----------
-    context : what all regions of the program share.
-    whole : whether it computes the whole graph, and not a step or a branch.
-
-    Attributes
-    ----------
-    items : what is computed, in order.
-    buffers : the memory that belongs to this region: nobody outside uses it.
-    """
-
-    def __init__(self, context: Context, whole: bool = True) -> None:
-        self.context, self.whole = context, whole
-        self.items: list[Item] = []
-        self.buffers: set[Buffer] = set()
-        self._spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
-
-    def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
-        """The loops over a shape: the same for equal shapes."""
-        return self._spaces.setdefault(shape, tuple(map(NestLoop, shape)))
 
 
 def name_of(node: Node) -> str:

@@ -11,7 +11,7 @@ from scanjit import types
 from scanjit.types import Dimension
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Buffer:
     """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
 
@@ -29,6 +29,10 @@ class Buffer:
     def nbytes(self) -> Dimension:
         """The size in bytes."""
         return types.product(self.shape) * self.dtype.itemsize
+
+
+Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]
+"""Where an element lies that lay at an offset in a buffer: in which buffer, and at which offset there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,7 @@ class Ref:
         """The entry at `index` of the first axis."""
         return Ref(self.buffer, self.offset + index * self.strides[0], self.shape[1:], self.strides[1:])
 
-    def rebased(self, place: Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]) -> Ref:
+    def rebased(self, place: Rebase) -> Ref:
         """The same tensor at another place, which a function of the old buffer and offset gives."""
         buffer, offset = place(self.buffer, self.offset)
         return replace(self, buffer=buffer, offset=offset)

@@ -148,7 +148,7 @@ class Nest(Leaf):
             buffer, offset = place(access.buffer, access.offset)
             return replace(access, buffer=buffer, offset=offset)
 
-        return self.rebuilt(moved)
+        return replace(self.rebuilt(moved), plan=None if self.plan is None else self.plan.rebased(place))
 
     @property
     def in_steps(self) -> bool:

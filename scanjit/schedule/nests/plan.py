@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scanjit.ir import Node
 from scanjit.ops.scan import Layout
-from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.types import Dimension
 
 
@@ -93,6 +93,11 @@ class Plan:
     def looks_back(self, buffer: Buffer) -> bool:
         """Whether steps read in a trajectory what others than the one before them have returned."""
         return any(carry.lag is not None and carry.store.buffer is buffer for carry in self.carries)
+
+    def rebased(self, place: Rebase) -> Plan:
+        """The same plan with carries and outputs at other places."""
+        carries = [replace(carry, store=carry.store.rebased(place)) for carry in self.carries]
+        return replace(self, carries=carries, ys=[y.rebased(place) for y in self.ys])
 
     @property
     def length(self) -> Dimension:

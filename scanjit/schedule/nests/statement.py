@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.types import Atom, Dimension
 
 Reference = tuple[Buffer, Dimension, bool]
 """A buffer, the offset in it (in elements), and whether it is written there."""
-Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]
-"""Where an element lies that lay at an offset in a buffer: in which buffer, and at which offset there."""
 Sizes = Mapping[Atom, int]
 
 

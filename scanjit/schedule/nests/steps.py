@@ -85,8 +85,14 @@ class TimeLoop(Statement):
 
     def rebased(self, place: Rebase) -> TimeLoop:
         """The loop over a step with elements at other places."""
-        made = self.with_bodies([statement.rebased(place) for statement in self.body])
-        return replace(made, persistent=[place(buffer, 0)[0] for buffer in self.persistent])
+        return replace(
+            self,
+            body=[statement.rebased(place) for statement in self.body],
+            stop=None if self.stop is None else self.stop.rebased(place),
+            count=None if self.count is None else self.count.rebased(place),
+            persistent=[place(buffer, 0)[0] for buffer in self.persistent],
+            plan=None if self.plan is None else self.plan.rebased(place),
+        )
 
     @property
     def ends_early(self) -> bool:

@@ -7,8 +7,7 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.ops.step import open_body
-from scanjit.schedule.lower.region import Single
-from scanjit.schedule.nests import Buffer, If
+from scanjit.schedule.nests import Buffer, If, Ref
 
 
 class IfElseRule(ArrayRule):
@@ -17,17 +16,16 @@ class IfElseRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """A region for each branch."""
         condition, *operands = node.operands
-        (inputs, results), first = open_body(node), len(lowering.region.items)
+        (inputs, results), first = open_body(node), len(lowering.items)
         number = cast(condition, "int64")  # the main function reads int64 only
         flag = lowering.new_place(number)
         lowering.copy(number, flag)
-        targets = [lowering.own(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.types]
+        targets = [Ref.whole(Buffer(kind.dtype, kind.shape, "temporary", "branch")) for kind in node.types]
         known = {inner: lowering.place_of(outer) for inner, outer in zip(inputs, operands, strict=True)}
         needs = lowering.inputs_of(operands, first)
         half, label = len(targets), f"ifelse at {node.where}"
         bodies = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
         lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
-        block = Single(If(flag, [], [], label), bodies, needs=needs)
-        lowering.region.items.append(block)
+        block = lowering.add_statement(If(flag, [], [], label), needs, bodies)
         for i, target in enumerate(targets):
             lowering.put(ir.PART(node, index=i), target, [block])

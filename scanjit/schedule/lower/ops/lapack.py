@@ -10,7 +10,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.lower.region import Item, Single
+from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import Buffer, LapackCall, Ref
 
 
@@ -23,9 +23,7 @@ class LapackRule(ArrayRule):
         lowering.context.notes.append(
             f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread"
         )
-        item = Single(call, needs=dict.fromkeys(needs, False))
-        lowering.region.items.append(item)
-        lowering.put(node, call.result, [item])
+        lowering.put(node, call.result, [lowering.add_statement(call, needs)])
 
     @abstractmethod
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
@@ -48,7 +46,7 @@ class LuRule(LapackRule):
         (a,) = node.operands
         n = a.type.shape[-1]
         copy = lowering.copy(a, whole.window(node.ndim - 2, 0, n))
-        pivots = lowering.own(Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots"))
+        pivots = Ref.whole(Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots"))
         return LapackCall("lu", [whole, pivots], (True, True)), [copy]
 
 

@@ -10,7 +10,7 @@ from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
 from scanjit.schedule.lower.ops.step import Step
-from scanjit.schedule.lower.region import Item, Single, name_of
+from scanjit.schedule.lower.region import Item, name_of
 from scanjit.schedule.nests import Buffer, Ref
 from scanjit.schedule.nests.plan import Plan
 
@@ -20,11 +20,10 @@ class ScanRule(ArrayRule):
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Put the initial values where the first step finds them, then add the steps."""
-        step, region = Step.of(node), lowering.region
+        step, first = Step.of(node), len(lowering.items)
         shape = points(step)
         plan = make_plan(lowering, node, step, shape is not None)
         inits, xs, consts = plan.layout.split(node.operands)
-        first = len(region.items)
         cleared = _cleared(lowering, plan) if plan.layout.until else {}
         for i, init in enumerate(inits):
             if not plan.is_shared(i):
@@ -37,13 +36,12 @@ class ScanRule(ArrayRule):
         if found is not None:
             nest, plan = found
             lowering.context.notes.append(f"{label}: one nest with all of its steps")
-            block = Single(nest, needs=needs)
+            block = lowering.add_statement(nest, needs)
             steps, count = plan.length, None
         else:
             loop, body = as_loop(lowering, plan, step, known, sequences)
-            block = Single(loop, [body], needs=needs)
+            block = lowering.add_statement(loop, needs, [body])
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
-        region.items.append(block)
         places = [*(plan.final(i, steps) for i in range(plan.layout.carries)), *plan.ys, *([count] if count else [])]
         for i, place in enumerate(places):
             lowering.put(ir.PART(node, index=i), place, [block])

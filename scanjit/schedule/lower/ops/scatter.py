@@ -16,17 +16,15 @@ class ScatterRule(ArrayRule):
         """A copy of the operand, then the values, one after the other in the order of the indices."""
         whole = lowering.destination(node)
         first = lowering.copy(node.operands[0], whole)
-        task = _values(lowering, node, whole)
-        task.needs[first] = False
-        task.escapes = True
-        lowering.put(node, whole, [first, task])
+        lowering.put(node, whole, [first, _values(lowering, node, whole, first)])
+        lowering.read_by_others(node)
 
 
-def _values(lowering: Lowering, node: Node, target: Ref) -> Task:
-    """The task that writes the values into `target`, which holds the operand already."""
+def _values(lowering: Lowering, node: Node, target: Ref, first: Task) -> Task:
+    """The task that writes the values into `target`, where the `first` has put the operand."""
     x, v, *indices = node.operands
     axis, count = node.params["axis"], len(indices)
-    space = lowering.region.space(v.type.shape)
+    space = lowering.space(v.type.shape)
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
@@ -36,4 +34,5 @@ def _values(lowering: Lowering, node: Node, target: Ref) -> Task:
     ]
     whole = (*at[:axis], *[maps.FIXED] * count, *at[axis + ndim :])
     value, code = builder.value(v, at), lowering.context.code(node)
-    return lowering.add(node, space, Store(maps.place(target, whole), value, tuple(found), node.params["add"], code))
+    store = Store(maps.place(target, whole), value, tuple(found), node.params["add"], code)
+    return lowering.add(node, space, store, after=[first])
