@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ import numpy as np
 
 import scanjit as sj
 from scanjit.config import config
+from scanjit.runtime import probes
 from scanjit.runtime.shared import SharedVariable
 from tests.workers import nobody_works
 
@@ -63,6 +66,8 @@ def kinds() -> list[Kind]:
         _lapack(),
         _weights(),
         _jitted(),
+        _printing(),
+        _failing(),
         *map(_endless, (1, 3)),
     ]
 
@@ -177,6 +182,28 @@ def _jitted() -> Kind:
         return sj.function([], (v * 2).sum(), updates={v: v + 1}, mode="reference")()
 
     return Kind("building functions", call)
+
+
+def _printing() -> Kind:
+    """What is printed after a call comes before its updates: an interrupt between two lines leaves them out."""
+    x, counters, lines = sj.vector("x"), _counters(5), collections.deque[str](maxlen=3)
+    h = sj.scan(lambda row, h: sj.print_(sj.assert_(row > 0, row + h), "sum"), x, 0.0)
+    f, given = sj.function([x], h, updates={v: v + 1 for v in counters}), np.ones(3)
+    vars(probes)["print"] = lines.append
+    return Kind("calls that print and check", lambda: f(given), counters=counters, check=lambda: all(map(len, lines)))
+
+
+def _failing() -> Kind:
+    """A call whose assertion does not hold updates nothing."""
+    x, counters = sj.vector("x"), _counters(5)
+    y = sj.scan(lambda row, h: sj.assert_(row > 0, row * h, "not positive"), x, 1.0)
+    f, given = sj.function([x], y, updates={v: v + 1 for v in counters}), np.array([1.0, 2.0, -3.0])
+
+    def call() -> None:
+        with contextlib.suppress(sj.AssertError):
+            f(given)
+
+    return Kind("calls that fail", call, counters=counters, check=lambda: int(counters[0].get_value(borrow=True)) == 0)
 
 
 def _endless(threads: int) -> Kind:
