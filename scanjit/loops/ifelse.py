@@ -38,10 +38,10 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
 
     Notes
     -----
-    The values that `a` or `b` depends on are computed in the branch, unless they are needed outside of it too. So an
-    index out of bounds, or an `assert_` that fails, is no error in the branch that is not taken. Sizes of
-    arguments that disagree are errors in both branches; a computed size that does not fit is one only if its branch is
-    taken. In the step of a loop, values from before the loop are computed before it. The gradient is an
+    The values that `a` or `b` depends on are computed in the branch, unless they are needed outside of it too, or by
+    both branches. So an index out of bounds, or an `assert_` that fails, is no error in the branch that is not taken.
+    Sizes of arguments that disagree are errors in both branches; a computed size that does not fit is one only if its
+    branch is taken. In the step of a loop, values from before the loop are computed before it. The gradient is an
     `ifelse` too. `vmap` over `cond` computes both branches for all examples at once. The branch that an example does
     not take raises no error and adds no gradient.
 
@@ -66,7 +66,9 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
         ) from None
     pairs = [_alike(x, y, path) for x, y, path in zip(then, other, tree.paths(), strict=True)]
     halves = [x for x, _ in pairs], [y for _, y in pairs]
-    return tree.unflatten(captured(condition, *halves, at=_made_before([*halves[0], *halves[1]])))
+    # Branches do not hold what is computed anyway. In a chain of them, each would hold all those before it, twice.
+    anyway = {*walk([condition]), *({*walk(halves[0])} & {*walk(halves[1])})}
+    return tree.unflatten(captured(condition, *halves, at={*_made_before([*halves[0], *halves[1]]), *anyway}))
 
 
 def _condition(value: Any) -> Node:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import ir
+from scanjit.ops.branch import IFELSE
 
 HERE = __file__
 rng = np.random.default_rng(0)
@@ -196,6 +198,19 @@ def test_what_is_needed_anyway_is_computed_once_and_known_conditions_are_none():
     assert sum("= exp(" in nest for nest in nests) == 1 and "if runs0 != 0" in f.source
     assert f([0.0], True)[1] == 2.0
     assert "if runs0" not in sj.function([x], sj.ifelse(True, x, -x), mode="emulate").source
+
+
+@pytest.mark.parametrize("depends", [True, False])
+def test_a_chain_of_branches_holds_none_inside_of_another(depends: bool) -> None:
+    """Each would hold all those before it twice, and its gradient four times."""
+    x, on = sj.vector("x"), sj.vector("on", "bool")
+    y = x
+    for i in range(30):
+        y = sj.ifelse(y[0] > 0 if depends else on[i % 2], lambda y=y: sj.sin(y) * 2, lambda y=y: y + 0.5)
+    outputs = [y, sj.grad(y.sum(), x)]
+    assert sum(node.op is IFELSE for node in ir.walk(outputs)) == 60
+    assert not any(node.op is IFELSE for graph in ir.graphs_in(ir.walk(outputs)) for node in graph.nodes())
+    modes_agree([x, on], outputs, ([0.3, -0.7], [True, False]), ([-0.3, 0.2], [False, True]))
 
 
 def test_it_reads_well(capsys):
