@@ -18,9 +18,8 @@ from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import MUL, WHERE
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.prod import PROD
-from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.match import is_zero, scalar
+from scanjit.rewrite.match import is_zero, scalar, shows_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ def mask_of(node: Node) -> Mask | None:
     """A bool node as a mask of its own values, without the axes along which it is stretched. None if no axis is left,
     or if an axis cannot be followed through views."""
     axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if dim != 1}  # the base's: node's
-    while node.op in (DIMSHUFFLE, BROADCAST_TO):
+    while shows_all(node):
         axes = moved_back(node, 0, axes)
         node = node.args[0]
     if not axes or any(a not in axes and dim != 1 for a, dim in enumerate(node.type.shape)):

@@ -11,6 +11,7 @@ from scanjit.ir import CONSTANT, Node, constant
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import broadcast_to, constant_value, full
+from scanjit.ops.view import View
 from scanjit.types import Dimension
 
 Window = tuple[tuple[Dimension, Dimension, int], ...]
@@ -113,9 +114,17 @@ def is_finite(node: Node) -> bool:
     return array is not None and bool(np.isfinite(array).all())
 
 
-def is_small_constant(node: Node) -> bool:
-    """Whether the node is a constant that is small enough to stand in the body of a loop."""
-    return node.op is CONSTANT and node.params["data"].array.nbytes <= 4096
+def is_free(node: Node) -> bool:
+    """Whether the node costs nothing in the body of a loop: a small constant, or an op that needs sizes alone, such as
+    `iota`."""
+    if node.op is CONSTANT:
+        return bool(node.params["data"].array.nbytes <= 4096)
+    return node.op.moves_data and not node.operands
+
+
+def shows_all(node: Node) -> bool:
+    """Whether the node is a view that leaves out no element of its operand."""
+    return isinstance(node.op, View) and node.op.shows_all
 
 
 def number(value: float, node: Node) -> Node:

@@ -6,12 +6,11 @@ value is a size leaves it: sizes of all steps are known before the loop runs.
 
 from __future__ import annotations
 
-from scanjit.ir import SIZE, Node, dim_nodes, replace, walk
-from scanjit.ops.shape import IOTA
+from scanjit.ir import Node, dim_nodes, replace, walk
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenScan
-from scanjit.rewrite.match import is_small_constant
+from scanjit.rewrite.match import is_free
 
 
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -38,11 +37,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
 def _invariant(loop: OpenScan) -> set[Node]:
     """The nodes of the body that are the same in every step, without those that cost nothing."""
     varying = loop.depends([*(c.inner for c in loop.carries), *loop.xs.values()])
-    return {node for node in walk(loop.outputs) if node not in varying and not _is_free(node)}
-
-
-def _is_free(node: Node) -> bool:
-    return is_small_constant(node) or node.op in (IOTA, SIZE)
+    return {node for node in walk(loop.outputs) if node not in varying and not is_free(node)}
 
 
 def frontier(loop: OpenScan, chosen: set[Node]) -> list[Node]:

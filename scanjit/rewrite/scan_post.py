@@ -14,10 +14,10 @@ from scanjit import errors
 from scanjit.ir import PART, Node, dependents, walk
 from scanjit.ops.elementwise import ADD, Elementwise
 from scanjit.ops.stretch import SUM
-from scanjit.ops.view import View
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import Carry, Finished, Later, OpenScan, Y
+from scanjit.rewrite.match import shows_all
 from scanjit.rewrite.split import (
     OverTime,
     is_heavy,
@@ -198,7 +198,7 @@ class _Post:
     def _is_next(self, node: Node) -> bool:
         """Whether a node is light, and everything that uses it leaves."""
         users = self.users.get(node, ())
-        light = isinstance(node.op, Elementwise) or _shows_all(node)
+        light = isinstance(node.op, Elementwise) or shows_all(node)
         return light and bool(users) and all(user in self.leaving for user in users)
 
     def stored(self) -> dict[Node, None]:
@@ -214,7 +214,7 @@ class _Post:
             if node in seen or node in self.leaving or node not in self.carried:
                 continue
             seen.add(node)
-            if _shows_all(node) and node not in self.inputs:
+            if shows_all(node) and node not in self.inputs:
                 stack.extend(node.args)
             elif node.several:
                 raise errors.InternalError("a result of several parts cannot be stored", got=node)
@@ -225,8 +225,3 @@ class _Post:
     def stored_size(self) -> Dimension:
         """How many elements are stored in each step."""
         return size(self.stored())
-
-
-def _shows_all(node: Node) -> bool:
-    """Whether the node is a view that leaves out no element of its operand."""
-    return isinstance(node.op, View) and node.op.shows_all

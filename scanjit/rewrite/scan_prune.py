@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, PART, SIZE, Node, dim_nodes, replace, walk
+from scanjit.ir import CONSTANT, LEAVES, PART, Node, dim_nodes, replace, walk
 from scanjit.ops.scan import SCAN, oldest, renewed
-from scanjit.ops.shape import IOTA, SLICE
+from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Carry, OpenScan, Y
-from scanjit.rewrite.match import is_small_constant
+from scanjit.rewrite.match import is_free
 from scanjit.types import Type
 
 _NAME = "prune"
@@ -160,7 +160,7 @@ def _inside(loop: OpenScan, operand: Node) -> Node | None:
     """A constant operand made in the body: small constants, sizes, views of other constants."""
     if operand.op in (DIMSHUFFLE, BROADCAST_TO, SLICE) and not dim_nodes(operand.params):
         return operand.op(loop.const(operand.operands[0]), **operand.params)
-    if is_small_constant(operand) or operand.op in (SIZE, IOTA):
+    if is_free(operand):
         if not any(node.op in LEAVES for node in walk([operand])):
             return operand
     return None
