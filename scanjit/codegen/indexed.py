@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.names import INT64, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import Fetch, Index, Store
+from scanjit.signatures import DType
 
 
 def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
@@ -54,7 +53,7 @@ def _indexed(
     address: str,
     indices: Sequence[Index],
     code: int,
-    dtype: np.dtype,
+    dtype: DType,
     point: Point,
     level: int,
 ) -> tuple[str, str | None, str]:

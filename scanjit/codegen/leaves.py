@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from functools import singledispatch
 
 from scanjit import types
 from scanjit.codegen.call import call_source
@@ -59,7 +58,7 @@ class Leaves:
     def _written(self, leaf: Leaf, at: Place) -> Source:
         if isinstance(leaf, Nest):
             return self._nest(leaf, at)
-        return self._pack(leaf, at) if isinstance(leaf, Pack) else self._call(SOURCES[type(leaf)](leaf), at)
+        return self._pack(leaf, at) if isinstance(leaf, Pack) else self._call(source_of(leaf), at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
@@ -134,7 +133,10 @@ class Leaves:
         return "piece", f"min(piece + {self.common.number(turns)}, {end})"
 
 
-SOURCES: Mapping[type[Leaf], Callable[[Any], Source]] = {
-    LapackCall: call_source,
-}
-"""The functions of leaves that one thread runs as a whole."""
+@singledispatch
+def source_of(leaf: Leaf) -> Source:
+    """The source of a leaf that one thread runs as a whole."""
+    raise TypeError(leaf)
+
+
+source_of.register(LapackCall, call_source)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from scanjit.kinds import kind_of
+from scanjit.signatures import DType
 
 INT64 = np.dtype("int64")
 """Of positions, and of the numbers in a table."""
@@ -17,22 +16,14 @@ _WORDS = re.compile(r"\b[a-z_][a-z0-9_]*\b(?=\()")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 
-def suffix(dtype: np.dtype, lanes: int) -> str:
+def suffix(dtype: DType, lanes: int) -> str:
     """The suffix of a SIMD type: `f32x16`."""
     return f"{kind_of(dtype).name}x{lanes}"
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """A number as source text; exact. `inf` and `nan` are imported names."""
-    value = np.asarray(value)[()]
-    if isinstance(value, np.bool_ | bool):
-        return str(bool(value))
-    if isinstance(value, np.integer | int):
-        return str(int(value))
-    value = float(value)
-    if math.isnan(value):
-        return "nan"
-    return repr(value)  # repr of an infinity is "inf"
+    return repr(np.asarray(value).item())
 
 
 def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[str]:

@@ -14,6 +14,7 @@ from scanjit.ops.elementwise import MUL
 from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, walk_values
+from scanjit.signatures import DType
 from scanjit.types import Dimension
 
 CHUNK = 256
@@ -185,13 +186,13 @@ class Together:
         self.frame.memos[-1]["reduced", reduction, own] = result
 
 
-def _compared(reduction: Reduce) -> np.dtype:
+def _compared(reduction: Reduce) -> DType:
     """The dtype in which argmax compares."""
     dtype = reduction.body.dtype
     return np.dtype("int8") if kind_of(dtype).is_mask else dtype
 
 
-def _worst(op: Op, dtype: np.dtype) -> float | int:
+def _worst(op: Op, dtype: DType) -> float | int:
     """What everything is at least as good as."""
     if kind_of(dtype).floating:
         return -np.inf if op is ARGMAX else np.inf

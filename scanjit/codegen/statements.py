@@ -7,9 +7,8 @@ computed from the sizes of this call. Only what changes from step to step is com
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from scanjit import types
 from scanjit.codegen.common import Body, Common, Place
@@ -49,10 +48,19 @@ class Statements:
                 self._statement(few[0], at)
 
     def _statement(self, statement: Statement, at: Place) -> None:
-        if isinstance(statement, Leaf):
-            self.leaves.write(statement, at)
-        else:
-            _WRITERS[type(statement)](self, statement, at)
+        match statement:
+            case Leaf():
+                self.leaves.write(statement, at)
+            case Beside():
+                self._beside(statement, at)
+            case Blocks():
+                self._blocks(statement, at)
+            case If():
+                self._if(statement, at)
+            case TimeLoop():
+                self._loop(statement, at)
+            case _:
+                raise TypeError(statement)
 
     # ---- functions of their own --------------------------------------------------------------------------------------
 
@@ -198,15 +206,6 @@ class Statements:
             return f"{name}({', '.join(['table', thread, threads, 'line', 'thread', sync, *counters])})"
 
         return call
-
-
-_WRITERS: Mapping[type[Statement], Callable[[Statements, Any, Place], None]] = {
-    Beside: Statements._beside,
-    Blocks: Statements._blocks,
-    If: Statements._if,
-    TimeLoop: Statements._loop,
-}
-"""What writes each kind of statement that holds others."""
 
 
 def _portions(statements: Sequence[Statement]) -> list[Sequence[Statement]]:

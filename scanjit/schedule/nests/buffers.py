@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from scanjit import types
+from scanjit.signatures import Array, DType
 from scanjit.types import Dimension
 
 
@@ -18,11 +17,11 @@ class Buffer:
     `fixed`: it holds the same in all calls, as long as no shared variable gets another value.
     """
 
-    dtype: np.dtype
+    dtype: DType
     shape: tuple[Dimension, ...]
     kind: str
     name: str = ""
-    data: np.ndarray | None = None
+    data: Array | None = None
     fixed: bool = False
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from scanjit.ir import Node
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.nest import Nest
@@ -35,7 +35,7 @@ class Program:
     inputs: list[Buffer]
     outputs: list[Ref]
     body: list[Statement]
-    codes: list[Any]
+    codes: list[Node]
     target: Target
     notes: list[str] = field(default_factory=list)
     once: Sequence[Leaf] = ()

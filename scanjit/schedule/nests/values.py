@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
+from scanjit.signatures import DType
 from scanjit.types import Dimension
 from scanjit.walks import bottom_up, fold
 
@@ -53,7 +53,7 @@ class Changes:
 class Value(ABC):
     """An expression, at every point of the loops that it depends on."""
 
-    dtype: np.dtype
+    dtype: DType
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -84,7 +84,7 @@ class Value(ABC):
 class Literal(Value):
     """A number known now."""
 
-    number: Any
+    number: int | float
 
     def rebuilt(self, changes: Changes) -> Value:
         """Itself: it has no parts."""
@@ -193,7 +193,7 @@ class Apply(Value):
 
     op: Op
     args: tuple[Value, ...]
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
 
     @property
     def operands(self) -> tuple[Value, ...]:
