@@ -78,7 +78,18 @@ def weights() -> tuple[list[Any], list[Any]]:
     return [x], [sj.scan(lambda row, h: np.tanh((h + 2.0 * row) @ w), x, sj.zeros((20, 8), "float32"))[-1]]
 
 
-MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product, weights)} | PROGRAMS
+def two_weights() -> tuple[list[Any], list[Any]]:
+    """Two loops side by side, each with shared weights that are packed once for many calls."""
+    x = sj.tensor(("T", 20, 64), "float32", "x")
+    v, w = (sj.shared(np.ones((64, 64), "float32"), name) for name in "vw")
+    start = sj.zeros((20, 64), "float32")
+    return [x], [
+        sj.scan(lambda row, h: np.tanh(h @ v + row), x, start),
+        sj.scan(lambda row, h: np.tanh(h @ w + row), x, start, go_backwards=True),
+    ]
+
+
+MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product, weights, two_weights)} | PROGRAMS
 
 
 def scheduled(name: str) -> Program:

@@ -49,7 +49,8 @@ def forms_fit(program: Program) -> Iterator[Problem]:
 
 def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
     """Each temporary is in use whenever a statement touches it, and from then on as long as somebody may read what is
-    there. Only the last pass says when: a program without lifetimes has not come so far."""
+    there. Those that last between calls are in use in all branches. Only the last pass says when: a program without
+    lifetimes has not come so far."""
     if not program.lifetimes:
         return
     lives = {life.buffer: life for life in program.lifetimes}
@@ -72,7 +73,7 @@ def _uncovered(
             life = lives.get(buffer)
             if life is None or not life.first <= begin <= life.last:
                 yield statement, f"it touches {buffer.name!r} when that is not in use"
-            elif any(number not in life.branches.get(beside, ()) for beside, number in within):
+            elif life.first >= 0 and any(number not in life.branches.get(beside, ()) for beside, number in within):
                 yield statement, f"it touches {buffer.name!r}, which its branch is not said to use"
         if statement.repeats:
             kept = statement.lasting.union(*map(read_before_written, statement.bodies))
