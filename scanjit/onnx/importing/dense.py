@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import Node
+from scanjit.ir import BOUND, INPUT, Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import cast
-from scanjit.ops.linalg import contract
+from scanjit.ops.elementwise import ADD, cast
+from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.shape import RESHAPE
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS, overlap_add
@@ -198,8 +199,35 @@ def batch_norm(call: Call) -> Node:
         raise call.refuse("statistics that are updated")
     call.ignore("momentum", "spatial")
     x, scale, bias, mean, var = (call.input(i) for i in range(5))
-    scale, bias, mean, var = (channels(node, max(x.ndim, 2)) for node in (scale, bias, mean, var))
-    return (x - mean) / tensor.sqrt(var + call.number("epsilon", 1e-5)) * scale + bias
+    factor = scale / tensor.sqrt(var + call.number("epsilon", 1e-5))
+    scaled, ndim = _scaled(x, factor) if _is_fixed(factor) else None, max(x.ndim, 2)
+    y = x * channels(factor, ndim) if scaled is None else scaled
+    return y + channels(bias - mean * factor, ndim)
+
+
+def _scaled(x: Node, factor: Node) -> Node | None:
+    """`x`, each of its channels times a factor; None if it is no convolution with filters that no input changes.
+
+    The filters are multiplied instead, which is done once and not in every call. Those of a channel that learned
+    nothing are often subnormal, which makes processors a hundred times slower; its factor makes zeros of them."""
+    if x.op is ADD and _is_fixed(x.operands[1]):
+        inner = _scaled(x.operands[0], factor)
+        return None if inner is None else inner + x.operands[1] * channels(factor, x.ndim)
+    inner = x.operands[0] if x.op is RESHAPE else x
+    if inner.op is not CONTRACT or inner.operands[0].op is not WINDOWS or not _is_fixed(inner.operands[1]):
+        return None
+    (terms, filters), sides = inner.operands, [inner.params[side] for side in ("left", "right", "out")]
+    first = 2 if x.op is RESHAPE else 1  # groups, and filters of each
+    if sides[1][:first] != sides[2][1 : 1 + first] or x.type.shape[2:] != inner.type.shape[1 + first :]:
+        return None
+    factor = tensor.reshape(factor, (*filters.type.shape[:first], *[1] * (filters.ndim - first)))
+    made = contract(terms, filters * factor, *sides)
+    return made if x is inner else tensor.reshape(made, x.type.shape)
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether a node depends on weights and constants alone."""
+    return not any(n.op in (INPUT, BOUND) for n in ir.walk([node]))
 
 
 # ---- convolutions and pools ------------------------------------------------------------------------------------------
