@@ -60,6 +60,22 @@ def two_ways() -> tuple[list[Any], list[Any]]:
     return [x, m], [sj.scan(step, x, start), sj.scan(step, x, start, go_backwards=True)]
 
 
+def weights_two_ways() -> tuple[list[Any], list[Any]]:
+    """Two loops side by side that read the same weights, which are packed once for many calls."""
+    x, m = sj.tensor(("T", "B", 8), "float32", "x"), sj.shared(np.ones((8, 8), "float32"), name="m")
+    step = lambda row, h: np.tanh(h @ m + row)
+    start = sj.zeros((x.shape[1], 8), "float32")
+    return [x], [sj.scan(step, x, start), sj.scan(step, x, start, go_backwards=True)]
+
+
+def branch_in_a_loop() -> tuple[list[Any], list[Any]]:
+    """A loop over time with a branch in each step. What the branch packs is the same in all steps."""
+    x, m = sj.tensor(("T", "B", 8), "float32", "x"), sj.tensor((8, 32), "float32", "m")
+    n = sj.tensor((32, 8), "float32", "n")
+    step = lambda row, h: sj.ifelse(row.sum() > 0, lambda: np.tanh(np.tanh(h @ m) @ n + row), lambda: h)
+    return [x, m, n], [sj.scan(step, x, sj.zeros((x.shape[1], 8), "float32"))]
+
+
 def over_time() -> tuple[list[Any], list[Any]]:
     """A nest with time, whose registers go over many points."""
     x = sj.tensor((50, 300), "float32", "x")
@@ -89,7 +105,12 @@ def two_weights() -> tuple[list[Any], list[Any]]:
     ]
 
 
-MADE = {f.__name__: f for f in (branch, stops, two_ways, over_time, product, weights, two_weights)} | PROGRAMS
+MADE = {
+    f.__name__: f
+    for f in (
+        branch, stops, two_ways, weights_two_ways, branch_in_a_loop, over_time, product, weights, two_weights,
+    )
+} | PROGRAMS  # fmt: skip
 
 
 def scheduled(name: str) -> Program:
@@ -130,6 +151,22 @@ def test_what_the_scheduler_makes_is_right(name: str) -> None:
     for stage in sj.function(*MADE[name](), mode="emulate").executable.stages:
         verify(fused_program(stage.stage.leaves, stage.stage.outputs, host.target()))
     assert not any(list(rule(program)) for rule in RULES)
+
+
+def test_loops_that_read_the_same_weights_share_a_pack() -> None:
+    program = scheduled("weights_two_ways")
+    (beside,) = (statement for statement in program.body if isinstance(statement, Beside))
+    (pack,) = (statement for top in program.body for statement in top.every() if isinstance(statement, Pack))
+    assert all(any(buffer is pack.target for buffer, _, _ in branch.all_refs()) for branch in beside.branches)
+    assert list(program.lasting) == [pack.target]
+
+
+def test_a_pack_leaves_every_loop_and_branch_in_which_it_is_the_same() -> None:
+    program = scheduled("branch_in_a_loop")
+    every = [statement for top in program.body for statement in top.every()]
+    packs = [statement for statement in every if isinstance(statement, Pack)]
+    assert any(isinstance(statement, If) for statement in every) and len(packs) == 2
+    assert all(pack in program.body for pack in packs)
 
 
 def test_fused_random_programs_are_right() -> None:

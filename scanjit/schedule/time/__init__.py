@@ -19,11 +19,12 @@ Without stretches p, h and y have 6 rows each. In stretches of 2, the program is
 and p and y have 2 rows: they are *short* buffers. They stay in the cache, too. (h stays as long as it is if anything
 else reads it.) A scan with all that goes along is a *chain*.
 
-- `flow`: which group of a region reads and writes which buffers.
+- `loops` is the pass: it cuts the loops of a program into stretches, inner loops first.
+- `flow`: which statement of a body reads and writes which buffers.
 - `rows`: whether statements go through a buffer row by row.
 - `stretch`: a nest or a scan, cut to some of its steps. `window`: the last steps of a scan.
 - `chains` finds chains; `blocks` chooses the length of their stretches and writes them; `parts` is what both this and
   `checkpoint` write with.
-- `sums`: sums over time, taken apart. `deep`: other long sums, cut likewise.
-- `checkpoint`: scans whose steps are computed again for the gradient, stretch by stretch.
+- `sums`: sums over time, taken apart. `deep` is a pass of its own: it cuts other long sums likewise.
+- `checkpoint`: scans whose steps are recomputed for the gradient, stretch by stretch.
 """

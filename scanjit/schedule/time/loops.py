@@ -18,7 +18,7 @@ from scanjit.target import Target
 
 def in_stretches(program: Program) -> Program:
     """The program whose scans run a stretch of steps at a time, where that saves memory: what goes along with a scan
-    stays in the cache, and what a gradient reads of a scan with checkpoints is computed again."""
+    stays in the cache, and what a gradient reads of a scan with checkpoints is recomputed."""
     notes = list(program.notes)
     return changed(program, body=_cut(program.body, frozenset(), program.target, notes), notes=notes)
 

@@ -1,4 +1,4 @@
-"""Checkpoints: of a loop that a gradient reads only some carries are saved, and the steps between are computed again.
+"""Checkpoints: of a loop that a gradient reads, only some carries are saved, and the steps between are recomputed.
 
 Take `h[t+1] = tanh(x[t] + h[t] @ w)` over 6 steps and its gradient, which goes from step 5 to step 0 and reads h.
 Without checkpoints h has 7 rows. With `checkpoint=2` both loops run in stretches of 2 steps:
@@ -19,13 +19,13 @@ the last bit. Loops that share their stretches are a *family*: here these two, i
 first of them is the *root*. Loops that go through the stretches together are a *phase*: the layers of a stack, say.
 
 A loop inside a step has no memory between the steps of the loop around it. If it asks for checkpoints, the loop around
-it saves its carries before every step, and that step is computed again.
+it saves its carries before every step, and that step is recomputed.
 
-- `families` finds the families of a region. It begins with loops that may fit (`related`) as a `Candidate`, which goes
+- `families` finds the families of a body. It begins with loops that may fit (`related`) as a `Candidate`, which goes
   through the steps that `families.STEPS` lists. Each returns a candidate that knows more, or refuses it and says which
   narrower one to try.
 - `short` finds the buffers of which one stretch is enough, `phases` what is done in which phase, `recompute` what has
-  to be computed again, and whether that is too much.
+  to be recomputed, and whether that is too much.
 - `saved`: the carries saved before each stretch, and who else uses them.
 - `stretches` writes a family as statements.
 """

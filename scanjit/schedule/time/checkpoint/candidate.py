@@ -47,7 +47,7 @@ class Candidate:
 
     Parameters
     ----------
-    flow, chains : of the region.
+    flow, chains : of the body.
     size : how many steps a stretch has.
     loops : in order. The first is the root: stretches are counted from its first step on.
     free : nests that are in no chain and no other family: they may go along.
@@ -144,7 +144,7 @@ class Candidate:
         return {s: i for i, phase in enumerate(self.phases) for s in phase.own}
 
     def is_recomputed(self, loop: Statement) -> bool:
-        """Whether steps of a loop are computed again."""
+        """Whether steps of a loop are recomputed."""
         return any(loop in phase.recomputed for phase in self.phases)
 
     def stored(self, loop: Statement) -> AbstractSet[Buffer]:

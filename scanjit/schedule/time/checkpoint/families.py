@@ -1,4 +1,4 @@
-"""The families of a region: which loops share their stretches, and which carries are saved."""
+"""The families of a body: which loops share their stretches, and which carries are saved."""
 
 from __future__ import annotations
 

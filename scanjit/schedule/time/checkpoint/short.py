@@ -34,7 +34,7 @@ def with_short_buffers(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _spoils(candidate: Candidate, statement: Statement, short: AbstractSet[Buffer]) -> bool:
-    """Whether a statement, computed again, would write over what others have written since."""
+    """Whether a statement, if it is recomputed, would write over what others have written since."""
     flow = candidate.flow
     return statement not in candidate.loops and any(
         buffer in flow.writes[other]
