@@ -134,9 +134,9 @@ class _Tqdm:
     def draw(self, progress: Progress) -> None:
         """Show how far it is."""
         if self._bar is None:
-            self._bar = self._new(desc=f"compiling {progress.name}", unit=" kernels", leave=False, file=self._stream)
-        self._bar.total, self._bar.n = progress.kernels or None, progress.done
-        self._bar.refresh()
+            self._bar = self._new(total=0, leave=False, file=self._stream, bar_format="{desc} |{bar}|")
+        self._bar.total, self._bar.n = progress.kernels, progress.done
+        self._bar.set_description_str(str(progress))
 
     def clear(self) -> None:
         """Take the bar away."""
