@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.ops.index import GATHER
 from scanjit.ops.reduce import SUM
 from scanjit.runtime import host
 from scanjit.schedule import fused_program
@@ -387,3 +388,12 @@ def test_each_rule_refuses_a_program_that_breaks_it(text: str) -> None:
     assert any(re.search(text, said) for said in found), f"no rule refuses it for that: {found}"
     with pytest.raises(sj.InternalError, match="a test made an invalid program"):
         verify(broken, "a test")
+
+
+def test_no_access_of_a_loop_without_turns_is_outside() -> None:
+    """The rows begin behind the last one, and there is none of them."""
+    x, none, wide = sj.tensor((4, 3), name="x"), sj.tensor((0,), "int64"), sj.tensor((3, 0), "int64")
+    h = sj.scan(lambda row, h: sj.tanh(row + h), x, sj.zeros(3))[4:, 2]
+    f = sj.function([x, none, wide], [GATHER(h, none, axis=0) * 2, GATHER(h, wide, axis=0).sum(1)], mode="emulate")
+    first, second = f(np.ones((4, 3)), np.zeros(0, "int64"), np.zeros((3, 0), "int64"))
+    assert first.shape == (0,) and second.tolist() == [0, 0, 0]

@@ -17,6 +17,7 @@ from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.values import Access, Reduce, walk_values
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 from scanjit.types import Atom, Dimension
 
@@ -62,13 +63,21 @@ def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
 
 def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
     if isinstance(statement, Nest):
-        if not any(store.indices for store in statement.stores):
+        if not any(store.indices for store in statement.stores) and all(loop.size != 0 for loop in statement.space):
+            idle = _in_empty_sums(statement)
             for access, _ in statement.accesses():
-                if access.panel is None:
+                if access.panel is None and access not in idle:
                     yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
     elif isinstance(statement, Pack | LapackCall):
         for ref in statement.sources if isinstance(statement, Pack) else statement.places:
             yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
+
+
+def _in_empty_sums(nest: Nest) -> set[Access]:
+    """The accesses of sums and the like that go over nothing."""
+    sums = (value for value in walk_values(nest.roots) if isinstance(value, Reduce))
+    inside = walk_values([v for s in sums if any(loop.size == 0 for loop in s.loops) for v in s.operands])
+    return {access for value in inside for access in value.accesses}
 
 
 def _ranges(loop: Statement) -> Ranges:
