@@ -78,7 +78,7 @@ class ValueBuilder:
         self._loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def root(self, node: Node, at: IndexMap) -> Value:
-        """The value of a node that is to be computed here, even if it has a place in memory."""
+        """The value of a node that is computed here, even if it has a place in memory."""
         rule = self.rule_of(node.op)
         if rule is None:
             return self.load(node, self.reference(node), at)

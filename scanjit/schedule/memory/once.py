@@ -10,12 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.schedule.nests import (
-    Buffer,
-    Leaf,
-    Program,
-    Statement,
-)
+from scanjit.schedule.nests import Buffer, Leaf, Program, Statement
 from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import (
-    Beside,
-    Buffer,
-    Program,
-    Statement,
-    counter,
-)
+from scanjit.schedule.nests import Beside, Buffer, Program, Statement, counter
 
 MOST_BRANCHES = 8
 """So many loops are put side by side at most."""

@@ -64,8 +64,7 @@ def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dic
 
 
 def _begun(nests: Mapping[Statement, Nest], chain: Chain) -> dict[Statement, Nest]:
-    """The nests that write what is there before the first step of carries that are rings: they write it where the last
-    values are kept."""
+    """The nests that write the initial values of rings. They write them into the buffers of last values instead."""
     plan = chain.plan
     begin = {plan.carries[i].store.buffer: (plan.first(i).offset, last) for i, last in chain.rings.items()}
 
@@ -114,9 +113,9 @@ class _Search:
         return Chain(self.scan, tuple(before), tuple(after), found, short, self._rings(found))
 
     def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer]]:
-        """The rowwise nests after the scan that read what nobody else does; the nests that sum what it made over time
-        (all of them, for the order of the terms is to be the same whoever else reads it); and the buffers that the
-        former read."""
+        """The rowwise nests after the scan that may go along; the nests that sum its results over time; and the results
+        that only these read. All nests with such sums go along, so that the order of their terms does not depend on who
+        else reads the results."""
         flow, position = self.flow, self.flow.at[self.scan]
         known = {*flow.statements[: position + 1]}
         members: list[Statement] = []

@@ -24,7 +24,8 @@ class Flow:
     ----------
     statements : the statements.
     temporaries : the buffers that no caller sees, and no statement outside of the body.
-    nests : the statements that are nests but no scans, as they are now: some begin or end a carry that has moved.
+    nests : the nests that are no scans. A nest maps to what it is by now: another one, if a carry that it begins or
+        reads has moved.
     reads, writes : the buffers that a statement reads and writes.
     needs : the statements that have to come before a statement.
     """

@@ -65,7 +65,7 @@ def only_sums(found: SumLoops, nest: Nest, buffers: AbstractSet[Buffer]) -> bool
 
 
 def depth(found: SumLoops) -> Dimension | None:
-    """How many elements the first product is summed over at each step; None if no sum is one of products."""
+    """How many terms the first product of the sums adds at each step; None if none of them is a product."""
     products = ((value, time) for value, time in found.items() if factors(value) is not None)
     return next((types.product(loop.size for loop in v.loops if loop is not time) for v, time in products), None)
 
@@ -75,7 +75,7 @@ def _read(value: Reduce) -> list[Access]:
 
 
 def _others(found: SumLoops, nest: Nest) -> Iterator[Buffer]:
-    """What a nest reads and writes outside of these sums, whatever values they share with the rest."""
+    """The buffers that a nest reads and writes outside of these sums. What a sum shares with the rest counts."""
     yield from (store.access.buffer for store in (*nest.stores, *nest.finals))
     seen: set[Value] = {*found}
     stack = [value for value in nest.roots if value not in seen]

@@ -1,4 +1,4 @@
-"""What each phase has to compute again, and whether that is too much.
+"""What each phase has to recompute, and whether that is too much.
 
 Let phase 1 make h, and phase 2 the gradient, which reads h. Then phase 2 recomputes h, but for its first stretch: phase
 1 ended there, so that its rows are still in memory. A phase 3 that goes forward and reads h recomputes all of it: the
