@@ -91,8 +91,8 @@ def product() -> tuple[list[Any], list[Any]]:
 
 def weights() -> tuple[list[Any], list[Any]]:
     """A loop that reads shared weights, which are packed once for many calls."""
-    x, w = sj.tensor(("T", 20, 8), "float32", "x"), sj.shared(np.ones((8, 8), "float32"), "w")
-    return [x], [sj.scan(lambda row, h: np.tanh((h + 2.0 * row) @ w), x, sj.zeros((20, 8), "float32"))[-1]]
+    x, w = sj.tensor(("T", "B", 8), "float32", "x"), sj.shared(np.ones((8, 8), "float32"), "w")
+    return [x], [sj.scan(lambda row, h: np.tanh((h + 2.0 * row) @ w), x, sj.zeros((x.shape[1], 8), "float32"))[-1]]
 
 
 def two_weights() -> tuple[list[Any], list[Any]]:

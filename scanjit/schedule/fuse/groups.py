@@ -215,10 +215,10 @@ def _nest(group: _Group, stored: Collection[Item]) -> Nest:
         for load, maker in task.loads
         if maker in members and load is not maker.store.value
     }
-    stores = [task.store for task in tasks if task in stored]
+    stores = tuple(task.store for task in tasks if task in stored)
     get = substitute([store.value for store in stores], replace)
     label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
-    space = list(tasks[0].space)
+    space = tasks[0].space
     if any(store.indices for store in stores):
         return Nest(space, stores, label, sequential=True)
-    return Nest(space, [Store(store.access, get(store.value)) for store in stores], label)
+    return Nest(space, tuple(Store(store.access, get(store.value)) for store in stores), label)

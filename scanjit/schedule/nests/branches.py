@@ -15,8 +15,8 @@ class If(Statement):
     """Run `then` if an int64 in memory is not 0, else `otherwise`."""
 
     condition: Ref
-    then: list[Statement]
-    otherwise: list[Statement]
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
     label: str = ""
 
     @property
@@ -32,7 +32,7 @@ class If(Statement):
     def with_bodies(self, *bodies: Sequence[Statement]) -> If:
         """The same condition for others."""
         then, otherwise = bodies
-        return replace(self, then=list(then), otherwise=list(otherwise))
+        return replace(self, then=tuple(then), otherwise=tuple(otherwise))
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -62,10 +62,10 @@ class Beside(Statement):
     other. These numbers are known when sizes and threads are (see `threads.sharing`).
     """
 
-    branches: list[Statement]
+    branches: tuple[Statement, ...]
     apart: Dimension
-    first: list[Dimension]
-    many: list[Dimension]
+    first: tuple[Dimension, ...]
+    many: tuple[Dimension, ...]
 
     @property
     def title(self) -> str:
@@ -79,7 +79,7 @@ class Beside(Statement):
 
     def with_bodies(self, *bodies: Sequence[Statement]) -> Beside:
         """Other branches on the same threads."""
-        return replace(self, branches=[branch for (branch,) in bodies])
+        return replace(self, branches=tuple(branch for (branch,) in bodies))
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -92,7 +92,7 @@ class Beside(Statement):
 
     def rebased(self, place: Rebase) -> Beside:
         """The same branches with elements at other places."""
-        return replace(self, branches=[branch.rebased(place) for branch in self.branches])
+        return replace(self, branches=tuple(branch.rebased(place) for branch in self.branches))
 
     def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
         """All branches."""

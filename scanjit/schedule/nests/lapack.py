@@ -17,7 +17,7 @@ class LapackCall(Leaf):
     also finds its operands; `flags` are its options."""
 
     routine: str
-    places: list[Ref]
+    places: tuple[Ref, ...]
     written: tuple[bool, ...]
     flags: Mapping[str, bool] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class LapackCall(Leaf):
 
     def rebased(self, place: Rebase) -> LapackCall:
         """The same call with matrices at other places."""
-        return replace(self, places=[ref.rebased(place) for ref in self.places])
+        return replace(self, places=tuple(ref.rebased(place) for ref in self.places))
 
     @property
     def dtype(self) -> str:

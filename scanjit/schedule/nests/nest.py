@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scanjit import types
@@ -61,15 +61,15 @@ class Nest(Leaf):
     With `lanewise`, some of the steps are done several at a time.
     """
 
-    space: list[NestLoop]
-    stores: list[Store]
+    space: tuple[NestLoop, ...]
+    stores: tuple[Store, ...]
     label: str
     time: NestLoop | None = None
     reverse: bool = False
-    registers: list[Register] = field(default_factory=list)
-    updates: list[Value] = field(default_factory=list)
-    finals: list[Store] = field(default_factory=list)
-    carried: list[Access] = field(default_factory=list)
+    registers: tuple[Register, ...] = ()
+    updates: tuple[Value, ...] = ()
+    finals: tuple[Store, ...] = ()
+    carried: tuple[Access, ...] = ()
     sequential: bool = False
     unroll: int = 1
     tile: Tile | None = None
@@ -96,9 +96,9 @@ class Nest(Leaf):
         return tuple(walk_values(self.roots))
 
     @property
-    def loops(self) -> list[NestLoop]:
+    def loops(self) -> tuple[NestLoop, ...]:
         """Its loops, those of reductions left out: its space, then time."""
-        return self.space if self.time is None else [*self.space, self.time]
+        return self.space if self.time is None else (*self.space, self.time)
 
     def accesses(self) -> Iterator[tuple[Access, bool]]:
         """Every access, and whether it writes."""
@@ -119,7 +119,7 @@ class Nest(Leaf):
         self,
         access: Callable[[Access], Access] = lambda access: access,
         loop: Callable[[NestLoop], NestLoop] = lambda loop: loop,
-        space: list[NestLoop] | None = None,
+        space: Iterable[NestLoop] | None = None,
         values: Mapping[Value, Value] | None = None,
     ) -> Nest:
         """The nest with every access and every loop changed, over another space, and with some values replaced. Which
@@ -132,12 +132,12 @@ class Nest(Leaf):
 
         return replace(
             self,
-            space=self.space if space is None else space,
-            stores=[store(old) for old in self.stores],
-            finals=[store(old) for old in self.finals],
-            registers=[new for new in map(get, self.registers) if isinstance(new, Register)],
-            updates=list(map(get, self.updates)),
-            carried=list(map(access, self.carried)),
+            space=self.space if space is None else tuple(space),
+            stores=tuple(map(store, self.stores)),
+            finals=tuple(map(store, self.finals)),
+            registers=tuple(new for new in map(get, self.registers) if isinstance(new, Register)),
+            updates=tuple(map(get, self.updates)),
+            carried=tuple(map(access, self.carried)),
             lanewise=None,
         )
 

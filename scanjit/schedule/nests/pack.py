@@ -16,7 +16,7 @@ class Pack(Leaf):
     """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
     may be several axes."""
 
-    sources: list[Ref]
+    sources: tuple[Ref, ...]
     target: Buffer
     width: int
     label: str = "pack"
@@ -35,7 +35,7 @@ class Pack(Leaf):
     def rebased(self, place: Rebase) -> Pack:
         """The same pack of sources at other places, into other panels."""
         target, _ = place(self.target, 0)
-        return replace(self, sources=[ref.rebased(place) for ref in self.sources], target=target)
+        return replace(self, sources=tuple(ref.rebased(place) for ref in self.sources), target=target)
 
     @property
     def dtype(self) -> str:

@@ -32,12 +32,12 @@ class Program:
     pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.
     """
 
-    inputs: list[Buffer]
-    outputs: list[Ref]
-    body: list[Statement]
-    codes: list[Node]
+    inputs: Sequence[Buffer]
+    outputs: Sequence[Ref]
+    body: Sequence[Statement]
+    codes: Sequence[Node]
     target: Target
-    notes: list[str] = field(default_factory=list)
+    notes: Sequence[str] = ()
     once: Sequence[Leaf] = ()
     lasting: Sequence[Buffer] = ()
     lifetimes: Sequence[Lifetime] = ()

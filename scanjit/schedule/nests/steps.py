@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Ref
@@ -38,7 +38,7 @@ class TimeLoop(Statement):
     length: Dimension
     step: Dimension
     row: Dimension
-    body: list[Statement]
+    body: tuple[Statement, ...]
     total: Dimension
     start: Dimension = 0
     reverse: bool = False
@@ -48,7 +48,7 @@ class TimeLoop(Statement):
     unroll: int = 1
     label: str = ""
     own_rows: OwnRows | None = None
-    persistent: list[Buffer] = field(default_factory=list)
+    persistent: tuple[Buffer, ...] = ()
     plan: Plan | None = None
 
     @property
@@ -64,7 +64,7 @@ class TimeLoop(Statement):
     def with_bodies(self, *bodies: Sequence[Statement]) -> TimeLoop:
         """The loop over another step."""
         (body,) = bodies
-        return replace(self, body=list(body))
+        return replace(self, body=tuple(body))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -87,10 +87,10 @@ class TimeLoop(Statement):
         """The loop over a step with elements at other places."""
         return replace(
             self,
-            body=[statement.rebased(place) for statement in self.body],
+            body=tuple(statement.rebased(place) for statement in self.body),
             stop=None if self.stop is None else self.stop.rebased(place),
             count=None if self.count is None else self.count.rebased(place),
-            persistent=[place(buffer, 0)[0] for buffer in self.persistent],
+            persistent=tuple(place(buffer, 0)[0] for buffer in self.persistent),
             plan=None if self.plan is None else self.plan.rebased(place),
         )
 
@@ -130,7 +130,7 @@ class Blocks(Statement):
     size: Dimension
     first: Dimension
     count: Dimension
-    body: list[Statement]
+    body: tuple[Statement, ...]
     backwards: bool = False
 
     @property
@@ -146,7 +146,7 @@ class Blocks(Statement):
     def with_bodies(self, *bodies: Sequence[Statement]) -> Blocks:
         """The loop over other blocks."""
         (body,) = bodies
-        return replace(self, body=list(body))
+        return replace(self, body=tuple(body))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:

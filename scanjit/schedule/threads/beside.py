@@ -53,8 +53,8 @@ def _arranged(body: list[Statement], once: Collection[Statement]) -> list[Statem
         after = [i for i in left if i > group[-1] or any(needs[i] >> j & 1 for j in group)]
         result += [body[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
-        branches = [body[i] for i in group]
-        first, many = ([counter(what) for _ in branches] for what in ("first", "many"))
+        branches = tuple(body[i] for i in group)
+        first, many = (tuple(counter(what) for _ in branches) for what in ("first", "many"))
         result.append(Beside(branches, counter("apart"), first, many))
     return [*result, *(body[i] for i in left)]
 

@@ -70,7 +70,7 @@ def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
                 body.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            return replace(loop, body=body, own_rows=OwnRows(size, unit, counter("apart")))
+            return replace(loop, body=tuple(body), own_rows=OwnRows(size, unit, counter("apart")))
     return None
 
 

@@ -30,7 +30,7 @@ def in_forms(
     for form in forms:
         made = shaped(changed(merged, lane=form.lane))
         packs = [statement for statement in made if isinstance(statement, Pack) and statement.target.fixed]
-        inside = [statement for statement in made if statement not in packs]
+        inside = tuple(statement for statement in made if statement not in packs)
         result += [*packs, Blocks(form.when, 1, counter("first"), counter("rows"), inside)]
     return result
 

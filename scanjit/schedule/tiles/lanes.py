@@ -35,7 +35,7 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
     lane = nest.lane or _best(nest, _candidates(nest), target)
     if lane is None or lane is nest.space[-1]:
         return nest
-    return changed(nest, space=[*(loop for loop in nest.space if loop is not lane), lane])
+    return changed(nest, space=(*(loop for loop in nest.space if loop is not lane), lane))
 
 
 def forms(nest: Nest, target: Target) -> list[Form]:
@@ -61,7 +61,7 @@ def _candidates(nest: Nest) -> list[NestLoop]:
     """The loops that lanes could run along: the last one; and, of a convolution, those over what can be packed."""
     reductions = reductions_of(nest)
     if nest.sequential or nest.time is not None or not nest.space or not reductions:
-        return nest.space[-1:]
+        return list(nest.space[-1:])
     last = nest.space[-1]
     if any(factors(r) is None or is_packed(r, last) for r in reductions):
         return [last]

@@ -135,7 +135,7 @@ def _pack(nest: Nest, tile: Tile, members: Sequence[tuple[Load, Depth]]) -> tupl
         apart = group * width
         strides = {lane: size * group, **depth.strides(apart)}
         accesses[old] = Access(target, g * width + depth.start(apart), strides, panel=lane)
-    return Pack(sources, target, width), accesses
+    return Pack(tuple(sources), target, width), accesses
 
 
 def _equal(a: Pack, b: Pack) -> bool:

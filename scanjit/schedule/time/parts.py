@@ -39,7 +39,7 @@ def loop(
     """The loop over stretches of `size` of `total` steps, with what comes before and after it. `counters` are the first
     step of a stretch, and how many it has."""
     found = list(parts)
-    inside = [s for part in found for s in part.inside]
+    inside = tuple(s for part in found for s in part.inside)
     return [
         *(s for part in found for s in part.before),
         Blocks(total, types.maximum(size, 1), *counters, inside, backwards),
@@ -52,4 +52,4 @@ def copy(source: Ref, target: Ref) -> Nest:
     space = tuple(map(NestLoop, source.shape))
     at = maps.identity(space)
     value = Load(source.buffer.dtype, maps.place(source, at))
-    return Nest(list(space), [Store(maps.place(target, at), value)], "copy")
+    return Nest(space, (Store(maps.place(target, at), value),), "copy")

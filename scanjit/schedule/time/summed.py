@@ -74,8 +74,8 @@ def _zeros(nest: Nest, places: dict[Value, Access], length: Dimension) -> Nest |
         return None
     first, rest = nest.space[0], nest.space[1:]
     short = NestLoop(first.size * none)
-    zeros = [Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items()]
-    made = Nest(list(nest.space), zeros, "zeros")
+    zeros = (Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items())
+    made = Nest(nest.space, tuple(zeros), "zeros")
     return made.rebuilt(lambda a: _over(a, first, short), space=[short, *rest])
 
 
@@ -91,7 +91,7 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
         access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
         loops = (time, *(loop for loop in value.loops if loop is not time))
         stores.append(Store(access, changed(value, loops=loops, init=Load(value.dtype, access))))
-    return Nest(list(nest.space), stores, nest.label, lane=nest.lane)
+    return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane)
 
 
 def _backwards(nest: Nest) -> Nest:

@@ -26,6 +26,6 @@ class IfElseRule(ArrayRule):
         half, label = len(targets), f"ifelse at {node.where}"
         bodies = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
         lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
-        block = lowering.add_statement(If(flag, [], [], label), needs, bodies)
+        block = lowering.add_statement(If(flag, (), (), label), needs, bodies)
         for i, target in enumerate(targets):
             lowering.put(ir.PART(node, index=i), target, [block])

@@ -35,7 +35,7 @@ class CholeskyRule(LapackRule):
 
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
         """Factor a copy."""
-        return LapackCall("cholesky", [whole], (True,)), [lowering.copy(node.operands[0], whole)]
+        return LapackCall("cholesky", (whole,), (True,)), [lowering.copy(node.operands[0], whole)]
 
 
 class LuRule(LapackRule):
@@ -47,7 +47,7 @@ class LuRule(LapackRule):
         n = a.type.shape[-1]
         copy = lowering.copy(a, whole.window(node.ndim - 2, 0, n))
         pivots = Ref.whole(Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots"))
-        return LapackCall("lu", [whole, pivots], (True, True)), [copy]
+        return LapackCall("lu", (whole, pivots), (True, True)), [copy]
 
 
 class TriangularSolveRule(LapackRule):
@@ -65,4 +65,4 @@ class TriangularSolveRule(LapackRule):
             needs = [lowering.copy(a, place)]
         needs = [*needs, lowering.copy(b, whole)]
         flags = {name: bool(node.params[name]) for name in ("lower", "trans", "unit")}
-        return LapackCall("triangular_solve", [place, whole], (False, True), flags), needs
+        return LapackCall("triangular_solve", (place, whole), (False, True), flags), needs

@@ -37,7 +37,7 @@ def as_loop(
         length=plan.length,
         step=plan.step,
         row=plan.row,
-        body=[],
+        body=(),
         total=plan.length,
         reverse=plan.reverse,
         stop=stop,
@@ -45,7 +45,7 @@ def as_loop(
         ran=counter("ran"),
         unroll=plan.node.params["unroll"] or 1,
         label=name_of(plan.node),
-        persistent=[carry.store.buffer for carry in plan.carries],
+        persistent=tuple(carry.store.buffer for carry in plan.carries),
         plan=plan,
     )
     return loop, region

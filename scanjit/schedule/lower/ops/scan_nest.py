@@ -83,22 +83,22 @@ def as_nest(
     except NotInline:
         return None
     plan = replace(plan, carries=[replace(carry, slots=1) for carry in plan.carries])
-    registers = list(builder.registers.values())
+    registers = tuple(builder.registers.values())
     lags = [carry.lag for carry in plan.carries if carry.lag is not None]
     nest = Nest(
-        list(space),
-        list(_stores(plan, maps.identity((time, *space)), updates, outputs)),
+        space,
+        tuple(_stores(plan, maps.identity((time, *space)), updates, outputs)),
         "scan_" + (plan.node.params["name"] or "_".join(dict.fromkeys(n.op.name for n in step.new)))[:30],
         time,
         plan.reverse,
         registers,
-        [updates[register.index] for register in registers],
-        [
+        tuple(updates[register.index] for register in registers),
+        tuple(
             Store(maps.place(plan.final(register.index, plan.length), at), register)
             for register in registers
             if not plan.carries[register.index].trajectory
-        ],
-        [_before(plan, register.index, maps.identity((time, *space))) for register in registers],
+        ),
+        tuple(_before(plan, register.index, maps.identity((time, *space))) for register in registers),
         unroll=_unrolled(plan),
         reach=functools.reduce(types.minimum, lags) if lags else None,
         plan=plan,
