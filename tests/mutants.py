@@ -30,10 +30,10 @@ import sympy  # noqa: F401
 ROOT = Path(__file__).parent.parent
 RANDOM = [f"tests/compiler/test_random.py::test_emulated[{first}]" for first in range(0, 200, 10)]
 TESTS = {
-    "scanjit/ops": ["tests/golden", "tests/ops", "tests/linalg", "tests/autodiff", "tests/rewrite"],
+    "scanjit/ops": ["tests/golden", "tests/ops", "tests/linalg", "tests/random", "tests/autodiff", "tests/rewrite"],
     "scanjit/rewrite": ["tests/golden", "tests/rewrite", "tests/loops/test_ifelse.py", "tests/linalg", *RANDOM],
     "scanjit/schedule": [
-        "tests/golden", *RANDOM[:8], "tests/loops/test_checkpoint.py", "tests/runtime/test_threads.py",
+        "tests/golden", *RANDOM[:8], "tests/loops/test_checkpoint.py", "tests/loops/test_checkpoint_families.py",
         *sorted(f"tests/compiler/{path.name}" for path in (ROOT / "tests/compiler").glob("test_*.py")),
     ],
 }  # fmt: skip

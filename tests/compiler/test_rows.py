@@ -88,6 +88,13 @@ def test_rows_that_meet(step: Step) -> None:
     assert kept(loop(step)) == 0
 
 
+@pytest.mark.parametrize("columns", [None, 1])
+def test_a_row_that_all_rows_read(columns: int | None) -> None:
+    """Rows of one element: that all read the first one, and each its own, cannot be told by how far apart they are."""
+    x = sj.tensor(("T", "B") if columns is None else ("T", "B", columns))
+    assert kept(sj.function([x], sj.scan(lambda x, h: np.tanh(x + h * h[0]), x, x[0]), mode="emulate")) == 0
+
+
 def test_loops_that_end_early_are_left() -> None:
     x = sj.tensor(("T", "B", H))
     y = sj.scan(lambda x, h: (np.tanh(x + h @ np.eye(H)), sj.until((x > 9).any())), x, x[0])

@@ -102,6 +102,13 @@ def test_strips(program: Callable[..., Graph], dtype: str, threads: int) -> None
             same(inputs, outputs, f, T=steps, N=columns, B=3)
 
 
+def test_strips_are_printed() -> None:
+    inputs, outputs = turns("T", "N")
+    with Config(width=16, small=True).active():
+        shown = sj.dprint(sj.function(inputs, outputs, mode="emulate"), file="str", stage="blocks")
+    assert shown is not None and "strips of min(N, 4) i0 where" in shown
+
+
 @pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_known_columns(program: Callable[..., Graph], columns: int) -> None:

@@ -282,6 +282,16 @@ def test_an_index_out_of_bounds_is_still_one() -> None:
     assert simplified(node) is node
 
 
+@pytest.mark.parametrize("length, step, same_place", [(2, 1, True), (2, 2, False), (1, 2, True), (3, 2, False)])
+def test_a_slice_of_what_was_set_with_another_step(length: int, step: int, same_place: bool) -> None:
+    """Windows with different steps are the same only where they have one element."""
+    row, v = symbol("row", 7), symbol("v", length)
+    node = SLICE(SET_SLICE(row, v, start=(1,), step=(1,)), start=(1,), length=(length,), step=(step,))
+    new = simplified(node)
+    same([node], [new], values([node]), exact=True)
+    assert (new is v) == same_place
+
+
 def test_slices_of_counting() -> None:
     node = SLICE(IOTA(length=9), start=(2,), length=(3,), step=(2,))
     new = simplified(node)
