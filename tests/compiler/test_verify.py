@@ -77,6 +77,16 @@ def branch_in_a_loop() -> tuple[list[Any], list[Any]]:
     return [x, m, n], [sj.scan(step, x, sj.zeros((x.shape[1], 8), "float32"))]
 
 
+def sum_in_a_loop() -> tuple[list[Any], list[Any]]:
+    """A loop over time, each step of which sums over the steps of a loop inside it."""
+    x, m = sj.tensor(("T", "S", 4), "float64", "x"), sj.tensor((4, 4), "float64", "m")
+
+    def step(rows: Any, h: Any) -> Any:
+        return np.tanh(sj.scan(lambda row, g: np.tanh(g @ m + row), rows, h).sum(0))
+
+    return [x, m], [sj.scan(step, x, sj.zeros(4))]
+
+
 def over_time() -> tuple[list[Any], list[Any]]:
     """A nest with time, whose registers go over many points."""
     x = sj.tensor((50, 300), "float32", "x")
@@ -109,7 +119,8 @@ def two_weights() -> tuple[list[Any], list[Any]]:
 MADE = {
     f.__name__: f
     for f in (
-        branch, stops, two_ways, weights_two_ways, branch_in_a_loop, over_time, product, weights, two_weights,
+        branch, stops, two_ways, weights_two_ways, branch_in_a_loop, sum_in_a_loop, over_time, product, weights,
+        two_weights,
     )
 } | PROGRAMS  # fmt: skip
 

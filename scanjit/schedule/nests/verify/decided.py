@@ -76,7 +76,7 @@ def _uncovered(
             elif life.first >= 0 and any(number not in life.branches.get(beside, ()) for beside, number in within):
                 yield statement, f"it touches {buffer.name!r}, which its branch is not said to use"
         if statement.repeats:
-            kept = statement.lasting.union(*map(read_before_written, statement.bodies))
+            kept = statement.lasting | read_before_written(statement)
             for buffer in kept & lives.keys():
                 if not lives[buffer].first <= begin <= moment <= lives[buffer].last:
                     yield statement, f"{buffer.name!r} is to last from turn to turn, but is not in use all the time"

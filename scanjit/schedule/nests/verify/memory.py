@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from scanjit import types
 from scanjit.schedule.nests.branches import If
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.nest import Nest
@@ -47,17 +48,18 @@ def _certainly_some(shape: Sequence[object]) -> bool:
     return all(size != 0 for size in shape)
 
 
-def read_before_written(body: Sequence[Statement]) -> set[Buffer]:
-    """What a turn of a loop reads before it writes it: what is there from before the loop, or from earlier turns."""
+def read_before_written(loop: Statement) -> set[Buffer]:
+    """What a turn of a loop reads before it writes it: what is there from before the loop, or from earlier turns. A sum
+    over time begins with zero in the first turn of the loop that it is summed in, and loads in the others."""
+    counted = {atom for dim in loop.counters for atom in types.atoms(dim)}
     begun = {
         value.access.buffer
-        for top in body
-        for nest in top.every()
+        for nest in loop.every()
         if isinstance(nest, Nest)
         for value in nest.values
-        if isinstance(value, Load) and value.when != 1
+        if isinstance(value, Load) and not counted.isdisjoint(types.atoms(value.when))
     }
-    return begun | {buffer for _, buffer in _unwritten(body, set())}
+    return begun | {buffer for body in loop.bodies for _, buffer in _unwritten(body, set())}
 
 
 def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
