@@ -33,7 +33,8 @@ TESTS = {
     "scanjit/ops": ["tests/golden", "tests/ops", "tests/linalg", "tests/random", "tests/autodiff", "tests/rewrite"],
     "scanjit/rewrite": ["tests/golden", "tests/rewrite", "tests/loops/test_ifelse.py", "tests/linalg", *RANDOM],
     "scanjit/schedule": [
-        "tests/golden", *RANDOM[:8], "tests/loops/test_checkpoint.py", "tests/loops/test_checkpoint_families.py", "tests/loops/test_lags.py",
+        "tests/golden", *RANDOM[:8], "tests/loops/test_checkpoint.py", "tests/loops/test_checkpoint_families.py",
+        "tests/loops/test_lags.py",
         *sorted(f"tests/compiler/{path.name}" for path in (ROOT / "tests/compiler").glob("test_*.py")),
     ],
 }  # fmt: skip
