@@ -7,7 +7,8 @@ steps ago, and memory holds a ring of k rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -142,9 +143,12 @@ def _connected(node: Node, results: Collection[int], through: Callable[[Node], b
         found = reached(active)
         return [i for i, before in enumerate(scan.before) if before in found]
 
-    active = _grown((i for i, is_asked in enumerate(carries) if is_asked), grown)
-    found = reached(active) | {scan.before[i] for i in active}  # there may be no step
-    return [operand for operand, inner in zip(node.operands, scan.inputs, strict=True) if inner in found]
+    def positions() -> list[int]:
+        active = _grown((i for i, is_asked in enumerate(carries) if is_asked), grown)
+        found = reached(active) | {scan.before[i] for i in active}  # there may be no step
+        return [i for i, inner in enumerate(scan.inputs) if inner in found]
+
+    return [node.operands[i] for i in _known(node, (through, frozenset(results)), positions)]
 
 
 SCAN = Op(
@@ -247,6 +251,19 @@ def _derived(name: str | None, suffix: str) -> str | None:
     return None if name is None else f"{name}.{suffix}"
 
 
+_answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, list[int]]] = weakref.WeakKeyDictionary()
+
+
+def _known(node: Node, question: Hashable, answer: Callable[[], list[int]]) -> list[int]:
+    """The answer to a question about the step of a scan. It is asked once, as the answer asks the same of the loops
+    inside several times: in loops in loops in loops, that would be an exponential number of times."""
+    layout, answers = Layout.of(node), _answers.setdefault(node.params["body"], {})
+    key = (question, layout.carries, layout.sequences, layout.ys, layout.until, *layout.lags.items())
+    if key not in answers:
+        answers[key] = answer()
+    return answers[key]
+
+
 def _grown(start: Iterable[int], more: Callable[[Sequence[int]], Iterable[int]]) -> list[int]:
     """The smallest set of numbers that contains `start` and all of `more(the set)`."""
     found = sorted(set(start))
@@ -315,7 +332,8 @@ class _Reverse:
         self.seeds = [ir.new_input(carry.type) for carry in scan.before]
         self.y_seeds = {i: ir.new_input(y.type) for i, y in enumerate(scan.ys) if self.g_ys[i] is not None}
         arriving = [i for i in self.varying if self.g_carries[i] is not None]
-        self.active = _grown(arriving, lambda active: [i for i in self.varying if scan.before[i] in self._step(active)])
+        question = ("active", tuple(cotangent is None for cotangent in g), tuple(needed))
+        self.active = _known(node, question, lambda: _grown(arriving, self._carries_with_cotangents))
 
     def _inner(self, carries: Iterable[int]) -> list[Node]:
         """The inputs of the body whose cotangents are needed."""
@@ -328,6 +346,11 @@ class _Reverse:
         do."""
         paths = differentiable(self.scan.after, self._inner(carries))
         return [i for i, new in enumerate(self.scan.after) if new in paths]
+
+    def _carries_with_cotangents(self, active: Sequence[int]) -> list[int]:
+        """The carries before a step that have cotangents, given the carries after it that do."""
+        step = self._step(active)
+        return [i for i in self.varying if self.scan.before[i] in step]
 
     def _step(self, active: Sequence[int]) -> dict[Node, Node]:
         """The cotangents of the body's inputs, if the carries `active` have cotangents after the step."""

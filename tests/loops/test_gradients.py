@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply
 from scanjit.loops import filter, foldr, map, reduce, scan, until
+from scanjit.ops import scan as loops
 from scanjit.ops.elementwise import TANH
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.gradcheck import check_grad
@@ -119,3 +121,19 @@ def test_truncation_is_the_gradient_of_the_last_steps(k: int) -> None:
     tail = run(grad(cost(loop(x, hs[start : start + 2], gs[start], w)), [x, w]), {x: Y[start:], w: 0.8})
     np.testing.assert_allclose(truncated[0], np.concatenate([np.zeros(start), tail[0]]), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(truncated[1], tail[1], rtol=1e-12, atol=1e-14)
+
+
+def test_the_gradient_of_loops_in_loops_asks_about_each_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that asked its inner loop twice would take a second for 10 levels, and years for 30."""
+    asked = []
+    pullback = loops.pullback
+    monkeypatch.setattr(loops, "pullback", lambda *given: (asked.append(1), pullback(*given))[1])
+
+    def nested(level: int, h: sj.Node) -> sj.Node:
+        inner = (lambda h: nested(level - 1, h * 0.9)) if level else sj.sin
+        return sj.scan(inner, outputs_info=h, n_steps=n)[-1]
+
+    x, n = sj.vector("x"), sj.scalar("n", "int64")
+    gradient = sj.grad(nested(9, x).sum(), x)
+    assert len(asked) < 200
+    assert sj.function([x, n], gradient, mode="reference")([0.5], 1).shape == (1,)
