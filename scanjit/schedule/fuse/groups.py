@@ -41,11 +41,13 @@ class _Group:
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
+    read: set[object] = field(default_factory=set)
 
     def add(self, task: Task, values: Sequence[Value]) -> None:
         """Let a task join that computes these values."""
         self.members.append(task)
         self.reductions |= _reductions(values)
+        self.read |= _read(_reductions(values))
         self.values.update(values)
         self.loaded |= _loaded(values)
 
@@ -111,7 +113,7 @@ def _partner(
         return None
     found = _reductions(values)
     best: _Group | None = None
-    shared, loaded = -1, _loaded(values)
+    shared, loaded, read = -1, _loaded(values), _read(found)
     needed: dict[_Group, bool] = {}
     for item, own_point in task.needs.items():
         needed[where[item]] = needed.get(where[item], True) and own_point
@@ -120,7 +122,7 @@ def _partner(
         group = groups[at]
         dependent = group in needed
         fits = group.space is task.space and needed.get(group, True)
-        fits = fits and _compatible(found, values, group, dependent)
+        fits = fits and _compatible(found, values, group, dependent, read)
         if fits and not _stays_apart(task, found, group, order):
             if dependent and not ready and best is None:
                 later = [need for other in groups[at + 1 :] for member in other.members for need in member.needs]
@@ -178,16 +180,19 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _compatible(found: set[Reduce], values: Collection[Value], group: _Group, dependent: bool) -> bool:
+def _compatible(
+    found: set[Reduce], values: Collection[Value], group: _Group, dependent: bool, read: set[object]
+) -> bool:
     """Whether one nest may compute what a group does, and these values with these reductions: it does not get too
-    long, and two reductions share a tile only if one reads the other's results or both read the same."""
+    long, and two reductions share a tile only if one reads the other's results or both read the same. `read` is what
+    the reductions read."""
     if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
         return False
     if not found or not group.reductions:
         return dependent or not found
     if len(group.reductions | found) > MOST_REDUCTIONS:
         return False
-    return dependent or bool(_read(found) & _read(group.reductions))
+    return dependent or not read.isdisjoint(group.read)
 
 
 def _read(reductions: set[Reduce]) -> set[object]:
