@@ -167,15 +167,17 @@ class Cache:
                 os.utime(path)
         return entry
 
-    def store(self, stem: str, entry: Entry) -> None:
+    def store(self, stem: str, entry: Entry) -> bool:
         """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
-        exceeded."""
+        exceeded. Returns whether the entry could be written."""
         data = _encode(entry)
-        if self._write(f"{stem}.o", data):
-            self._unchecked += len(data)
-            # A scan costs milliseconds in a full cache: once per process, then once per sixteenth of the limit.
-            if self._unchecked > self.limit // 16:
-                self.prune(keep=stem)
+        if not self._write(f"{stem}.o", data):
+            return False
+        self._unchecked += len(data)
+        # A scan costs milliseconds in a full cache: once per process, then once per sixteenth of the limit.
+        if self._unchecked > self.limit // 16:
+            self.prune(keep=stem)
+        return True
 
     def source(self, stem: str, text: str) -> str | None:
         """The path of a file with this text. Writes it if it does not exist; None if it cannot be written."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import binding as llvm
 from llvmlite.binding import ffi
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import host, translation
@@ -56,7 +57,7 @@ def translate(unit: Unit, target: Target) -> Translated:
     layout = _data_layout(target)
     try:
         module, arity = translation.translate(unit, target, layout)
-    except (TypeError, SyntaxError) as error:
+    except (TypeError, SyntaxError, RecursionError) as error:
         raise _failed(unit, error) from error
     return Translated(unit, target, module, arity)
 
@@ -71,18 +72,19 @@ def to_assembly(unit: Unit, target: Target) -> str:
     translated = translate(unit, target)
     with _workshop() as workshop:
         machine = workshop.machine(target, True)
-        return str(machine.emit_assembly(_optimised(translated, machine, workshop.context)))
+        with _optimised(translated, machine, workshop.context) as module:
+            return str(machine.emit_assembly(module))
 
 
 def _emitted(translated: Translated, loaded: bool) -> tuple[bytes, list[str]]:
     with _workshop() as workshop:
         machine = workshop.machine(translated.target, loaded)
-        module = _optimised(translated, machine, workshop.context)
-        code = _object(machine, module)
-        if code[:5] == b"\x7fELF\x02":
-            return code, sorted(set(_undefined_in_elf(code)))
-        # near enough elsewhere: misses the few library calls that LLVM makes of its own intrinsics
-        return code, sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        with _optimised(translated, machine, workshop.context) as module:
+            code = _object(machine, module)
+            if code[:5] == b"\x7fELF\x02":
+                return code, sorted(set(_undefined_in_elf(code)))
+            # near enough elsewhere: misses the few library calls that LLVM makes of its own intrinsics
+            return code, sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
 
 
 class _Workshop:
@@ -145,19 +147,34 @@ def _failed(unit: Unit, error: Exception) -> InternalError:
     return InternalError(text, where=unit.path)
 
 
-def _optimised(translated: Translated, machine: llvm.TargetMachine, context: llvm.context.ContextRef) -> llvm.ModuleRef:
-    """The LLVM module of a kernel, as it will become object code."""
+@contextlib.contextmanager
+def _optimised(
+    translated: Translated, machine: llvm.TargetMachine, context: llvm.context.ContextRef
+) -> Iterator[llvm.ModuleRef]:
+    """The LLVM module of a kernel, as it will become object code.
+
+    It is closed at the end, also after an error, whose traceback may live long: to close it changes the context, in
+    which another thread may work by then.
+    """
     try:
         module = llvm.parse_assembly(translated.module, context)
-        module.verify()
     except RuntimeError as error:
         raise _failed(translated.unit, error) from error
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    # What should be a vector is one already; vectorised remainders of loops are only more code.
-    tuning.loop_vectorization = tuning.slp_vectorization = False
-    passes = llvm.create_pass_builder(machine, tuning)
-    _beside_others(ffi.lib.LLVMPY_RunNewModulePassManager)(passes.getModulePassManager(), module, passes)
-    return module
+    with module:
+        try:
+            module.verify()
+        except RuntimeError as error:
+            raise _failed(translated.unit, error) from error
+        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+        # What should be a vector is one already; vectorised remainders of loops are only more code.
+        tuning.loop_vectorization = tuning.slp_vectorization = False
+        passes = llvm.create_pass_builder(machine, tuning)
+        manager = passes.getModulePassManager()
+        _beside_others(ffi.lib.LLVMPY_RunNewModulePassManager)(manager, module, passes)
+        # llvmlite's own class never frees it, nor the 100 KB that belong to it.
+        NewPassManager._dispose(manager)
+        manager.detach()
+        yield module
 
 
 def _object(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:

@@ -181,7 +181,7 @@ def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandon
     missing = [unit for name, unit in units.items() if name not in entries]
     for unit, entry, spent in _compiled(missing, target, progress, abandoned):
         entries[unit.name], seconds[unit.name] = entry, spent
-        store.store(unit.stem, entry)
+        progress.kept += store.store(unit.stem, entry)
     for name, unit in units.items():
         externals = {callee: arity for callee, (_, arity) in unit.externals.items()}
         for callee, arity in externals.items():
@@ -230,7 +230,8 @@ def _compiled(
     """Compile units. Returns each with its object code and the seconds that compiling took.
 
     LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor takes kernels from
-    a queue, until it is empty. Raises what was raised first, and `Abandoned` if nobody waits any more."""
+    a queue, until it is empty; the caller itself does if there may be no more threads. Raises what was raised first,
+    and `Abandoned` if nobody waits any more."""
     global _compilations
     if not units:
         return []
@@ -257,30 +258,39 @@ def _compiled(
             found.append((unit, entry, seconds + time.perf_counter() - start))
             progress.done += 1
 
-    threads = [
-        threading.Thread(target=finish, name=f"scanjit-compiler-{i}", daemon=True)
-        for i in range(min(processors.count(), len(units)))
-    ]
+    threads = _started(finish, min(processors.count(), len(units)))
     try:
-        for thread in threads:
-            thread.start()
         for unit in units:
-            if abandoned():
+            if errors or abandoned():
                 break
             start = time.perf_counter()
             queued.put((compiler.translate(unit, target), time.perf_counter() - start))
+    except BaseException as error:
+        errors.append(error)  # so the threads leave what is queued
     finally:
-        for _ in threads:
+        for _ in range(max(len(threads), 1)):
             queued.put(None)
+        if not threads:
+            finish()
         for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+            thread.join()
     if abandoned():
         raise Abandoned
     if errors:
         raise errors[0]
     _compilations += len(found)
     return found
+
+
+def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
+    """So many threads that do this work, or fewer if there may be no more."""
+    threads: list[threading.Thread] = []
+    with contextlib.suppress(RuntimeError):
+        for i in range(count):
+            thread = threading.Thread(target=work, name=f"scanjit-compiler-{i}", daemon=True)
+            thread.start()
+            threads.append(thread)
+    return threads
 
 
 @functools.cache

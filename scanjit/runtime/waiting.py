@@ -21,11 +21,12 @@ _OFTEN = 0.25
 
 
 class Progress:
-    """How far the compilation of a function is. `kernels` are known so far, `done` of them are compiled."""
+    """How far the compilation of a function is. `kernels` are known so far, `done` of them are compiled, and `kept` of
+    them written to the cache."""
 
     def __init__(self, name: str) -> None:
         self.name, self.begun = name, time.monotonic()
-        self.kernels = self.done = 0
+        self.kernels = self.done = self.kept = 0
         self.shown = False
         self.ended = threading.Event()
 
@@ -60,12 +61,14 @@ def told(name: str) -> Iterator[None]:
     token = _current.set(progress)
     thread = threading.Thread(target=_show, args=(weakref.ref(progress), stream), name="scanjit-progress", daemon=True)
     try:
-        thread.start()
+        with contextlib.suppress(RuntimeError):  # there may be no more threads
+            thread.start()
         yield
         progress.ended.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         if progress.shown:
-            kept = "; the next process takes them from the cache" if progress.done else ""
+            kept = "; the next process takes them from the cache" if progress.kept == progress.kernels > 0 else ""
             print(f"compiled {name}: {progress.kernels} kernels in {progress.seconds:.1f} s{kept}", file=stream)
     finally:
         progress.ended.set()

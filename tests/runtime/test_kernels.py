@@ -15,14 +15,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scanjit.errors import InternalError
-from scanjit.runtime import cache, kernels
+from scanjit.runtime import cache, compiler, host, kernels
 from scanjit.runtime.kernels import Kernel, compile_count, kernel
 from scanjit.runtime.undisturbed import undisturbed
+from scanjit.runtime.unit import Unit
 from scanjit.simd import math_rest, table
+from scanjit.target import Target
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,6 +166,22 @@ def test_a_call_releases_the_gil() -> None:
         "    for i in (1, 2):\n        pass",
         "    for i in range(3):\n        pass\n    else:\n        pass",
         "    unknown(a)",
+        "    break",
+        "    if a:\n        break",
+        "    a + 1",
+        "    yield a",
+        "    for i in range():\n        pass",
+        "    for i in range(1, a, 1, 1):\n        pass",
+        "    for i in range(a, step=2):\n        pass",
+        "    for i in range(a, 3, 0):\n        pass",
+        "    x = 18446744073709551616",
+        "    b = c = a",
+        "    b = a\n    while b < 3:\n        b += 1\n    else:\n        b = 1",
+        "    store_i64(a, 1.5 + 2.5)",
+        f"    store_i64(a, {'-' * 1500}a)",
+        "    if a == 0:\n        return\n"
+        + "".join(f"    elif a == {i}:\n        store_i64(a, {i})\n" for i in range(999)),
+        "".join("    " + " " * i + "if a:\n" for i in range(200)) + " " * 210 + "return",
     ],
 )
 def test_what_does_not_compile_names_the_kernel_and_its_file(body: str) -> None:
@@ -326,6 +345,86 @@ def test_work_that_nobody_waits_for_any_more_ends(monkeypatch: pytest.MonkeyPatc
     assert undisturbed(lambda _: threading.get_ident()) != main
     monkeypatch.setattr(_thread, "start_new_thread", lambda *_: (_ for _ in ()).throw(RuntimeError("no more")))
     assert undisturbed(lambda _: threading.get_ident()) == main
+
+
+def several(prefix: str, *bodies: str) -> list[kernels.Wanted]:
+    """Kernels with these bodies."""
+    return [(f"{MEMORY}\n\ndef {prefix}{i}(a, b):\n    {body}\n", f"{prefix}{i}", {}) for i, body in enumerate(bodies)]
+
+
+@pytest.mark.parametrize("wrong", ["b, c = a, a", "store_i64(a, c)"])
+def test_what_is_queued_behind_an_error_is_not_compiled(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is raised as soon as what LLVM compiles at the moment is done."""
+    seen: list[str] = []
+    translated_all = threading.Event()
+
+    def translate(unit: Unit, target: Target) -> compiler.Translated:
+        if unit.name == "queued30":
+            translated_all.set()
+        return real_translate(unit, target)
+
+    def to_load(translated: compiler.Translated) -> tuple[bytes, list[str]]:
+        seen.append(translated.unit.name)
+        assert translated_all.wait(60)
+        time.sleep(0.05)
+        return real_to_load(translated)
+
+    real_translate, real_to_load = compiler.translate, compiler.to_load
+    monkeypatch.setattr(compiler, "translate", translate)
+    monkeypatch.setattr(compiler, "to_load", to_load)
+    monkeypatch.setattr(kernels.processors, "count", lambda: 2)
+    with pytest.raises(InternalError, match="kernel queued30 does not compile"):
+        kernels.kernels(several("queued", *["store_i64(a, b)"] * 30, wrong, wrong))
+    assert len(seen) <= 15
+    assert not any(thread.name.startswith("scanjit-compiler") for thread in threading.enumerate())
+
+
+def test_kernels_are_compiled_where_no_more_threads_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    made = kernels.kernels(several("alone", "store_i64(a, b + 1)", "store_i64(a, b + 2)"))
+    assert [apply(each, 0, factor=5) for each in made] == [[6], [7]]
+
+
+def test_nothing_of_a_workshop_is_left_when_another_thread_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To free a module changes the context, in which that thread works without a lock."""
+    modules: list[Any] = []
+
+    class Idle(list[Any]):
+        def append(self, workshop: object) -> None:
+            assert modules and all(module.closed for module in modules)
+            super().append(workshop)
+
+    def parse(text: str, *context: object) -> Any:
+        module = real(text, *context)
+        modules.extend([module] if context else [])  # what loads code has no context of its own
+        return module
+
+    real = compiler.llvm.parse_assembly
+    monkeypatch.setattr(compiler.llvm, "parse_assembly", parse)
+    monkeypatch.setattr(compiler, "_idle", Idle())
+    made = kernel(SCALE, "scale")
+    made.asm()
+    monkeypatch.setattr(compiler, "_object", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        kernel(TWICE, "twice", {"scale": 2})
+    assert len(modules) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory in use is not told")
+def test_memory_of_the_compiler_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = host.target()
+
+    def compile_many(first: int) -> int:
+        for i in range(first, first + 150):
+            wanted = several("many", f"store_i64(a, b*{i}*{i})")
+            compiler.to_object(kernels.units(wanted, target)["many0"], target)
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = compile_many(0)
+    assert compile_many(150) - before < 150 * 30_000  # if the passes stayed, each would take 100 kB
 
 
 def test_threads_make_a_kernel_once() -> None:

@@ -211,6 +211,13 @@ def test_what_does_not_decide_is_not_looked_at() -> None:
     assert list(memory) == [1, 1, 5]
 
 
+def test_expressions_of_many_terms() -> None:
+    """They are nested as deep as they are long, deeper than Python calls functions."""
+    body = f"store(0, {' + '.join(['a', 'b', 'c*2'] * 250)})\nstore(1, {' - '.join(['c', 'a'] * 300)})"
+    assert compiled(body, ARGUMENTS, 2) == interpreted(body, ARGUMENTS, 2)
+    assert in_memory(ast.parse("x = n\nx = 1\ny = " + " + ".join(["x"] * 700)).body, ["n"]) == {"x"}
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [

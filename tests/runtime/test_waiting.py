@@ -1,5 +1,6 @@
 """Who waits for a function to be compiled is told how far it is, in a terminal and in a notebook only."""
 
+import errno
 import importlib
 import io
 import sys
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.runtime import waiting
+from scanjit.runtime import cache, waiting
+from scanjit.runtime.kernels import kernels
 
 
 class Terminal(io.StringIO):
@@ -53,7 +55,7 @@ def test_a_line_of_text(terminal: Terminal, no_tqdm: None) -> None:
     with waiting.told("train"):
         progress = waiting.current()
         assert progress is not None
-        progress.kernels, progress.done = 77, 34
+        progress.kernels, progress.done, progress.kept = 77, 34, 77
         wait_until_shown()
         time.sleep(0.05)
     lines = terminal.getvalue().split("\r")
@@ -126,3 +128,32 @@ def test_compiling_counts_its_kernels(
     assert f(np.zeros(3)).tolist() == [1.0] * 3
     assert [each.name for each in seen] == ["waited_for"]
     assert seen[0].done == seen[0].kernels > 0
+    assert "the next process takes them from the cache" in terminal.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore:compiled kernels are kept in memory only")
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_cache_that_cannot_be_written_is_not_promised(
+    room: int, terminal: Terminal, no_tqdm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room for so many entries."""
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path / str(room)))
+    written: list[str] = []
+
+    def replace(source: object, path: object) -> None:
+        written.extend([str(path)] if str(path).endswith(".o") else [])
+        if len(written) > room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, path)
+
+    real = cache.os.replace
+    monkeypatch.setattr(cache.os, "replace", replace)
+    with waiting.told("f"):
+        wanted = [
+            (f"from scanjit.simd import store_i64\n\n\ndef unkept{room}{i}(a):\n    store_i64(a, {i})\n", name, {})
+            for i in range(3)
+            for name in [f"unkept{room}{i}"]
+        ]
+        assert len(kernels(wanted)) == 3
+        wait_until_shown()
+    assert "compiled f: 3 kernels" in terminal.getvalue() and "cache" not in terminal.getvalue()

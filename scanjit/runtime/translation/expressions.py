@@ -62,7 +62,7 @@ class Expressions:
         self._imported = imported
         self._target = target
         self._writers: dict[type, Callable[..., Value]] = {
-            ast.BinOp: lambda e: self.binary(e.op, self.value(e.left), self.value(e.right)),
+            ast.BinOp: self._chain,
             ast.BoolOp: self._both_or_either,
             ast.Call: self._called,
             ast.Compare: self._compare,
@@ -110,6 +110,18 @@ class Expressions:
         raise TypeError(f"{name} is nothing that a kernel can call")
 
     # ---- what each kind of expression becomes
+
+    def _chain(self, expression: ast.BinOp) -> Value:
+        """`a + b + c`, which is nested as deep as it is long: hundreds of terms would be too deep for a recursion."""
+        operations: list[ast.BinOp] = []
+        first: ast.expr = expression
+        while isinstance(first, ast.BinOp):
+            operations.append(first)
+            first = first.left
+        value = self.value(first)
+        for each in reversed(operations):
+            value = self.binary(each.op, value, self.value(each.right))
+        return value
 
     def _called(self, expression: ast.Call) -> Value:
         value = self.call(expression)
@@ -204,6 +216,8 @@ def _constant(number: object) -> Value:
     if isinstance(number, bool):
         return Value(BOOL, str(number).lower(), number)
     if isinstance(number, int):
+        if not -(2**63) <= number < 2**64:
+            raise TypeError(f"{number} has more than 64 bits")
         return Value(INT, str(number), number)
     if isinstance(number, float):
         return Value(FLOAT, FLOAT.llvm.format_constant(number), number)

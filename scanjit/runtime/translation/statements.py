@@ -23,7 +23,7 @@ class Statements:
         self._writers: dict[type, Callable[..., None]] = {
             ast.Assign: self._assign,
             ast.AugAssign: self._change,
-            ast.Break: lambda _: self._to.jump(self._exits[-1]),
+            ast.Break: self._break,
             ast.Expr: self._call,
             ast.For: self._for,
             ast.If: self._if,
@@ -55,9 +55,16 @@ class Statements:
         name = _named([statement.target])
         self._to.assign(name, self._expressions.binary(statement.op, self._to.read(name), self._value(statement.value)))
 
+    def _break(self, _: ast.Break) -> None:
+        if not self._exits:
+            raise TypeError("break stands outside of a loop")
+        self._to.jump(self._exits[-1])
+
     def _call(self, statement: ast.Expr) -> None:
-        if isinstance(statement.value, ast.Call):  # or else it is a docstring
+        if isinstance(statement.value, ast.Call):
             self._expressions.call(statement.value)
+        elif not (isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)):
+            raise TypeError(f"neither a call nor a docstring: {ast.unparse(statement)}")
 
     def _return(self, statement: ast.Return) -> None:
         if statement.value is not None:
@@ -119,8 +126,13 @@ class Statements:
         """The first counter, the end, and the step of a range."""
         if not (isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id == "range"):
             raise TypeError("a loop of a kernel runs over a range")
+        if iterated.keywords or not 1 <= len(iterated.args) <= 3:
+            raise TypeError(f"a range has one to three arguments without names: {ast.unparse(iterated)}")
         given = [self._expressions.integer(each) for each in iterated.args]
-        return [_ZERO, *given, _ONE] if len(given) == 1 else [*given, _ONE][:3]
+        found = [_ZERO, *given, _ONE] if len(given) == 1 else [*given, _ONE][:3]
+        if found[2].number == 0:
+            raise TypeError(f"a range has a step of zero: {ast.unparse(iterated)}")
+        return found
 
     def _goes_on(self, counter: str, last: Value, step: Value) -> str:
         """Whether a loop has a step with this counter."""

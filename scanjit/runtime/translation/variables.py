@@ -52,6 +52,12 @@ class _Variables(ast.NodeVisitor):
         self.visit(node.value)
         self.visit(node.targets[0])
 
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        """Without recursion, because a sum of many terms is nested deep."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name):
+                self.visit_Name(each)
+
     def visit_For(self, node: ast.For) -> None:
         """The counter belongs to the body."""
         self.visit(node.iter)
