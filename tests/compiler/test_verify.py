@@ -30,6 +30,8 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.nests.verify import RULES, verify
+from scanjit.schedule.tiles.apply import with_tiles
+from scanjit.schedule.tiles.pack import with_packs
 from tests.fuzz.cases import program as random_program
 from tests.golden.programs import PROGRAMS
 
@@ -179,6 +181,17 @@ def test_a_pack_leaves_every_loop_and_branch_in_which_it_is_the_same() -> None:
     packs = [statement for statement in every if isinstance(statement, Pack)]
     assert any(isinstance(statement, If) for statement in every) and len(packs) == 2
     assert all(pack in program.body for pack in packs)
+
+
+def test_a_pack_is_made_anew_when_its_source_was_written() -> None:
+    leaves, outputs = product()
+    program = with_tiles(fused_program(leaves, outputs, host.target()))
+    (nest,) = program.body
+    read, written = (next(b for b, _, writes in nest.all_refs() if writes == way and b.name != "a") for way in (0, 1))
+    writer = nest.rebased(lambda buffer, offset: (read if buffer is written else buffer, offset))
+    twice, anew = (with_packs(replace(program, body=body)).body for body in ((nest, nest), (nest, writer, nest)))
+    assert [type(statement) for statement in twice] == [Pack, Nest, Nest]
+    assert [type(statement) for statement in anew] == [Pack, Nest, Nest, Pack, Nest]
 
 
 def test_fused_random_programs_are_right() -> None:

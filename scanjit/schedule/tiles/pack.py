@@ -83,12 +83,21 @@ class _Writer:
             return None
         home = self.open[level].statements
         same = next((other for other in home if isinstance(other, Pack) and _equal(pack, other)), None)
+        if same is not None and _written_since(same, home):
+            same = None
         if same is None:
             pack = _with_room(pack, [body.around for body in self.open[1 : level + 1]])
             home.append(pack)
             where = "before it" if level >= inner else "once, before the loop"
             self.notes.append(f"nest {nest.label}: {len(pack.sources)} right operands are packed {where}")
         return same or pack
+
+
+def _written_since(pack: Pack, body: Sequence[Statement]) -> bool:
+    """Whether a statement of a body behind a pack writes what was packed."""
+    sources = {source.buffer for source in pack.sources}
+    behind = body[next(i for i, statement in enumerate(body) if statement is pack) + 1 :]
+    return any(writes and buffer in sources for statement in behind for buffer, _, writes in statement.all_refs())
 
 
 def _with_room(pack: Pack, around: Sequence[Statement | None]) -> Pack:
