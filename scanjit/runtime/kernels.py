@@ -132,8 +132,25 @@ def compile_count() -> int:
 # One lock for all names, not one for each: all processors compile what one caller wants, and loading takes 0.1 ms.
 # Whoever forks holds it, so that a child never starts with a half-made kernel, or with a lock that nobody will open.
 _lock = threading.RLock()
+_held_by_fork: list[Any] = []
+
+
+def _before_fork() -> None:
+    """Hold our lock, then that of llvmlite: threads that export, or that compile with Numba, hold the latter alone."""
+    _lock.acquire()
+    if (ffi := sys.modules.get("llvmlite.binding.ffi")) is not None:
+        ffi.lib._lock.__enter__()
+        _held_by_fork.append(ffi.lib._lock)
+
+
+def _after_fork() -> None:
+    while _held_by_fork:
+        _held_by_fork.pop().__exit__()
+    _lock.release()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 _kernels: dict[tuple[str, tuple[str, str, str]], Kernel] = {}
 """By name, and by what object code depends on of the target."""

@@ -476,3 +476,29 @@ def test_a_forked_child_calls_and_makes_kernels() -> None:
     print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2))
     """
     assert finish(start(program)).split("\n") == ["0", "[3, 6]"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_compiles_that_was_forked_while_another_thread_was_inside_llvmlite() -> None:
+    """As a thread that exports, or that compiles with Numba."""
+    program = """
+    import signal, time
+    from llvmlite.binding import ffi
+    kernel(SCALE, "scale")
+    inside = threading.Event()
+    def work():
+        with ffi.lib._lock:
+            inside.set()
+            time.sleep(0.3)
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2) == [3, 6] else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    thread.join()
+    print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2))
+    """
+    assert finish(start(program)).split("\n") == ["0", "[3, 6]"]
