@@ -10,9 +10,11 @@ from hypothesis import settings
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
 # examples would use another copy than the package does.
 import lasagne_like  # noqa: F401
+from scanjit.runtime import host
 from scanjit.schedule.nests import verify as verifier
 
 verifier.VERIFY = True  # every program that a test compiles
+host.cache_sizes = lambda: {1: 32 * 1024, 2: 2**20}  # blocks are as large as a cache, and tests look at their sizes
 
 # A shell ignores Ctrl-C in what it starts in the background, and so would the tests that interrupt themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
