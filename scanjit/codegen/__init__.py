@@ -1,4 +1,4 @@
-"""From loop nests to Numba source."""
+"""From loop nests to Python source."""
 
 from scanjit.codegen.generate import Generated, generate
 

@@ -1,4 +1,4 @@
-"""Calls of LAPACK as Numba source: a loop over the batch, and what LAPACK leaves to do.
+"""Calls of LAPACK as Python source: a loop over the batch, and what LAPACK leaves to do.
 
 Rows of ours are columns of Fortran's: it sees each matrix transposed. So the lower triangle is its upper one, and a
 system `t @ x = b` is one with t to the right of x.

@@ -1,4 +1,4 @@
-"""A nest as Numba source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
+"""A nest as Python source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing a right operand of products into panels, as Numba source."""
+"""Packing a right operand of products into panels, as Python source."""
 
 from __future__ import annotations
 

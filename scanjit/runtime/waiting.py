@@ -68,8 +68,9 @@ def told(name: str) -> Iterator[None]:
         if thread.ident is not None:
             thread.join()
         if progress.shown:
+            made = f": {progress.kernels} kernels" if progress.kernels else ""
             kept = "; the next process takes them from the cache" if progress.kept == progress.kernels > 0 else ""
-            print(f"compiled {name}: {progress.kernels} kernels in {progress.seconds:.1f} s{kept}", file=stream)
+            print(f"compiled {name}{made} in {progress.seconds:.1f} s{kept}", file=stream)
     finally:
         progress.ended.set()
         _current.reset(token)

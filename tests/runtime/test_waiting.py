@@ -3,6 +3,7 @@
 import errno
 import importlib
 import io
+import re
 import sys
 import threading
 import time
@@ -74,6 +75,12 @@ def test_a_bar_of_tqdm(terminal: Terminal) -> None:
         wait_until_shown()
         time.sleep(0.05)
     assert "compiling train: 4 of 8 kernels, 0 s |" in terminal.getvalue()
+
+
+def test_without_new_kernels_it_counts_none(terminal: Terminal, no_tqdm: None) -> None:
+    with waiting.told("train"):
+        wait_until_shown()
+    assert re.search(r"\rcompiled train in \d+\.\d s\n$", terminal.getvalue())
 
 
 def test_what_is_quick_says_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
