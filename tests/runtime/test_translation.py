@@ -247,3 +247,9 @@ def test_a_function_of_vectors_stands_once_in_a_module() -> None:
     assert arity == 2
     assert len(defined) == len(set(defined)) and sum("tanh" in line for line in defined) == 2  # itself, and a frame
     assert all("internal" in line for line in defined[:-1]) and 'void @"k"' in defined[-1]
+
+
+def test_functions_have_their_own_names() -> None:
+    source = "from scanjit.simd import exp as tanh\n\n\ndef k(x):\n    pass\n"
+    with pytest.raises(TypeError, match="by their own names"):
+        translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")

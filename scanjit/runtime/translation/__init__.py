@@ -30,9 +30,10 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int]:
     SyntaxError : it is no Python.
     """
     tree = ast.parse(unit.source)
-    imported = {
-        name.asname or name.name for each in tree.body if isinstance(each, ast.ImportFrom) for name in each.names
-    }
+    names = [name for each in tree.body if isinstance(each, ast.ImportFrom) for name in each.names]
+    if any(name.asname for name in names):
+        raise TypeError("a kernel imports functions by their own names")
+    imported = {name.name for name in names}
     function = next(each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == unit.name)
     parameters = _parameters(function.args)
     instructions = Instructions(in_memory(function.body, parameters))
