@@ -15,7 +15,8 @@ from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, dim_nodes
 from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
-from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
+from scanjit.ops.scan import SCAN
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite.engine import Rules
 from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scalar, stretch
 
@@ -244,6 +245,15 @@ def custom(node: Node) -> Node | None:
     """part(custom(x, y), 0) -> x: the rule for the derivative of x by y, which has been taken"""
     given = node.operands[0]
     return given.operands[node.params["index"]] if given.op is CUSTOM else None
+
+
+@rules.rule(PART)
+def loop_of_no_steps(node: Node) -> Node | None:
+    """a result of a loop of no steps -> the initial value of a carry; no rows; 0 steps that ran"""
+    given, index = node.operands[0], node.params["index"]
+    if given.op is not SCAN or given.params["length"] != 0:
+        return None
+    return given.operands[index] if index < given.params["carries"] else full(0, node.type.shape, node.dtype)
 
 
 # ---- elementwise ops and broadcasts ----------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ FOUND = {
     910005707: "in a branch, the last row of a loop of no steps was taken for the initial value",
     910008910: "the forward loop of a derivative was to stack what has another size in each step",
     910003338: "without rewriting, a second derivative has sizes that a step computes",
+    932000433: "the verifier missed the memory of a sum that nothing reads",
+    932000730: "the verifier looked into blocks of a loop of no steps",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 

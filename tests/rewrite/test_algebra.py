@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from scanjit.ir import CONSTANT, OPS, Node, constant
+from scanjit.ir import CONSTANT, OPS, PART, Graph, Node, constant, new_input
 from scanjit.ops.elementwise import cast
 from scanjit.ops.index import GATHER
+from scanjit.ops.scan import scan_node
 from scanjit.ops.stretch import broadcast_to, full
 from tests.rewrite.support import count, fn, same, simplified, symbol
 
@@ -145,3 +146,16 @@ def test_gradient_markers_have_done_their_work() -> None:
     a = x()
     if "stop_gradient" in OPS:
         assert simplified(fn("stop_gradient", fn("stop_gradient", a))) is a
+
+
+def test_a_loop_of_no_steps_gives_initial_values_no_rows_and_no_count() -> None:
+    a, lagged = symbol("a", 3), symbol("lagged", 5, 3)
+    h, g = new_input(a.type), new_input(a.type)
+    body = Graph.of([h, g], [h * 2.0, h + g, g, OPS["any"](h > 1.0, axes=(0,))])
+    loop = scan_node(body, [a, lagged], [], [], 0, until=True, lags={1: 5})
+    final, rows, ys, ran = (PART(loop, index=i) for i in range(4))
+    assert simplified(final) is a
+    assert simplified(rows) is lagged
+    assert simplified(ys).type == ys.type
+    assert simplified(ran) is constant(0, "int64")
+    assert not count([simplified(part) for part in (ys, ran)])["scan"]

@@ -32,11 +32,15 @@ REMEMBERED = 4096
 def inside_buffers(program: Program) -> Iterator[Problem]:
     """No access reaches in front of its buffer or behind it."""
     for statement, outer in with_outer(program.body):
-        if not any(isinstance(loop, TimeLoop) and loop.length == 0 for loop in outer):
+        if not any(_never_runs(loop) for loop in outer):
             ranges = tuple(map(_ranges, reversed(outer)))
             for buffer, offset, axes in _extents(statement):
                 for text in _outside(offset, axes, types.product(buffer.shape), ranges):
                     yield statement, text.format(repr(buffer.name))
+
+
+def _never_runs(loop: Statement) -> bool:
+    return (isinstance(loop, TimeLoop) and loop.length == 0) or (isinstance(loop, Blocks) and loop.total == 0)
 
 
 @lru_cache(REMEMBERED)

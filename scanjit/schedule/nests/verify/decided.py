@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
@@ -10,7 +11,7 @@ from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.verify.memory import read_before_written
-from scanjit.schedule.nests.verify.walk import Problem, nests
+from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
 
 Within = tuple[tuple[Beside, int], ...]
 """The branches of loops side by side that a statement is in."""
@@ -49,26 +50,36 @@ def forms_fit(program: Program) -> Iterator[Problem]:
 
 def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
     """Each temporary is in use whenever a statement touches it, and from then on as long as somebody may read what is
-    there. Those that last between calls are in use in all branches. Only the last pass says when: a program without
-    lifetimes has not come so far."""
+    there: a sum that only its own statement reads again is lost without harm. Those that last between calls are in use
+    in all branches. Only the last pass says when: a program without lifetimes has not come so far."""
     if not program.lifetimes:
         return
     lives = {life.buffer: life for life in program.lifetimes}
-    moment = yield from _uncovered(program.body, lives, 0, ())
+    read = {buffer for statement, _ in with_outer(program.body) for buffer in _read_for_others(statement)}
+    moment = yield from _uncovered(program.body, lives, read, 0, ())
     for buffer, life in zip(program.lasting, program.lifetimes, strict=False):
         if buffer is not life.buffer or life.first >= 0 or life.last < moment:
             yield program.body[0], f"{buffer.name!r} lasts between calls, but is not in use all the time"
 
 
+def _read_for_others(statement: Statement) -> set[Buffer]:
+    refs = list(statement.refs())
+    return {buffer for buffer, _, writes in refs if not writes} - {buffer for buffer, _, writes in refs if writes}
+
+
 def _uncovered(
-    body: Sequence[Statement], lives: Mapping[Buffer, Lifetime], moment: int, within: Within
+    body: Sequence[Statement],
+    lives: Mapping[Buffer, Lifetime],
+    read: AbstractSet[Buffer],
+    moment: int,
+    within: Within,
 ) -> Generator[Problem, None, int]:
     """The uses of memory outside of its lifetime; returns the moment after these statements."""
     for statement in body:
         begin = moment
         for number, inner in enumerate(statement.bodies):
             beside = ((statement, number),) if isinstance(statement, Beside) else ()
-            moment = yield from _uncovered(inner, lives, moment, (*within, *beside))
+            moment = yield from _uncovered(inner, lives, read, moment, (*within, *beside))
         for buffer in dict.fromkeys(buffer for buffer, _, _ in statement.refs() if buffer.kind == "temporary"):
             life = lives.get(buffer)
             if life is None or not life.first <= begin <= life.last:
@@ -76,7 +87,7 @@ def _uncovered(
             elif life.first >= 0 and any(number not in life.branches.get(beside, ()) for beside, number in within):
                 yield statement, f"it touches {buffer.name!r}, which its branch is not said to use"
         if statement.repeats:
-            kept = statement.lasting | read_before_written(statement)
+            kept = statement.lasting | (read_before_written(statement) & read)
             for buffer in kept & lives.keys():
                 if not lives[buffer].first <= begin <= moment <= lives[buffer].last:
                     yield statement, f"{buffer.name!r} is to last from turn to turn, but is not in use all the time"
