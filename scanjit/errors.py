@@ -42,18 +42,23 @@ def user_location() -> str:
     return "<unknown>"
 
 
-@contextlib.contextmanager
-def located(where: str | None) -> Iterator[None]:
+class located:
     """Everything made inside belongs to the location `where`.
 
     An exception of a signal handler may come when this has begun to end, and `where` stays set. So it counts only while
     the function with the `with` statement runs.
     """
-    token = _inherited.set((where, sys._getframe(2)))  # behind the frame of `contextlib`
-    try:
-        yield
-    finally:
-        _inherited.reset(token)
+
+    __slots__ = ("_token", "_where")
+
+    def __init__(self, where: str | None) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        self._token = _inherited.set((self._where, sys._getframe(1)))
+
+    def __exit__(self, *_: object) -> None:
+        _inherited.reset(self._token)
 
 
 def _is_running(owner: FrameType, frame: FrameType | None) -> bool:

@@ -137,7 +137,8 @@ class Op:
 
     def __call__(self, *args: Node, **params: Parameter) -> Node:
         """The node that applies this op to nodes. Dimensions in `params` may depend on values of nodes."""
-        return _intern(self, args, params)
+        applied = Parametrized.of(self, params, len(args))
+        return _intern(applied, applied.arguments(args))
 
     def prepare(self, values: Sequence[object]) -> Sequence[Node]:
         """The values that a user gave, as nodes."""
@@ -170,10 +171,11 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
+        "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
         "several", "type", "types", "where",
     )  # fmt: skip
 
+    applied: Parametrized
     op: Op
     args: tuple[Node, ...]
     arity: int
@@ -288,8 +290,38 @@ def as_node(value: object) -> Node:
     return constant(array)
 
 
+class Parametrized:
+    """What a node applies to its arguments: an op with its parameters. Interned, as nodes are.
+
+    Parameters
+    ----------
+    op, params : the op, and its parameters.
+    arity : how many operands it has.
+    sizes : the nodes whose values the dimensions in `params` use.
+    """
+
+    __slots__ = ("__weakref__", "arity", "op", "params", "sizes")
+
+    def __init__(self, op: Op, params: Params, arity: int) -> None:
+        self.op, self.params, self.arity, self.sizes = op, params, arity, dim_nodes(params)
+
+    @classmethod
+    def of(cls, op: Op, params: Params, arity: int) -> Parametrized:
+        """The op with these parameters, the same object for equal ones."""
+        key = (op, arity, *[(name, _freeze(value)) for name, value in params.items()])
+        return _parametrized.get(key) or _parametrized.setdefault(key, cls(op, params, arity))
+
+    def arguments(self, operands: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The operands, and the `sizes` that are not among them."""
+        if not self.sizes:
+            return operands
+        given = set(operands)
+        return (*operands, *[node for node in self.sizes if node not in given])
+
+
 _serial = itertools.count()
 _nodes: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
+_parametrized: weakref.WeakValueDictionary[tuple[object, ...], Parametrized] = weakref.WeakValueDictionary()
 
 
 def _freeze(value: object) -> object:
@@ -303,17 +335,21 @@ def _freeze(value: object) -> object:
     return value
 
 
-def _intern(op: Op, args: tuple[Node, ...], params: Params) -> Node:
-    arity = len(args)
-    args = args + dim_nodes(params, args)
-    key = (op.name, arity, *map(id, args), *((k, _freeze(v)) for k, v in params.items()))
+def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = None) -> Node:
+    """The node that applies an op with its parameters to arguments. `like`: a node that does the same to operands of
+    the same types, so that the types of its results and its location are known."""
+    key = (applied, *map(id, args))
     found = _nodes.get(key)
     if found is not None:
         return found
+    op = applied.op
     node = Node.__new__(Node)
-    node.op, node.args, node.arity, node.params = op, args, arity, params
-    node.where = errors.user_location()
-    node.types, node.several = _inferred(op, args[:arity], params)
+    node.applied, node.op, node.args, node.arity, node.params = applied, op, args, applied.arity, applied.params
+    if like is None:
+        node.where = errors.user_location()
+        node.types, node.several = _inferred(op, args[: node.arity], node.params)
+    else:
+        node.where, node.types, node.several = like.where, like.types, like.several
     if not node.several:
         node.type = node.types[0]
     node.serial, node.dim_ref, node.base = next(_serial), None, None
@@ -333,13 +369,10 @@ def _inferred(op: Op, operands: Iterable[Node], params: Params) -> tuple[tuple[T
     return (found, True) if isinstance(found, tuple) else ((found,), False)
 
 
-def dim_nodes(params: Params, args: Iterable[Node] = ()) -> tuple[Node, ...]:
-    """The nodes whose values the dimensions in `params` use, except for nodes that are in `args` already."""
+def dim_nodes(params: Params) -> tuple[Node, ...]:
+    """The nodes whose values the dimensions in `params` use."""
     atoms = [atom for value in params.values() for atom in _param_atoms(value)]
-    found = {atom.node: None for atom in atoms if atom.kind == "value"}
-    for arg in args:
-        found.pop(arg, None)
-    return tuple(found)
+    return tuple({atom.node: None for atom in atoms if atom.kind == "value"})
 
 
 def map_dims(value: Parameter, change: Callable[[Dimension], Dimension]) -> Parameter:
@@ -541,14 +574,19 @@ def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] |
     if not dims and all(map(operator.is_, node.args, args)):
         return node
     changed = dict(dims or {})
+    typed = True
     for old, new in zip(node.args, args, strict=True):  # a size may also be the value of an operand
-        if old is not new and old.dim_atom is not None:
-            changed[old.dim_atom] = as_dim(new)
-    params = node.params
+        if old is not new:
+            typed = typed and old.types == new.types
+            if old.dim_ref is not None and (atom := old.dim_atom) is not None:
+                changed[atom] = as_dim(new)
+    params, operands = node.params, args[: node.arity]
     if changed:
         params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
+    elif typed:
+        return _intern(node.applied, node.applied.arguments(operands), node)
     with errors.located(node.where):
-        return node.op(*args[: node.arity], **params)
+        return node.op(*operands, **params)
 
 
 def with_params(node: Node, **changed: Parameter) -> Node:

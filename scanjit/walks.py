@@ -4,7 +4,7 @@ They keep a stack of their own: Python's is too short for a chain of ten thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
@@ -17,29 +17,31 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
     Parameters
     ----------
     roots : where to begin.
-    below : `below(item)` gives what an item depends on, in the order in which it is to be met; asked twice for some.
+    below : `below(item)` gives what an item depends on, in the order in which it is to be met.
 
     Examples
     --------
     >>> bottom_up([6], lambda n: [d for d in (2, 3) if n % d == 0 and n > d])
     [2, 3, 6]
     """
-    order: list[Item] = []
-    done: set[Item] = set()
-    stack = list(roots)
-    stack.reverse()
-    while stack:
-        item = stack[-1]
-        if item not in done:
-            missing = [other for other in below(item) if other not in done]
-            if missing:  # it stays on the stack, below them, and is looked at again
-                missing.reverse()
-                stack += missing
+    done: dict[Item, None] = {}
+    path: list[tuple[Item, Iterator[Item]]] = []
+    """The items around the one that is being walked, each with those that are still to come beside it."""
+    coming = iter(roots)
+    while True:
+        for item in coming:
+            if item in done:
                 continue
-            done.add(item)
-            order.append(item)
-        stack.pop()
-    return order
+            if others := below(item):
+                path.append((item, coming))
+                coming = iter(others)
+                break
+            done[item] = None
+        else:
+            if not path:
+                return list(done)
+            item, coming = path.pop()
+            done[item] = None
 
 
 def fold(

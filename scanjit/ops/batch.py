@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from scanjit import errors, ir, types
-from scanjit.ir import PART, Graph, Node, dim_nodes, free_variables, parts, rebuild, replace, walk
+from scanjit.ir import PART, Graph, Node, free_variables, parts, rebuild, replace, walk
 from scanjit.ops.stretch import all_over_batch
 from scanjit.types import Atom, Dimension
 
@@ -69,7 +69,7 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
     if not any(flag for _, flag in args):
         new = rebuild(node, tuple(new for new, _ in args), dims)
         return [(part, False) for part in (parts(new) if node.several else [new])]
-    for sized in dim_nodes(node.params):
+    for sized in node.applied.sizes:
         if known[sized][1]:
             raise errors.NotSupportedError(
                 "a size that differs between the examples of a batch",

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, dim_nodes
+from scanjit.ir import CONSTANT, PART, SIZE, Node, constant
 from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
@@ -31,7 +31,7 @@ def fold(node: Node) -> Node | None:
         return None
     if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
         return None
-    if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or dim_nodes(node.params):
+    if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or node.applied.sizes:
         return None
     try:
         with np.errstate(all="ignore"):

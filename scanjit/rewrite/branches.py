@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from scanjit.ir import PART, Node, constant, dim_nodes, replace, walk
+from scanjit.ir import PART, Node, constant, replace, walk
 from scanjit.ops.branch import IFELSE, captured, cut
 from scanjit.ops.shape import zeros_like
 from scanjit.ops.stretch import constant_value
@@ -113,6 +113,6 @@ def _sizes(outputs: Sequence[Node]) -> set[Node]:
     bottom_up(outputs, below)
     found: set[Node] = set()
     for node, inside in branches.items():
-        used = {size for inner in walk(inside) for size in dim_nodes(inner.params)}
+        used = {size for inner in walk(inside) for size in inner.applied.sizes}
         found |= {size for size in used - set(node.operands) if not size.is_closed}
     return found

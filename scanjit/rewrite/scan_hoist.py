@@ -6,7 +6,7 @@ value is a size leaves it: sizes of all steps are known before the loop runs.
 
 from __future__ import annotations
 
-from scanjit.ir import Node, dim_nodes, replace, walk
+from scanjit.ir import Node, replace, walk
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenScan
@@ -53,7 +53,7 @@ def frontier(loop: OpenScan, chosen: set[Node]) -> list[Node]:
 
     for node in walk(loop.outputs):
         if node not in chosen:
-            sizes = {*dim_nodes(node.params)}
+            sizes = {*node.applied.sizes}
             for arg in node.args:
                 use(arg, arg in sizes)
     for node in loop.outputs:
