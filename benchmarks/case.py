@@ -49,7 +49,7 @@ class Case:
     sizes : the rows of its table.
     quick : one small row.
     data : the arguments by name, from sizes, dtype and a generator of random numbers.
-    reference : the value, from `tape.Array`s.
+    reference : the value, from `tape.Array`s; None if results are not checked, and only starting is measured.
     make : for each engine, what makes a `Program` of a `Task`.
     value : the shape of what it computes, as names of sizes; a number if there are none.
     wrt : which arguments gradients are taken of.
@@ -61,6 +61,7 @@ class Case:
     backward : how much longer than the value alone value and gradient are: `work` times this.
     dtypes : of each row.
     absent : why an engine that could be expected has no program.
+    starts : the kinds of tasks whose start `compile` measures.
     """
 
     name: str
@@ -68,10 +69,10 @@ class Case:
     sizes: list[dict[str, int]]
     quick: dict[str, int]
     data: Callable[[Sizes, str, np.random.Generator], Arrays]
-    reference: Callable[..., tape.Array]
+    reference: Callable[..., tape.Array] | None
     make: Mapping[str, Callable[[Task], Program]]
-    value: tuple[str, ...]
-    wrt: tuple[str, ...]
+    value: tuple[str, ...] = ()
+    wrt: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     free: Mapping[str, dict[int, str]] = field(default_factory=dict)
     work: Callable[[Sizes, int], Work] = lambda sizes, itemsize: Work()
@@ -80,12 +81,13 @@ class Case:
     backward: float = 3
     dtypes: tuple[str, ...] = ("float32",)
     absent: Mapping[str, str] = field(default_factory=dict)
+    starts: tuple[str, ...] = ()
 
     def tasks(self, quick: bool) -> list[Task]:
         """All that is measured of it: each row forward and with gradient."""
         rows = [(self.quick, dtype) for dtype in self.dtypes[-1:]] if quick else []
         rows = rows or [(s, d) for d in self.dtypes for s in self._of_dtype(d)]
-        return [Task(self, dict(sizes), dtype, gradient) for sizes, dtype in rows for gradient in (False, True)]
+        return [Task(self, dict(sizes), dtype, kind) for sizes, dtype in rows for kind in ("forward", "gradient")]
 
     def _of_dtype(self, dtype: str) -> list[dict[str, int]]:
         """All rows, and of a second dtype two."""
@@ -94,7 +96,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Task:
-    """One row, forward or with gradient.
+    """One row, of some kind: "forward", "gradient" (with the value), "hessian" (with value and gradient; of a number,
+    and for each argument in `wrt` alone) or "training" (a step that also changes parameters).
 
     `unroll`, `threads` and `mode` are for scanjit's program: how `scan` is told to unroll, and how many threads there
     are (also for others that have to be told).
@@ -103,15 +106,15 @@ class Task:
     case: Case
     sizes: dict[str, int]
     dtype: str
-    gradient: bool
+    kind: str
     unroll: int | bool = False
     threads: int = 1
     mode: str = "numba"
 
     @property
-    def kind(self) -> str:
-        """As in the tables."""
-        return "gradient" if self.gradient else "forward"
+    def gradient(self) -> bool:
+        """Whether derivatives are computed."""
+        return self.kind != "forward"
 
     @property
     def title(self) -> str:
@@ -131,8 +134,26 @@ class Task:
         return np.random.default_rng(1).standard_normal(shape).astype(self.dtype)
 
     def expected(self) -> list[np.ndarray]:
-        """The value in float64, and the gradients if there are to be any."""
+        """The value in float64, and the derivatives if there are to be any; second ones from differences of first ones,
+        which are right to ten digits."""
         arguments = self.arguments()
+        first = self._expected(arguments)
+        if self.kind != "hessian":
+            return first
+        second = []
+        for number, name in enumerate(self.case.wrt, 1):
+            x = np.asarray(arguments[name], np.float64)
+            moves = 2e-4 * np.eye(x.size).reshape(x.size, *x.shape)
+            at = lambda step, move, name=name, x=x, number=number: self._expected(arguments | {name: x + step * move})[
+                number
+            ]
+            rows = [(8 * (at(1, m) - at(-1, m)) - (at(2, m) - at(-2, m))) / 2.4e-3 for m in moves]
+            second.append(np.reshape(rows, x.shape * 2))
+        return first + second
+
+    def _expected(self, arguments: Arrays) -> list[np.ndarray]:
+        """The value, and the gradients."""
+        assert self.case.reference is not None
         leaves = {name: tape.Array(value) for name, value in arguments.items() if value.dtype.kind == "f"}
         y = self.case.reference(**{**arguments, **leaves})
         if not self.gradient:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks import columns, facts, memory, models, remote, report, startup, threads, tiles
-from benchmarks.case import Task
+from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
 from benchmarks.measure import Contender, Effort, measured
@@ -38,6 +38,8 @@ ALONE = {"tiles": tiles.main, "columns": columns.main, "models": models.main}
 
 UNROLLED: dict[str, int | bool] = {"unroll=8": 8, "unroll=True": True}
 """How loops are unrolled where that is compared."""
+WRITTEN_OUT = ("LSTM", "tanh RNN", "GARCH(1,1)")
+"""The cases of which it is compared."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,7 +153,7 @@ class _Run:
     def _unroll(self, engines: Mapping[str, Engine]) -> None:
         variants = {"loop": False, **UNROLLED}
         everybody = [Contender(name, "scanjit", {"unroll": unroll}) for name, unroll in variants.items()]
-        for task in self._some("LSTM", "tanh RNN", "GARCH(1,1)"):
+        for task in self._some(*WRITTEN_OUT):
             row = replace(measured(task, everybody, engines, self.effort), group="unroll")
             print(report.row_text(row) + "\n", flush=True)
             self.result.rows.append(row)
@@ -166,27 +168,34 @@ class _Run:
 
     def _compile(self, engines: Sequence[str]) -> None:
         repeats = 1 if self.quick else 3
-        compilers = [name for name in engines if name not in ("torch", "onnxruntime", "numpy", "lasagne_like")]
-        for task in self._some("LSTM", "tanh RNN", "GARCH(1,1)"):
-            self.result.starts += startup.starts(task, compilers, self.given, repeats, self.result.failed)
+        compilers = [name for name in engines if name not in ("torch", "numpy", "lasagne_like")]
+        for case in all_cases():
+            for task in self._chosen([Task(case, self._usual(case), case.dtypes[0], kind) for kind in case.starts]):
+                self._starts(task, compilers, repeats)
+        for task in self._some(*WRITTEN_OUT):
             for name, unroll in UNROLLED.items():
-                unrolled = replace(task, unroll=unroll)
-                self.result.starts += startup.starts(unrolled, ["scanjit"], self.given, 1, self.result.failed, name)
+                self._starts(replace(task, unroll=unroll), ["scanjit"], 1, name)
         self.result.overhead = startup.overhead(self.given)
+
+    def _starts(self, task: Task, engines: Sequence[str], repeats: int, variant: str = "") -> None:
+        found = startup.starts(task, engines, self.given, repeats, variant, self.result.skipped, self.result.failed)
+        self.result.starts += found
+        print(report.starts_text(found) + "\n", flush=True)
 
     def _memory(self, engines: Sequence[str]) -> None:
         """Of the longest row of the LSTM, whose traces are large beside what a process needs anyway."""
         chosen = [name for name in engines if name in ("scanjit", "torch", "jax", "tensorflow")]
         case = find("LSTM")
         sizes = case.quick if self.quick else max(case.sizes, key=lambda sizes: sizes["T"])
-        for task in self._chosen([Task(case, sizes, case.dtypes[0], True)]):
+        for task in self._chosen([Task(case, sizes, case.dtypes[0], "gradient")]):
             self.result.memories += memory.memories(task, chosen, self.given, self.result.failed)
 
     def _some(self, *names: str) -> list[Task]:
-        """One row of each of these cases, forward and with gradient: of the LSTM the third, where all engines are in
-        their stride."""
-        found = []
-        for case in map(find, names):
-            sizes = case.quick if self.quick else case.sizes[2] if len(case.sizes) > 2 else case.sizes[0]
-            found += [Task(case, sizes, case.dtypes[0], gradient) for gradient in (False, True)]
-        return self._chosen(found)
+        """One row of each of these cases, forward and with gradient."""
+        kinds = ("forward", "gradient")
+        cases = map(find, names)
+        return self._chosen([Task(case, self._usual(case), case.dtypes[0], kind) for case in cases for kind in kinds])
+
+    def _usual(self, case: Case) -> dict[str, int]:
+        """The sizes of the row that stands for a case: of the LSTM the third, where all engines are in their stride."""
+        return case.quick if self.quick else case.sizes[2] if len(case.sizes) > 2 else case.sizes[0]

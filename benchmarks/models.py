@@ -95,18 +95,18 @@ def models() -> list[Model]:
     ]
     found = []
     for name, feeds, fixed in files:
-        path = _path(name)
+        path = packaged(name)
         if path is not None and importlib.util.find_spec("onnxruntime") is not None:
             label = f"{Path(name).name}{''.join(f', {key}={value}' for key, value in fixed.items())}"
             found.append(Model(label, "ONNX Runtime", _of_file(path, feeds, fixed)))
     if importlib.util.find_spec("torch") is not None:
-        voice, letters = _path("resemblyzer/pretrained.pt"), _path("g2p_en/checkpoint20.npz")
+        voice, letters = packaged("resemblyzer/pretrained.pt"), packaged("g2p_en/checkpoint20.npz")
         found += [] if voice is None else [Model("Resemblyzer, 160 steps", "PyTorch", lambda: _voice(voice))]
         found += [] if letters is None else [Model("g2p_en encoder, 12 letters", "PyTorch", lambda: _letters(letters))]
     return found
 
 
-def _path(name: str) -> Path | None:
+def packaged(name: str) -> Path | None:
     """A file of a package, which is not imported: most want more than their models."""
     package, _, rest = name.partition("/")
     spec = importlib.util.find_spec(package)
@@ -116,19 +116,29 @@ def _path(name: str) -> Path | None:
 
 def _of_file(path: Path, feeds: dict[str, np.ndarray], fixed: dict[str, Any]) -> Callable[[], tuple[Call, Call]]:
     def make() -> tuple[Call, Call]:
-        import onnxruntime
-
-        import scanjit as sj
-
-        f = sj.onnx.load(path, inputs=fixed, sizes={name: array.shape for name, array in feeds.items()}).function()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        f, theirs = loaded(path, feeds, fixed), session(path, 1)
         given = {**feeds, **{name: np.asarray(value, np.int64) for name, value in fixed.items()}}
-        return lambda: f(**feeds), lambda: session.run(None, given)
+        return lambda: f(**feeds), lambda: theirs.run(None, given)
 
     return make
+
+
+def loaded(path: Path, feeds: dict[str, np.ndarray], fixed: dict[str, Any], mode: str = "numba") -> Any:
+    """Our function of a file, for inputs of these shapes; `fixed` inputs are constants."""
+    import scanjit as sj
+
+    sizes = {name: array.shape for name, array in feeds.items()}
+    return sj.onnx.load(path, inputs=fixed, sizes=sizes).function(mode=mode)
+
+
+def session(path: Path, threads: int) -> Any:
+    """ONNX Runtime's session of a file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _voice(path: Path) -> tuple[Call, Call]:

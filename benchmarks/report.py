@@ -110,7 +110,7 @@ def head(report: Report) -> str:
     """Where and with what."""
     versions = ", ".join(f"{TITLES[name]} {version}".strip() for name, version in report.versions.items())
     lines = [versions, *report.facts]
-    lines += [f"{TITLES[name]}: left out, {reason}" for name, reason in report.skipped.items()]
+    lines += [f"{TITLES.get(name, name)}: left out, {reason}" for name, reason in report.skipped.items()]
     lines += [f"FAILED: {name}: {reason}" for name, reason in report.failed.items()]
     lines += [f"FAILED: {row.title}: {who}: {reason}" for row in report.rows for who, reason in row.failed.items()]
     return "\n".join(f"- {line}" for line in lines)
@@ -163,9 +163,8 @@ def tail(report: Report, level: str = "###") -> str:
     """What is no row: starting, memory, threads."""
     parts = []
     if report.starts:
-        columns = ["", "imports, s", "cold, s", "first call, ms", "warm, s", "first call, ms", "trace, s", "rewrite, s"]
         parts.append(f"{level} Before the first call: an empty cache, then a second process")
-        parts.append(table(columns, map(_start, report.starts)))
+        parts.append(starts_text(report.starts))
     if report.overhead is not None:
         parts.append(f"A call of a compiled function of one number takes {report.overhead * 1e6:.1f} us.")
     if report.memories:
@@ -188,17 +187,22 @@ def _scaling(entry: Scaling, counts: Sequence[str]) -> list[str]:
     return [entry.title, *(ms(entry.seconds[count]) for count in counts), verdict]
 
 
+def starts_text(starts: Iterable[Start]) -> str:
+    """A table of how long it takes until the first call."""
+    both = ["{}, s", "{}, CPU s", "{}: first call, ms"]
+    times = [column.format(name) for name in ("cold", "warm") for column in both]
+    return table(["", "imports, s", *times, "trace, s", "rewrite, s", "kernels", "lines"], map(_start, starts))
+
+
 def _start(start: Start) -> list[str]:
-    name = f"{TITLES[start.engine]}{', ' + start.variant if start.variant else ''}: {start.case}, {start.kind}"
-    more = ["" if value is None else f"{value:.3f}" for value in (start.trace, start.rewrite)]
+    some = lambda value, form: "" if value is None else format(value, form)
     return [
-        name,
+        f"{TITLES[start.engine]}{', ' + start.variant if start.variant else ''}: {start.case}, {start.kind}",
         f"{start.imports:.2f}",
-        f"{start.cold:.2f}",
-        ms(start.cold_first),
-        f"{start.warm:.2f}",
-        ms(start.warm_first),
-        *more,
+        *(f"{start.cold:.2f}", some(start.cold_used, ".2f"), ms(start.cold_first)),
+        *(f"{start.warm:.2f}", some(start.warm_used, ".2f"), ms(start.warm_first)),
+        *(some(value, ".3f") for value in (start.trace, start.rewrite)),
+        *(some(value, ",") for value in (start.kernels, start.lines)),
     ]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -12,10 +14,15 @@ from benchmarks.case import Task
 from benchmarks.remote import Absent, Engine, EngineError, interpreter
 from benchmarks.worker import task_data
 
+REST = 0.2
+"""Seconds between two processes."""
+
 
 @dataclass
 class Start:
-    """Seconds, with an empty cache and with a full one: importing, making (tracing and compiling), the first call."""
+    """Seconds, with an empty cache and with a full one: importing, making (tracing and compiling), the first call;
+    `used` are those of the processor, on all threads, while it made. And what scanjit made: the kernels, and the lines
+    of their source."""
 
     case: str
     kind: str
@@ -28,22 +35,10 @@ class Start:
     warm_first: float
     trace: float | None = None
     rewrite: float | None = None
-
-
-def start(task: Task, engine: str, given: Mapping[str, str], repeats: int, variant: str = "") -> Start:
-    """Medians of so many times cold and then warm."""
-    found: list[dict[str, Any]] = []
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-            cold, warm = (_fresh(task, engine, given, folder) for _ in range(2))
-            found.append({"imports": warm["imports"], "cold": cold["make"], "warm": warm["make"]})
-            found[-1] |= {"cold_first": cold["first"], "warm_first": warm["first"]}
-    middle = {name: median(values[name] for values in found) for name in found[0]}
-    result = Start(task.case.name, task.kind, engine, variant, **middle)
-    if engine == "scanjit" and not variant:
-        traced = _traced(task, given)
-        result = replace(result, trace=traced["trace"], rewrite=traced["rewrite"])
-    return result
+    kernels: int | None = None
+    lines: int | None = None
+    cold_used: float | None = None
+    warm_used: float | None = None
 
 
 def starts(
@@ -51,21 +46,48 @@ def starts(
     engines: Sequence[str],
     given: Mapping[str, str],
     repeats: int,
+    variant: str,
+    skipped: dict[str, str],
     failed: dict[str, str],
-    variant: str = "",
 ) -> list[Start]:
-    """Of all engines that are there. One that takes long is started once only."""
-    found = []
-    for engine in engines:
-        if engine in task.case.make:
-            try:
-                times = 1 if engine in ("pytensor", "tensorflow") else repeats
-                found.append(start(task, engine, given, times, variant))
-            except Absent:
+    """Medians of all engines that have a program. They take turns; one that takes long has one turn."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in engines if name in task.case.make}
+    for turn in range(repeats):
+        for engine in list(found):
+            if turn and engine in ("pytensor", "tensorflow"):
                 continue
+            try:
+                found[engine].append(_turn(task, engine, given))
+            except Absent as reason:
+                skipped[f"{engine}, {task.title}"] = str(reason)
+                del found[engine]
             except (EngineError, OSError) as error:
                 failed[f"starting {engine}, {task.title}"] = str(error).splitlines()[0]
+                del found[engine]
+    return [_middle(task, engine, variant, turns, given) for engine, turns in found.items()]
+
+
+def _turn(task: Task, engine: str, given: Mapping[str, str]) -> dict[str, float]:
+    """Seconds of a process with an empty cache, and of the next one."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        cold, warm = (_fresh(task, engine, given, folder) for _ in range(2))
+        sources = [path.read_text(encoding="utf-8") for path in Path(folder, "scanjit").glob("*.py")]
+    found = {"imports": warm["imports"], "cold": cold["make"], "warm": warm["make"]}
+    found |= {f"cold_{name}": cold[name] for name in ("used", "first")}
+    found |= {f"warm_{name}": warm[name] for name in ("used", "first")}
+    if sources:
+        found |= {"kernels": len(sources), "lines": sum(source.count("\n") for source in sources)}
     return found
+
+
+def _middle(
+    task: Task, engine: str, variant: str, turns: Sequence[dict[str, float]], given: Mapping[str, str]
+) -> Start:
+    middle: dict[str, Any] = {name: median(turn[name] for turn in turns) for name in turns[0]}
+    traced: dict[str, Any] = {}
+    if engine == "scanjit" and not variant and hasattr(task.case.make[engine], "graph"):
+        traced = _traced(task, given)
+    return Start(task.case.name, task.kind, engine, variant, **middle, **traced)
 
 
 def overhead(given: Mapping[str, str]) -> float:
@@ -78,11 +100,13 @@ def overhead(given: Mapping[str, str]) -> float:
 
 
 def _fresh(task: Task, engine: str, given: Mapping[str, str], cache: str) -> dict[str, float]:
+    time.sleep(REST)
     worker = Engine(engine, interpreter(engine, given), task.threads, _caches(cache))
     try:
         made = worker.ask("make", key="it", case=task.case.name, task=task_data(task))
         first = worker.ask("first", key="it", path=f"{cache}/results.npz")
-        return {"imports": worker.hello["seconds"], "make": made["seconds"], "first": first["seconds"]}
+        seconds = {"imports": worker.hello["seconds"], "make": made["seconds"], "used": made["used"]}
+        return {**seconds, "first": first["seconds"]}
     finally:
         worker.close()
 

@@ -59,9 +59,9 @@ class Worker:
     def make(self, key: str, case: str, task: dict[str, Any]) -> dict[str, Any]:
         """Trace and compile."""
         full = Task(find(case), **task)
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         self.programs[key] = full.case.make[self.engine](full)
-        return {"seconds": time.perf_counter() - start}
+        return {"seconds": time.perf_counter() - start, "used": time.process_time() - used}
 
     def limit(self, key: str, name: str, arguments: list[Any]) -> dict[str, Any]:
         """Make a call of a kernel that shows what the hardware allows."""

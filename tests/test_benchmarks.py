@@ -5,13 +5,14 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import scanjit as sj
-from benchmarks import columns, models, report, tape, tiles
+from benchmarks import columns, models, report, startup, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -26,12 +27,14 @@ from benchmarks.threads import Scaling
 from benchmarks.worker import task_data
 from scanjit.target import measured
 
-TASKS = [task for case in all_cases() for task in case.tasks(True)]
+TASKS = [task for case in all_cases() if case.reference is not None for task in case.tasks(True)]
+TASKS += [replace(task, kind="hessian") for task in TASKS if task.gradient and "hessian" in task.case.starts]
 NAMES = [f"{task.case.name}, {task.kind}" for task in TASKS]
+SLOPES = [task for task in TASKS if task.kind == "gradient"]
 
 
 def reference_mode(task: Task) -> Task:
-    return Task(task.case, task.sizes, task.dtype, task.gradient, mode="reference")
+    return replace(task, mode="reference")
 
 
 # ---- the cases -------------------------------------------------------------------------------------------------------
@@ -46,7 +49,7 @@ def test_scanjit_computes_what_the_reference_does(task: Task) -> None:
         check(task, name, program.read(program.call()), expected)
 
 
-@pytest.mark.parametrize("task", TASKS[1::2], ids=NAMES[1::2])
+@pytest.mark.parametrize("task", SLOPES, ids=[task.case.name for task in SLOPES])
 def test_gradients_of_the_reference_are_its_slopes(task: Task) -> None:
     arguments = {name: np.asarray(a, np.float64) if a.dtype.kind == "f" else a for name, a in task.arguments().items()}
     rng = np.random.default_rng(3)
@@ -86,6 +89,24 @@ def test_arrays_that_share_a_gradient_keep_their_own() -> None:
     a = x + 1.0
     y = (a + x).sum() + x[0] * 2.0  # the row of x is added in place to what a's gradient also is
     assert tape.gradients(y, np.ones(()), {"x": x, "a": a})["x"].tolist() == [4.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["1 masked bidirectional LSTM layer", "char_rnn"])
+def test_a_step_of_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss falls. What only starts are measured of has no reference."""
+    monkeypatch.setattr(sj, "function", functools.partial(sj.function, mode="reference"))
+    monkeypatch.setattr(sj.config, "floatX", sj.config.floatX)
+    case = find(name)
+    program = case.make["scanjit"](Task(case, case.quick, "float32", "training", mode="reference"))
+    losses = [float(program.read(program.call())[0]) for _ in range(40)]
+    assert np.isfinite(losses).all() and np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+def test_a_model_whose_wheel_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "packaged", lambda name: None)
+    case = find("CRNN of ddddocr")
+    with pytest.raises(NotImplementedError, match="ddddocr is not installed"):
+        case.make["scanjit"](Task(case, case.quick, "float32", "forward"))
 
 
 # ---- workers ---------------------------------------------------------------------------------------------------------
@@ -142,6 +163,22 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [row["kind"] for row in rows] == ["forward", "gradient"]
     assert all(len(times["passed"]) == 3 for row in rows for times in row["times"].values())
     assert all(row["limit"] > 0 for row in rows)
+
+
+def test_starts_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of what is there; why something is not there is said."""
+    path = tmp_path / "results.json"
+    command = ["compile", "--quick", "--peers", "numpy", "--threads", "1", "--json", str(path)]
+    assert main([*command, "--only", "GARCH(1,1), hessian"]) == 0
+    start = report.load(str(path)).starts[0]
+    assert (start.case, start.kind, start.engine) == ("GARCH(1,1)", "hessian", "scanjit")
+    assert start.kernels and start.lines and start.lines > start.kernels and start.cold_used
+    assert "| scanjit: GARCH(1,1), hessian |" in capsys.readouterr().out
+    failed: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    task = Task(find("GARCH(1,1)"), {"T": 3}, "float64", "hessian")
+    assert startup.starts(task, ["numpy", "torch"], {}, 1, "", skipped, failed) == [] and not failed
+    assert skipped == {f"numpy, {task.title}": "no second derivatives"}
 
 
 def test_words_that_are_not_there() -> None:

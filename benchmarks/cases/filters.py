@@ -226,6 +226,7 @@ CASES = [
         tolerance=(1e-3, 1e-8),
         dtypes=("float64",),
         absent={"torch": "an eager loop of 10,000 steps takes seconds"},
+        starts=("gradient",),
     ),
     Case(
         name="HMM forward, log space",

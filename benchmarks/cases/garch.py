@@ -90,5 +90,6 @@ CASES = [
         dtypes=("float64",),
         scalar=True,
         absent={"torch": "an eager loop of 100,000 steps takes seconds"},
+        starts=("forward", "gradient", "hessian"),
     )
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,6 @@ def _case(name: str, group: str, sizes: list[dict[str, int]], dtypes: tuple[str,
 
 
 CASES = [
-    _case("LSTM", "lstm", GRID, ("float32", "float64")),
+    replace(_case("LSTM", "lstm", GRID, ("float32", "float64")), starts=("forward", "gradient")),
     _case("LSTM, DeepBench", "lstm", DEEPBENCH, ("float32",)),
 ]

@@ -72,5 +72,6 @@ CASES = [
         weights=("W", "R", "b"),
         free={"x": SEQUENCE},
         work=lambda sizes, itemsize: Work(gate_flops(sizes, 1)),
+        starts=("forward", "gradient"),
     )
 ]

@@ -15,6 +15,8 @@ def program(forward: Callable[..., Any]) -> Callable[[Task], Program]:
     compiled: dict[tuple[str, bool], Any] = {}
 
     def make(task: Task) -> Program:
+        if task.kind == "hessian":
+            raise NotImplementedError("not measured with second derivatives")
         key = task.dtype, task.gradient
         if key not in compiled:
             compiled[key] = _compiled(task, forward)

@@ -25,7 +25,7 @@ class program:
 
         inputs, outputs, values = self.graph(task)
         function = sj.function(inputs, outputs, name=task.case.name, mode=task.mode)
-        return Program(_Call(function, values, task.threads), lambda results: results)
+        return Program(Call(function, values, task.threads), lambda results: results)
 
     def graph(self, task: Task) -> tuple[list[Any], list[Any], list[np.ndarray]]:
         """Inputs and outputs, and the arrays for the inputs."""
@@ -52,7 +52,8 @@ def graph(task: Task, forward: Callable[..., Any]) -> tuple[list[Any], list[Any]
         return inputs, [y], values
     wrt = [symbols[name] for name in task.case.wrt]
     if not task.case.value:
-        return inputs, [y, *sj.grad(y, wrt)], values
+        second = [sj.hessian(y, x) for x in wrt] if task.kind == "hessian" else []
+        return inputs, [y, *sj.grad(y, wrt), *second], values
     dy = sj.tensor(y.type.shape, task.dtype, "dy")
     return [*inputs, dy], [y, *sj.grad((y * dy).sum(), wrt)], [*values, task.cotangent()]
 
@@ -63,7 +64,7 @@ def _shape(task: Task, name: str, value: np.ndarray) -> tuple[int | str, ...]:
     return tuple(free.get(axis, size) for axis, size in enumerate(value.shape))
 
 
-class _Call:
+class Call:
     """The call, with its function and arguments to look at."""
 
     def __init__(self, function: Any, values: list[np.ndarray], threads: int) -> None:
