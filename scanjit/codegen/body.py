@@ -30,13 +30,13 @@ def _has_epilogue(frame: Frame) -> bool:
     """Whether more is done with the reductions than storing them (and none depends on another)."""
     stored = [store.value for store in frame.nest.stores]
     reductions = [value for value in walk_values(stored) if isinstance(value, Reduce)]
-    nested = any(isinstance(inner, Reduce) for value in reductions for inner in walk_values([value.body]))
+    nested = any(isinstance(inner, Reduce) for value in reductions for inner in walk_values([value.term]))
     return not nested and any(not isinstance(value, Reduce) for value in stored)
 
 
 def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]) -> list[Point]:
     """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less code,
-    and no work for rows that do not exist. Returns the copies of the body in that loop."""
+    and no work for rows that do not exist. Returns the copies of its lines."""
     reductions = [value for value in walk_values(frame.nest.roots) if isinstance(value, Reduce)]
     scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
     for point in points:

@@ -17,7 +17,7 @@ from scanjit.schedule.nests import LapackCall, Ref
 def call_source(call: LapackCall) -> Source:
     """The source of a function that computes a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
-    return writer.parameters.source(call.title, writer.body(), ["line"])
+    return writer.parameters.source(call.title, writer.lines(), ["line"])
 
 
 class _CallWriter:
@@ -32,7 +32,7 @@ class _CallWriter:
         self.size = self.dtype.itemsize
         self.lapack = kind_of(self.dtype).name
 
-    def body(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The loops over the batch; inside, `m0`, `m1`... are the addresses of the operands' matrices."""
         batched = [ref for ref in self.call.places if len(ref.shape) > 1]
         lines, depth = [], 1

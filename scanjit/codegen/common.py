@@ -120,8 +120,8 @@ class Common:
         return f"{atom.kind}({left}, {right})" if atom.kind in ("min", "max") else f"({left} {atom.kind} {right})"
 
 
-class Body:
-    """The lines of one function. `shares` come first: variables that say what its thread computes."""
+class Draft:
+    """The lines of a function while it is written. `shares` come first: variables that say what its thread computes."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -18,7 +18,7 @@ from scanjit.walks import fold
 
 @dataclass(frozen=True)
 class Point:
-    """Which copy of the unrolled body a value belongs to: a row of the tile, a vector, the width of its vectors."""
+    """Which copy of the unrolled lines a value belongs to: a row of the tile, a vector, the width of its vectors."""
 
     row: int = 0
     vector: int = 0
@@ -48,7 +48,7 @@ class Frame:
     lane : the loop along which lanes run just now; in a horizontal reduction, the reduction's own.
     columns : the loop of which several iterations are computed at a time, each with vectors of its own, where lanes run
         along the reductions.
-    level : for each open loop, how many scopes are around its body.
+    level : for each open loop, how many scopes are around its lines.
     index : the counters of open loops, by loop and row (or vector of `columns`).
     registers : the variables that hold what is carried through time, by register and vector.
     order : the order of rows, where those come first that a mask wants.
@@ -81,7 +81,7 @@ class Frame:
     def push(
         self, header: str | None, loop: NestLoop | None = None, counter: str = "", most: int | None = None
     ) -> None:
-        """Open a scope; the body of a loop, if one is given (of at most so many turns)."""
+        """Open a scope; that of a loop, if one is given (of at most so many turns)."""
         inner = Scope(header, most, loop is not None and loop is self.nest.time)
         self.scope.open(inner)
         self.scopes.append(inner)
@@ -144,7 +144,7 @@ class Frame:
         return first, high if stop == self.size(loop.size) else f"min({high}, {stop})"
 
     def points(self) -> list[Point]:
-        """The copies of the body: the rows and vectors of the register tile."""
+        """The copies of the unrolled lines: the rows and vectors of the register tile."""
         width = 1 if self.lane is None else self.tile.lanes
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 

@@ -41,7 +41,7 @@ def generate(program: Program, label: str = "main", profile: bool = False) -> Ge
     are left out in calls for which the entry `PREPARED` of the table is not 0."""
     common = Common(program, [] if profile else None)
     writer = Statements(common)
-    writer.write(program.body, Place())
+    writer.write(program.suite, Place())
     main = writer.source(label, Place())
     functions, table = [*common.functions.values(), main], [entry for _, entry in common.table]
     return Generated(functions, table, common.timed or [], common.pieces, list(common.kept_sizes))

@@ -6,7 +6,7 @@ from functools import singledispatch
 
 from scanjit import types
 from scanjit.codegen.call import call_source
-from scanjit.codegen.common import Body, Common, Place
+from scanjit.codegen.common import Draft, Common, Place
 from scanjit.codegen.nest import nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
@@ -21,15 +21,15 @@ UNLOOKED = 16
 class Leaves:
     """Writes what one function calls."""
 
-    def __init__(self, common: Common, body: Body) -> None:
-        self.common, self.body, self.sharing = common, body, Sharing(common, body)
+    def __init__(self, common: Common, draft: Draft) -> None:
+        self.common, self.draft, self.sharing = common, draft, Sharing(common, draft)
         self._unlooked = 0
         """How many calls there were since the last look whether to end."""
 
     def write(self, leaf: Leaf, at: Place) -> None:
         """Run a leaf; one that runs once is left out if it ran in an earlier call."""
         if leaf in self.common.program.once:
-            self.body.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
+            self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
             source = self._timed(leaf, at.inside)
             decided = [*source.numbers, *(offset for _, offset in source.addresses)]
             decided += [] if source.tile.split is None else [source.tile.split.size]
@@ -47,12 +47,12 @@ class Leaves:
             return self._written(leaf, at)
         place = 2 * len(common.timed)
         common.timed.append(leaf)
-        self.body.add(at, "tick = clock()")
+        self.draft.add(at, "tick = clock()")
         source = self._written(leaf, at)
-        self.body.add(at, "if thread == 0:")
+        self.draft.add(at, "if thread == 0:")
         ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
-        self.body.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
-        self.body.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
+        self.draft.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
+        self.draft.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
         return source
 
     def _written(self, leaf: Leaf, at: Place) -> Source:
@@ -71,12 +71,12 @@ class Leaves:
     def look(self, at: Place) -> None:
         """End if this thread is interrupted. What is in memory then nobody reads."""
         self._unlooked = 0
-        self.body.add(at, "if interrupted(line):", "    return")
+        self.draft.add(at, "if interrupted(line):", "    return")
 
     def meet(self, at: Place, everybody: bool = False) -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows."""
         threads = "threads" if everybody else self.sharing.step(at).threads
-        self.body.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
+        self.draft.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -89,14 +89,14 @@ class Leaves:
         single = program.single.get(nest)
         if single is None or nest.tile is None or nest.tile.rows is None:
             return self._call(nest_source(nest), at, nest if nest in program.pieces else None)
-        self.body.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
+        self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
         self._call(nest_source(single), at.inside)
-        self.body.add(at, "else:")
+        self.draft.add(at, "else:")
         return self._call(nest_source(nest), at.inside)
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
         """Call a function that runs a leaf; for a nest that is given, a piece at a time."""
-        self.common.functions[source.name], self.body.calls[source.name] = source, None
+        self.common.functions[source.name], self.draft.calls[source.name] = source, None
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
         tile, line, inner = source.tile, ["line"] if source.looks else [], at
@@ -106,11 +106,11 @@ class Leaves:
 
         if tile.rest:
             even, left = self.sharing.evenly(tile, at)
-            self.body.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
+            self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
         else:
             ranges: tuple[str, ...] = ()
             if tile.split is None:
-                self.body.add(at, f"if {self.sharing.step(at).thread} == 0:")
+                self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
             else:
                 ranges = self.sharing.split(tile, at)
             if nest is not None:
@@ -119,7 +119,7 @@ class Leaves:
                 inner = at.inside
             if tile.own is not None and tile.own is not tile.split:
                 ranges += self.sharing.own(tile, at)
-            self.body.add(inner, call(*ranges))
+            self.draft.add(inner, call(*ranges))
         self.meet(at)
         return source
 
@@ -128,7 +128,7 @@ class Leaves:
         turns = types.size()
         self.common.pieces.append((nest, turns))
         begin, end = share
-        self.body.add(at, f"for piece in range({begin}, {end}, max({self.common.number(turns)}, 1)):")
+        self.draft.add(at, f"for piece in range({begin}, {end}, max({self.common.number(turns)}, 1)):")
         self.look(at.inside)
         return "piece", f"min(piece + {self.common.number(turns)}, {end})"
 

@@ -78,16 +78,16 @@ class _Looks:
         return _Lines(max(lines, 1), known)
 
     def _loop(
-        self, outer: Scope, place: int, head: Range, loop: Scope, turns: int | None, body: _Lines, inside: bool
+        self, outer: Scope, place: int, head: Range, loop: Scope, turns: int | None, turn: _Lines, inside: bool
     ) -> _Lines:
         """The same of a loop; it looks if it may be long."""
-        if turns is not None and turns * body.number <= STRETCH:
-            return _Lines(turns * body.number, body.known)
-        if body.known and body.number >= MANY and not self.shared:
+        if turns is not None and turns * turn.number <= STRETCH:
+            return _Lines(turns * turn.number, turn.known)
+        if turn.known and turn.number >= MANY and not self.shared:
             loop.lines.insert(0, _look(f"{head.name} != {head.start} and interrupted(line)"))
-        elif body.known and (loop.steps or not (inside or self.shared)) and head.step.isdecimal():
-            outer.lines[place] = self._stretches(head, loop, 1 << (max(STRETCH // body.number, 1).bit_length() - 1))
-        elif loop.steps or not (body.known or self.shared):
+        elif turn.known and (loop.steps or not (inside or self.shared)) and head.step.isdecimal():
+            outer.lines[place] = self._stretches(head, loop, 1 << (max(STRETCH // turn.number, 1).bit_length() - 1))
+        elif loop.steps or not (turn.known or self.shared):
             loop.lines.insert(0, _look("interrupted(line)"))
         else:
             return _Lines(STRETCH, False)

@@ -19,9 +19,9 @@ a stream while the panel is written from its begin to its end."""
 def pack_source(pack: Pack, lanes: int) -> Source:
     """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
     writer = _PackWriter(pack, lanes)
-    body = ["    " + line for line in writer.body()]
+    lines = ["    " + line for line in writer.lines()]
     tile = Tile(split=NestLoop(pack.sources[0].shape[-1]), unit=pack.width)
-    return writer.parameters.source("pack", body, ["begin", "end", "line"], tile=tile)
+    return writer.parameters.source("pack", lines, ["begin", "end", "line"], tile=tile)
 
 
 class _PackWriter:
@@ -40,7 +40,7 @@ class _PackWriter:
         *terms, columns = self.pack.sources[0].shape
         return types.product(terms), columns
 
-    def body(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""
         depth, columns = self.sizes
         transposed = all(len(s.strides) == 2 and s.strides[0] == 1 != s.strides[1] for s in self.pack.sources)

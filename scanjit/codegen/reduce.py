@@ -55,8 +55,8 @@ class Together:
         self.points = [Point(p.row, p.vector, width or p.width) for p in frame.points()]
 
     def _ready(self, other: Reduce, value: Reduce) -> bool:
-        """Whether everything that a reduction's body needs of other reductions is there (for `value`: make it so)."""
-        for inner in walk_values([other.body]):
+        """Whether everything that a reduction's term needs of other reductions is there (for `value`: make it so)."""
+        for inner in walk_values([other.term]):
             if isinstance(inner, Reduce):
                 for point in self.frame.points():
                     if _known(self.frame, inner, point) is None:
@@ -153,27 +153,27 @@ class Together:
         return [self.frame.line("acc", f"splat_{suffix(reduction.dtype, point.width)}({initial})")]
 
     def _combined(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
-        """The accumulators, joined with the body at this point."""
+        """The accumulators, joined with the term at this point."""
         if not isinstance(reduction.op, Reduction):
             return self._better(reduction, point, names)
         (total,) = names
-        body = reduction.body
-        if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL and kind_of(body.dtype).floating:
-            left, right = (self.value_of(arg, point) for arg in body.args)
+        term = reduction.term
+        if reduction.op is SUM and isinstance(term, Apply) and term.op is MUL and kind_of(term.dtype).floating:
+            left, right = (self.value_of(arg, point) for arg in term.args)
             return [f"fma({left}, {right}, {total})"]
-        return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(body, point))]
+        return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(term, point))]
 
     def _better(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
         """argmax, argmin: the first of the best; the first NaN, if there is one."""
         best, place = names
-        body, dtype = self.value_of(reduction.body, point), _compared(reduction)
-        if dtype != reduction.body.dtype:
-            body = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({body})")
+        term, dtype = self.value_of(reduction.term, point), _compared(reduction)
+        if dtype != reduction.term.dtype:
+            term = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({term})")
         sign = ">" if reduction.op is ARGMAX else "<"
-        nan = f" | (isnan({body}) & ~isnan({best}))" if kind_of(dtype).floating else ""
-        better = self.frame.line("better", f"({body} {sign} {best}){nan}")
+        nan = f" | (isnan({term}) & ~isnan({best}))" if kind_of(dtype).floating else ""
+        better = self.frame.line("better", f"({term} {sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
-        return [f"select({better}, {body}, {best})", f"select({better}, {here}, {place})"]
+        return [f"select({better}, {term}, {best})", f"select({better}, {here}, {place})"]
 
     def _end(self, reduction: Reduce, point: Point, names: list[str]) -> None:
         """Join the lanes of a horizontal reduction, and remember the result."""
@@ -188,7 +188,7 @@ class Together:
 
 def _compared(reduction: Reduce) -> DType:
     """The dtype in which argmax compares."""
-    dtype = reduction.body.dtype
+    dtype = reduction.term.dtype
     return np.dtype("int8") if kind_of(dtype).is_mask else dtype
 
 

@@ -1,10 +1,10 @@
-"""Nested bodies of generated source."""
+"""Nested scopes of generated source."""
 
 from __future__ import annotations
 
 
 class Scope:
-    """The body of a loop, of a branch, or of the function: lines, and scopes inside it. While an inner scope is open,
+    """What stands in a loop, a branch, or the function: lines, and scopes inside it. While an inner scope is open,
     further lines go before it.
 
     Parameters
@@ -36,9 +36,9 @@ class Scope:
         """The source lines."""
         result = [] if self.header is None else ["    " * indent + self.header]
         inner = indent if self.header is None else indent + 1
-        body: list[str] = []
+        lines: list[str] = []
         for line in self.lines:
-            body += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
-        if self.header is not None and not body:  # steps that leave what they carry as it is
-            body = ["    " * inner + "pass"]
-        return result + body
+            lines += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
+        if self.header is not None and not lines:  # steps that leave what they carry as it is
+            lines = ["    " * inner + "pass"]
+        return result + lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scanjit.codegen.common import Body, Common, Place
+from scanjit.codegen.common import Draft, Common, Place
 from scanjit.schedule.nests import OwnRows, Tile
 from scanjit.types import Dimension
 
@@ -33,8 +33,8 @@ ALL = Share("thread", "threads", "0", "0", "1")
 class Sharing:
     """Writes the variables of one function; each once, before the first statement, unless a counter is part of it."""
 
-    def __init__(self, common: Common, body: Body) -> None:
-        self.common, self.body = common, body
+    def __init__(self, common: Common, draft: Draft) -> None:
+        self.common, self.draft = common, draft
         self._ranges: dict[tuple[Dimension, int, OwnRows | None, bool], tuple[str, str]] = {}
         self._steps: dict[OwnRows, Share] = {}
 
@@ -45,10 +45,10 @@ class Sharing:
             return ALL
         if rows not in self._steps:
             flag, size = number(rows.apart), number(rows.size)
-            made = Share(*(self.body.fresh(name) for name in ("column", "columns", "low", "high", "shares")))
+            made = Share(*(self.draft.fresh(name) for name in ("column", "columns", "low", "high", "shares")))
             pieces, scale = number((rows.size + (rows.unit - 1)) // rows.unit), _scale(rows.unit)
             last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"
-            self.body.shares += [
+            self.draft.shares += [
                 f"{made.shares} = 1 - {flag}",
                 f"{made.thread} = thread*{made.shares}",
                 f"{made.threads} = threads - {flag}*(threads - 1)",
@@ -65,7 +65,7 @@ class Sharing:
         key = size, unit, at.rows, tile.split is tile.own
         if key in self._ranges and not self.common.moves(size):
             return self._ranges[key]
-        begin, end = self.body.fresh("begin"), self.body.fresh("end")
+        begin, end = self.draft.fresh("begin"), self.draft.fresh("end")
         pieces, scale = number((size + (unit - 1)) // unit), _scale(unit)
         first = f"{pieces}*{kept.thread}//{kept.threads}{scale}"
         last = f"min({pieces}*({kept.thread} + 1)//{kept.threads}{scale}, {number(size)})"
@@ -89,7 +89,7 @@ class Sharing:
         equally many pieces; in the second one, the pieces that are left, each thread some of the rows."""
         assert tile.split is not None
         assert tile.rows is not None
-        number, fresh = self.common.number, self.body.fresh
+        number, fresh = self.common.number, self.draft.fresh
         kept, size, rows, block = self.step(at), tile.split.size, tile.rows.size, tile.row_block
         pieces, thread, threads = number((size + (tile.unit - 1)) // tile.unit), kept.thread, kept.threads
         even, left, low, high = (fresh(word) for word in ("even", "left", "low", "high"))
@@ -108,9 +108,9 @@ class Sharing:
 
     def _write(self, size: Dimension, at: Place, *lines: str) -> None:
         if self.common.moves(size):
-            self.body.add(at, *lines)
+            self.draft.add(at, *lines)
         else:
-            self.body.shares += lines
+            self.draft.shares += lines
 
 
 def _scale(unit: int) -> str:

@@ -50,16 +50,16 @@ class Parameters:
     def source(
         self,
         label: str,
-        body: Sequence[str],
+        lines: Sequence[str],
         more: Sequence[str],
         calls: Sequence[str] = (),
         tile: Tile | None = None,
     ) -> Source:
         """The source of a function with these parameters and `more`: imports, and a function named by its content."""
         names = [*self.addresses.values(), *self.numbers.values(), *more]
-        head, signature = imports(body, frozenset(calls)), f"({', '.join(names)}):"
-        digest = hashlib.sha256("\n".join([*head, signature, *body]).encode()).hexdigest()[:12]
+        head, signature = imports(lines, frozenset(calls)), f"({', '.join(names)}):"
+        digest = hashlib.sha256("\n".join([*head, signature, *lines]).encode()).hexdigest()[:12]
         name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
-        text = "\n".join([*head, "", "", f"def {name}{signature}", *(body or ["    return"]), ""])
+        text = "\n".join([*head, "", "", f"def {name}{signature}", *(lines or ["    return"]), ""])
         places, sizes = tuple(self.addresses), tuple(self.numbers)
         return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), "line" in more)

@@ -1,4 +1,4 @@
-"""The loops over the space of a nest: those around its body, blocks of rows, and the loop along which lanes run."""
+"""The loops over the space of a nest: those around its values, blocks of rows, and the loop along which lanes run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from scanjit.schedule.nests import NestLoop, Reduce, walk_values
 
 
 class Space:
-    """Writes loops over the space around a body.
+    """Writes loops over the space.
 
     Parameters
     ----------
     frame : where they are written.
-    body : writes what is in them, at every point of the register tile.
+    inside : writes what is in them, at every point of the register tile.
     """
 
-    def __init__(self, frame: Frame, body: Callable[[], None]) -> None:
-        self.frame, self._body = frame, body
+    def __init__(self, frame: Frame, inside: Callable[[], None]) -> None:
+        self.frame, self._inside = frame, inside
         self._reduces = any(isinstance(value, Reduce) for value in walk_values(frame.nest.roots))
 
     def write(self, values: Values) -> None:
@@ -39,12 +39,12 @@ class Space:
             self._blocked(frame.columns, frame.tile.vectors)
         if rows is not None:
             self._blocked(rows, frame.tile.row_block)
-        self._body()
+        self._inside()
 
     # ---- the loop along which lanes run ------------------------------------------------------------------------------
 
     def _lanes(self, lane: NestLoop) -> None:
-        """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, where the body is a
+        """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, around a
         register tile (whose tail would double the code)."""
         frame, size = self.frame, lane.size
         width = frame.tile.lanes * frame.tile.vectors
@@ -108,7 +108,7 @@ class Space:
             frame.masks[-1] = [self._head(lane, vector) for vector in range(tile.vectors)]
         if rows is not None:
             self._blocked(rows, tile.row_block)
-        self._body()
+        self._inside()
         frame.pop(depth)
 
     def _head(self, lane: NestLoop, vector: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.codegen.common import Body, Common, Place
+from scanjit.codegen.common import Draft, Common, Place
 from scanjit.codegen.leaves import Leaves
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
@@ -29,18 +29,18 @@ class Statements:
     """Writes a function that runs statements, and those that it calls."""
 
     def __init__(self, common: Common) -> None:
-        self.common, self.body = common, Body()
-        self.leaves = Leaves(common, self.body)
+        self.common, self.draft = common, Draft()
+        self.leaves = Leaves(common, self.draft)
 
     def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
         """The function, which takes the values of these counters."""
-        lines, names = self.body.text(self.common.table), [*at.parameters, *counters]
-        return Parameters().source(label, lines, names, tuple(self.body.calls))
+        lines, names = self.draft.text(self.common.table), [*at.parameters, *counters]
+        return Parameters().source(label, lines, names, tuple(self.draft.calls))
 
     def write(self, statements: Sequence[Statement], at: Place) -> None:
         """Write statements, in order."""
         if not statements:
-            self.body.add(at, "pass")
+            self.draft.add(at, "pass")
         for few in _portions(statements):
             if len(few) > 1 or (at.depth > DEEPEST and few[0].repeats and not few[0].ends_early):
                 self._portion(few, at)
@@ -72,7 +72,7 @@ class Statements:
                 inner._statement(statement, replace(at, depth=0))
 
         name, counters = self._function("part", few, at, write)
-        self.body.add(at, f"{name}({', '.join([*at.parameters, *counters])})")
+        self.draft.add(at, f"{name}({', '.join([*at.parameters, *counters])})")
 
     def _function(
         self,
@@ -89,10 +89,10 @@ class Statements:
         known = [name for atom, name in self.common.counters.items() if atom not in own or name == step]
         inner = Statements(self.common)
         write(inner)
-        counters = [name for name in known if name in inner.body.words()]
+        counters = [name for name in known if name in inner.draft.words()]
         function = inner.source(label, at, counters)
         self.common.functions[function.name] = function
-        self.body.calls[function.name] = None
+        self.draft.calls[function.name] = None
         return function.name, counters
 
     # ---- loops -------------------------------------------------------------------------------------------------------
@@ -105,44 +105,44 @@ class Statements:
         block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
         which = f"({count} - 1 - {block})" if blocks.backwards else block
-        self.body.add(at, f"for {block} in range({count}):")
-        self.body.add(at.inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
-        self.write(blocks.body, at.inside)
+        self.draft.add(at, f"for {block} in range({count}):")
+        self.draft.add(at.inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
+        self.write(blocks.suite, at.inside)
         self.leaves.look(at.inside)
 
     def _if(self, choice: If, at: Place) -> None:
         """The branch that is chosen."""
-        runs = self.body.fresh("runs")
+        runs = self.draft.fresh("runs")
         condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
-        self.body.add(at, f"{runs} = load_i64({condition})")
+        self.draft.add(at, f"{runs} = load_i64({condition})")
         self.leaves.meet(at)  # nobody may write it anew before all have looked
-        self.body.add(at, f"if {runs} != 0:")
+        self.draft.add(at, f"if {runs} != 0:")
         self.write(choice.then, at.inside)
-        self.body.add(at, "else:")
+        self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
     def _loop(self, loop: TimeLoop, at: Place) -> None:
         """A loop over time."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
         if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
-            self.body.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
-            self.body.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
+            self.draft.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
+            self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
             self.leaves.meet(at)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, at)
         else:
             bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
-            self.body.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
+            self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
             self._step(loop, step, at.inside)
             self.leaves.look(at.inside)
         if loop.own_rows is not None:
             self.leaves.meet(at, everybody=True)
 
     def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
-        common, add = self.common, self.body.add
+        common, add = self.common, self.draft.add
         row = common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        self.write(loop.body, replace(at, rows=loop.own_rows))
+        self.write(loop.suite, replace(at, rows=loop.own_rows))
         if loop.count is not None and loop.stop is not None:
             stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
             add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")
@@ -154,7 +154,7 @@ class Statements:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""
         start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
         if loop.length == 0:
-            self.body.add(at, "pass")
+            self.draft.add(at, "pass")
             return
         place = Place(team=at.team)
         name, counters = self._function("step", [loop], place, lambda inner: inner._step(loop, step, place), step)
@@ -168,17 +168,17 @@ class Statements:
             copies = MOST_UNROLLED if isinstance(loop.length, int) else 1
         if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
             for number in range(loop.length):
-                self.body.add(at, call(str(number)))
+                self.draft.add(at, call(str(number)))
                 self.leaves.called(at)
             return
         full = self.common.number(loop.start + loop.length // copies * copies)
         if copies > 1:
-            self.body.add(at, f"for {step} in range({start}, {full}, {copies}):")
-            self.body.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
+            self.draft.add(at, f"for {step} in range({start}, {full}, {copies}):")
+            self.draft.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
             self.leaves.look(at.inside)
         if full != stop or copies == 1:
-            self.body.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
-            self.body.add(at.inside, call(step))
+            self.draft.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
+            self.draft.add(at.inside, call(step))
             self.leaves.look(at.inside)
 
     # ---- side by side ------------------------------------------------------------------------------------------------
@@ -187,14 +187,14 @@ class Statements:
         """Loops side by side: a function for each, which all threads call, or those of its team."""
         calls = [self._branch(branch) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
-        self.body.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
+        self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
         for call in calls:
-            self.body.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
-        self.body.add(at, "else:")
+            self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
+        self.draft.add(at, "else:")
         for k, (call, first, many) in enumerate(zip(calls, beside.first, beside.many, strict=True), start=1):
             begin, count = number(first), number(many)
             run = call(f"thread - {begin}", count, sync(SYNC, k * SYNC_WORDS, at))
-            self.body.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
+            self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
         self.leaves.meet(at.inside)
 
     def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:

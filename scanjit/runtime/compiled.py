@@ -68,7 +68,7 @@ class CompiledStage:
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
         self._main = self.kernels[-1].address
-        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.body))
+        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.suite))
         self._run = threads.running(lapack)
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:

@@ -142,7 +142,7 @@ class StageTimer:
 
     def expected(self, sized: Sized) -> Iterator[tuple[Cost, int]]:
         """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
-        for statement in self.program.body:
+        for statement in self.program.suite:
             for part, team in team_of_each(statement, sized.sharing.teams):
                 yield from ((cost, team.many if team else 0) for cost in costs([part], sized.sizes))
 

@@ -62,7 +62,7 @@ class Table:
         lives = [life for life in program.lifetimes if life.buffer in place]
         if SCRATCH in place:
             lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
-        branches = max((len(s.branches) for s in program.body if isinstance(s, Beside)), default=0)
+        branches = max((len(s.branches) for s in program.suite if isinstance(s, Beside)), default=0)
         numbers = [(i, entry) for i, entry in enumerate(code.table) if not isinstance(entry, Buffer)]
         return cls(
             inputs=[place.get(buffer) for buffer in program.inputs],

@@ -55,5 +55,5 @@ def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Targe
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
     made = lower(leaves, outputs)
-    body = [statement.rebased(made.place) for statement in fuse(made.region)]
-    return Program(made.inputs, made.outputs, body, made.context.codes, target, made.context.notes)
+    suite = [statement.rebased(made.place) for statement in fuse(made.region)]
+    return Program(made.inputs, made.outputs, suite, made.context.codes, target, made.context.notes)

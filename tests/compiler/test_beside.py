@@ -49,7 +49,7 @@ def arguments(inputs, T=6, B=3, seed=0):
 
 
 def groups(f):
-    return [s for stage in f.executable.stages for s in stage.program.body if isinstance(s, Beside)]
+    return [s for stage in f.executable.stages for s in stage.program.suite if isinstance(s, Beside)]
 
 
 def scans(inputs, outputs):
@@ -184,7 +184,7 @@ def test_branches_share_no_memory():
     offsets, _ = assign(stage.table.lives, sizes)
     spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
              for life, at in zip(stage.table.lives, offsets, strict=True)}  # fmt: skip
-    found = [s for s in stage.program.body if isinstance(s, Beside)]
+    found = [s for s in stage.program.suite if isinstance(s, Beside)]
     assert len(found) == 4
     for group in found:
         one, two = map(touched, group.branches)

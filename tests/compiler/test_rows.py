@@ -43,7 +43,7 @@ def deep(x: Any, h: Any, w: Any) -> Any:
 
 def kept(f: sj.CompiledFunction) -> int:
     """How many loops there are whose rows threads may keep."""
-    return sum(len(list(with_rows(stage.program.body))) for stage in f.executable.stages)
+    return sum(len(list(with_rows(stage.program.suite))) for stage in f.executable.stages)
 
 
 def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:

@@ -28,7 +28,7 @@ def fields(thing: object) -> dict[str, object]:
 
 def given(program: Program) -> Iterator[Statement | Buffer]:
     """All statements and buffers of a program before a pass."""
-    for top in program.body:
+    for top in program.suite:
         for statement in top.every():
             yield statement
             yield from (buffer for buffer, _, _ in statement.refs())

@@ -136,11 +136,11 @@ def edited(program: Program, kind: type[Statement], change: Change, number: int 
     """A program with one of its statements of a kind changed."""
     left = number
 
-    def body(statements: Any) -> list[Statement]:
+    def suite(statements: Any) -> list[Statement]:
         nonlocal left
         result: list[Statement] = []
         for statement in statements:
-            statement = statement.with_bodies(*map(body, statement.bodies)) if statement.bodies else statement
+            statement = statement.with_suites(*map(suite, statement.suites)) if statement.suites else statement
             if isinstance(statement, kind):
                 left -= 1
                 if left == -1:
@@ -150,7 +150,7 @@ def edited(program: Program, kind: type[Statement], change: Change, number: int 
             result.append(statement)
         return result
 
-    new = replace(program, body=body(program.body))
+    new = replace(program, suite=suite(program.suite))
     assert left < 0, f"there are not so many statements of this kind: {kind.__name__}"
     return new
 
@@ -169,27 +169,27 @@ def test_what_the_scheduler_makes_is_right(name: str) -> None:
 
 def test_loops_that_read_the_same_weights_share_a_pack() -> None:
     program = scheduled("weights_two_ways")
-    (beside,) = (statement for statement in program.body if isinstance(statement, Beside))
-    (pack,) = (statement for top in program.body for statement in top.every() if isinstance(statement, Pack))
+    (beside,) = (statement for statement in program.suite if isinstance(statement, Beside))
+    (pack,) = (statement for top in program.suite for statement in top.every() if isinstance(statement, Pack))
     assert all(any(buffer is pack.target for buffer, _, _ in branch.all_refs()) for branch in beside.branches)
     assert list(program.lasting) == [pack.target]
 
 
 def test_a_pack_leaves_every_loop_and_branch_in_which_it_is_the_same() -> None:
     program = scheduled("branch_in_a_loop")
-    every = [statement for top in program.body for statement in top.every()]
+    every = [statement for top in program.suite for statement in top.every()]
     packs = [statement for statement in every if isinstance(statement, Pack)]
     assert any(isinstance(statement, If) for statement in every) and len(packs) == 2
-    assert all(pack in program.body for pack in packs)
+    assert all(pack in program.suite for pack in packs)
 
 
 def test_a_pack_is_made_anew_when_its_source_was_written() -> None:
     leaves, outputs = product()
     program = with_tiles(fused_program(leaves, outputs, host.target()))
-    (nest,) = program.body
+    (nest,) = program.suite
     read, written = (next(b for b, _, writes in nest.all_refs() if writes == way and b.name != "a") for way in (0, 1))
     writer = nest.rebased(lambda buffer, offset: (read if buffer is written else buffer, offset))
-    twice, anew = (with_packs(replace(program, body=body)).body for body in ((nest, nest), (nest, writer, nest)))
+    twice, anew = (with_packs(replace(program, suite=suite)).suite for suite in ((nest, nest), (nest, writer, nest)))
     assert [type(statement) for statement in twice] == [Pack, Nest, Nest]
     assert [type(statement) for statement in anew] == [Pack, Nest, Nest, Pack, Nest]
 
@@ -247,11 +247,11 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "a store uses a loop that is not": ("product", Nest, 0, access(strides={FOREIGN: 1})),
     "a value uses a loop that is neither": ("product", Nest, 0, lambda nest: nest.rebuilt(space=[NestLoop(64)] * 0)),
     "nor that of a reduction around it": (
-        "product", Nest, 0, lambda nest: store(lambda old: replace(old, value=reduction(nest).body))(nest),
+        "product", Nest, 0, lambda nest: store(lambda old: replace(old, value=reduction(nest).term))(nest),
     ),
-    "which no loop around it counts": ("two_ways", TimeLoop, 0, lambda loop: list(loop.body)),
+    "which no loop around it counts": ("two_ways", TimeLoop, 0, lambda loop: list(loop.suite)),
     "the size of buffer .* changes": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([buffer(shape=(loop.row + 1, 99))(loop.body[0])]),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([buffer(shape=(loop.row + 1, 99))(loop.suite[0])]),
     ),
     # buffers
     "which is input": ("product", Nest, 0, buffer(kind="input")),
@@ -264,8 +264,8 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "which nothing before it writes": ("two_ways", Nest, 0, lambda nest: None),
     "it reads 'branch', which nothing": ("branch", If, 0, fields(otherwise=[])),
     "it reads 'stop', which nothing": (
-        "stops", TimeLoop, 0, lambda loop: loop.with_bodies(
-            [s for s in loop.body if all(b.name != "stop" for b, _, _ in s.refs())]),
+        "stops", TimeLoop, 0, lambda loop: loop.with_suites(
+            [s for s in loop.suite if all(b.name != "stop" for b, _, _ in s.refs())]),
     ),
     "it reads 'scatter', which nothing": ("embedding", Nest, 1, lambda nest: None),
     "is not written, or lies in no output": ("product", Nest, 0, lambda nest: None),
@@ -320,10 +320,10 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "product", Nest, 0, tile(split=lambda nest: nest.tile.rows, row_block=4, unit=3),
     ),
     "no multiple of a vector": ("product", Nest, 0, tile(split=lambda nest: nest.space[-1], unit=1)),
-    "own rows are of a loop that is not its": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies(
-        [tile(own=FOREIGN)(loop.body[0])])),
+    "own rows are of a loop that is not its": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites(
+        [tile(own=FOREIGN)(loop.suite[0])])),
     "own rows outside a loop": ("product", Nest, 0, tile(own=lambda nest: nest.space[0])),
-    "no own rows in a loop": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies([tile(own=None)(loop.body[0])])),
+    "no own rows in a loop": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites([tile(own=None)(loop.suite[0])])),
     "what is left over is shared by no rows": ("product", Nest, 0, tile(rest=True)),
     "it has strips, but no time": ("product", Nest, 0, tile(strips=(1, 1))),
     "strips are of another number": ("over_time", Nest, 1, tile(strips=(8, 8))),
@@ -331,7 +331,7 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "over_time", Nest, 1, lambda nest: replace(tile(strips=(64,))(nest), carried=[]),
     ),
     "something that is no nest": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([*loop.body, replace(loop, own_rows=None, body=[])]),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([*loop.suite, replace(loop, own_rows=None, suite=[])]),
     ),
     "are not the rows of a nest": (
         "lstm", TimeLoop, 0, fields(own_rows=lambda loop: replace(loop.own_rows, size=loop.own_rows.size + 1)),
@@ -346,15 +346,15 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "touch each other's places": (
         "product", Nest, 0, lambda nest: nest.rebuilt(lambda a: replace(
             a, buffer=nest.stores[0].access.buffer, strides={k: 1 for k in a.strides}, panel=None))),
-    "all threads touch one place": ("lstm", TimeLoop, 0, lambda loop: loop.with_bodies(
-        [tile(own=lambda nest: nest.space[-1])(loop.body[0])])),
+    "all threads touch one place": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites(
+        [tile(own=lambda nest: nest.space[-1])(loop.suite[0])])),
     "not those of the other nests": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([loop.body[0], access(strides={
-            k: 2 * v for k, v in loop.body[0].stores[0].access.strides.items()})(loop.body[0])])),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([loop.suite[0], access(strides={
+            k: 2 * v for k, v in loop.suite[0].stores[0].access.strides.items()})(loop.suite[0])])),
     "reaches into that of another thread": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_bodies([access(strides={
-            k: v if k is loop.body[0].tile.own else 2 * v for k, v in loop.body[0].stores[0].access.strides.items()
-        })(loop.body[0])])),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([access(strides={
+            k: v if k is loop.suite[0].tile.own else 2 * v for k, v in loop.suite[0].stores[0].access.strides.items()
+        })(loop.suite[0])])),
     "which another one touches": (
         "two_ways", Beside, 0, fields(branches=lambda beside: [beside.branches[0]] * 2)),
 }  # fmt: skip
@@ -383,13 +383,13 @@ SAID: dict[str, tuple[str, Callable[[Program], Program]]] = {
     "its branch is not said to use": ("two_ways", lives("panels", branches={})),
     "'panels' lasts between calls, but": ("weights", lives("panels", first=0)),
     "is to run once, but stands in a loop": (
-        "weights", lambda p: replace(p, once=[next(s for t in p.body for s in t.every() if s not in p.body)]),
+        "weights", lambda p: replace(p, once=[next(s for t in p.suite for s in t.every() if s not in p.suite)]),
     ),
-    "and 'b' is not the same in all calls": ("product", lambda p: replace(p, once=p.body)),
-    "and 'tanh' is written in every call": ("product", lambda p: replace(p, once=p.body)),
+    "and 'b' is not the same in all calls": ("product", lambda p: replace(p, once=p.suite)),
+    "and 'tanh' is written in every call": ("product", lambda p: replace(p, once=p.suite)),
     "'panels' is filled once and read in every call": ("weights", lambda p: replace(p, lasting=[])),
     "no form for one row": ("lstm", lambda p: replace(p, single={nest: nest for nest in p.single})),
-    "but no loop of it is shared": ("branch", lambda p: replace(p, pieces=[s for s in p.body if isinstance(s, Nest)])),
+    "but no loop of it is shared": ("branch", lambda p: replace(p, pieces=[s for s in p.suite if isinstance(s, Nest)])),
 }  # fmt: skip
 """By what the verifier says: the program, and how what it says of its statements is broken."""
 

@@ -22,14 +22,14 @@ class Cost(NamedTuple):
     shared: float = 0.0
 
 
-def costs(body: Sequence[Statement], sizes: Sizes) -> list[Cost]:
+def costs(suite: Sequence[Statement], sizes: Sizes) -> list[Cost]:
     """The cost of every leaf of these statements, in order. A loop that may end early counts with all of its steps; the
     last block of time as a whole one."""
-    return list(_costs(body, sizes, 1))
+    return list(_costs(suite, sizes, 1))
 
 
-def _costs(body: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost]:
-    for statement in body:
+def _costs(suite: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost]:
+    for statement in suite:
         if isinstance(statement, Leaf):
             work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
             yield Cost(statement, runs, work, nbytes, statement.pieces(sizes))

@@ -82,7 +82,7 @@ def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
     """The statement that a group becomes; None if all that it computes is computed where it is read."""
     first = group.members[0]
     if isinstance(first, Single):
-        return first.statement.with_bodies(*map(fuse, first.bodies))
+        return first.statement.with_suites(*map(fuse, first.regions))
     return _nest(group, stored) if any(member in stored for member in group.members) else None
 
 
@@ -197,8 +197,8 @@ def _compatible(
 
 def _read(reductions: set[Reduce]) -> set[object]:
     """The buffers that reductions read, with the loops that they read them along."""
-    bodies = walk_values([r.body for r in reductions])
-    return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in bodies if isinstance(v, Load)}
+    terms = walk_values([r.term for r in reductions])
+    return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in terms if isinstance(v, Load)}
 
 
 def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:

@@ -52,14 +52,14 @@ class Rules:
 
 
 class Lowering:
-    """The lowering of one body: which of its nodes lie where, and which items compute them.
+    """The lowering of a graph, a step or a branch: which of its nodes lie where, and which items compute them.
 
     Parameters
     ----------
     rules : how ops are lowered.
     context : what all lowerings of a program share.
     known : the places of the leaves.
-    whole : whether the body is the whole graph, and not a step or a branch.
+    whole : whether it is the whole graph, and not a step or a branch.
 
     Attributes
     ----------
@@ -219,9 +219,9 @@ class Lowering:
         self.items.append(task)
         return task
 
-    def add_statement(self, statement: Statement, needs: Iterable[Item], bodies: Sequence[Region] = ()) -> Item:
+    def add_statement(self, statement: Statement, needs: Iterable[Item], regions: Sequence[Region] = ()) -> Item:
         """Add a statement that is no task, after the items that it needs."""
-        item = Single(dict.fromkeys(needs, False), statement, bodies)
+        item = Single(dict.fromkeys(needs, False), statement, regions)
         self.items.append(item)
         return item
 

@@ -1,4 +1,4 @@
-"""What one body computes, before it is statements: a whole graph, a step of a loop, or a branch of an ifelse.
+"""What a graph, a step of a loop, or a branch of an ifelse computes, before it is statements.
 
 A `Region` is a list of items, each behind those that it needs. Most items are tasks: a task computes one node over one
 space, and stores it. Tasks that can be computed together become one nest later (`fuse`).
@@ -41,16 +41,16 @@ class Task(Item):
 @dataclass(frozen=True, eq=False)
 class Single(Item):
     """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` have no
-    statements in them yet: these will be made of the regions `bodies`, one of a loop, two of an `If`."""
+    statements in them yet: these will be made of its `regions`, one of a loop, two of an `If`."""
 
     statement: Statement
-    bodies: Sequence[Region]
+    regions: Sequence[Region]
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What one body computes: `items`, in order. Somebody reads the results of those in `escaping` from memory; what
-    does not escape may stay in registers."""
+    """What a graph, a step or a branch computes: `items`, in order. Somebody reads the results of those in `escaping` from
+    memory; what does not escape may stay in registers."""
 
     items: Sequence[Item]
     escaping: AbstractSet[Item]

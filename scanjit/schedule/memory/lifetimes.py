@@ -26,14 +26,14 @@ def find_lifetimes(program: Program) -> Program:
             for beside, branch in places:
                 known[beside] = known.get(beside, frozenset()) | {branch}
 
-    def visit(body: Sequence[Statement]) -> None:
+    def visit(suite: Sequence[Statement]) -> None:
         nonlocal moment
-        for statement in body:
+        for statement in suite:
             begin = moment
             known = set(first)
             for buffer, _, _ in statement.refs():
                 touch(buffer, moment, moment)
-            for branch, inside in enumerate(statement.bodies):
+            for branch, inside in enumerate(statement.suites):
                 apart = [(statement, branch)] if isinstance(statement, Beside) else []
                 places.extend(apart)
                 visit(inside)
@@ -46,7 +46,7 @@ def find_lifetimes(program: Program) -> Program:
             moment += 1
 
     loops: list[tuple[int, int]] = []
-    visit(program.body)
+    visit(program.suite)
     for begin, end in loops:  # used inside a loop, and again after it: it must survive the other steps
         for buffer in first:
             if begin <= first[buffer] <= end < last[buffer]:

@@ -19,10 +19,10 @@ Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
 
 def find_once(program: Program) -> Program:
     """The program with its statements that run once (`Program.once`), and the buffers that these fill for others."""
-    uses = _uses(program.body)
+    uses = _uses(program.suite)
     known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
     found = dict.fromkeys(
-        s for s in program.body if isinstance(s, Leaf) and s.repeatable and known.issuperset(_atoms(s.dims))
+        s for s in program.suite if isinstance(s, Leaf) and s.repeatable and known.issuperset(_atoms(s.dims))
     )
     before = len(found) + 1
     while len(found) < before:
@@ -61,10 +61,10 @@ def _is_made(buffer: Buffer, found: Collection[Statement], uses: Uses) -> bool:
     return buffer.kind == "temporary" and all(statement in found for statement, _ in uses[buffer][: last + 1])
 
 
-def _uses(body: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]]]:
+def _uses(suite: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]]]:
     """Who touches which buffer."""
     found: dict[Buffer, list[tuple[Statement, bool]]] = {}
-    for statement in body:
+    for statement in suite:
         for buffer, writes in _touched(statement):
             found.setdefault(buffer, []).append((statement, writes))
     return found

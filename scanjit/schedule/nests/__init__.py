@@ -5,7 +5,7 @@ laid out in panels), and loops over time. Positions in a buffer are *dimensions*
 elements; inside a loop they may contain the loop's counter, which is an atom like any other.
 
 A `Nest` computes values at every point of its space and stores them. A value is a small expression: loads at affine
-positions, elementwise ops, reductions over loops of their own. A product of matrices is a reduction whose body is the
+positions, elementwise ops, reductions over loops of their own. A product of matrices is a reduction whose term is the
 product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
 """
 

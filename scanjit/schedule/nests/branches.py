@@ -25,13 +25,13 @@ class If(Statement):
         return self.label
 
     @property
-    def bodies(self) -> tuple[Sequence[Statement], ...]:
+    def suites(self) -> tuple[Sequence[Statement], ...]:
         """What runs if the condition is true, and what runs if it is not."""
         return self.then, self.otherwise
 
-    def with_bodies(self, *bodies: Sequence[Statement]) -> If:
+    def with_suites(self, *suites: Sequence[Statement]) -> If:
         """The same condition for others."""
-        then, otherwise = bodies
+        then, otherwise = suites
         return replace(self, then=tuple(then), otherwise=tuple(otherwise))
 
     @property
@@ -45,8 +45,8 @@ class If(Statement):
 
     def rebased(self, place: Rebase) -> If:
         """The same branches with elements at other places."""
-        bodies = [[statement.rebased(place) for statement in body] for body in self.bodies]
-        return replace(self.with_bodies(*bodies), condition=self.condition.rebased(place))
+        suites = [[statement.rebased(place) for statement in suite] for suite in self.suites]
+        return replace(self.with_suites(*suites), condition=self.condition.rebased(place))
 
     def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
         """Both branches count: which one runs is not known."""
@@ -73,13 +73,13 @@ class Beside(Statement):
         return ", ".join(branch.title for branch in self.branches)
 
     @property
-    def bodies(self) -> tuple[Sequence[Statement], ...]:
+    def suites(self) -> tuple[Sequence[Statement], ...]:
         """Each branch."""
         return tuple([branch] for branch in self.branches)
 
-    def with_bodies(self, *bodies: Sequence[Statement]) -> Beside:
+    def with_suites(self, *suites: Sequence[Statement]) -> Beside:
         """Other branches on the same threads."""
-        return replace(self, branches=tuple(branch for (branch,) in bodies))
+        return replace(self, branches=tuple(branch for (branch,) in suites))
 
     @property
     def dims(self) -> tuple[Dimension, ...]:

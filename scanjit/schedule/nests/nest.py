@@ -92,7 +92,7 @@ class Nest(Leaf):
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
-        """Every value that it computes, operands first, bodies of reductions included."""
+        """Every value that it computes, operands first, terms of reductions included."""
         return tuple(walk_values(self.roots))
 
     @property
@@ -187,7 +187,7 @@ class Nest(Leaf):
         for value in values:
             if isinstance(value, Reduce):
                 terms = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
-                parts = [v for v in walk_values([value.body]) if isinstance(v, Apply) and v not in inside]
+                parts = [v for v in walk_values([value.term]) if isinstance(v, Apply) and v not in inside]
                 inside.update(parts)
                 each += terms * (1 + sum(part.cost for part in parts))
         each += sum(v.cost for v in values if isinstance(v, Apply) and v not in inside)

@@ -59,9 +59,9 @@ def program_listing(program: Program) -> str:
         The buffers, the statements (indented as they are nested), and where the results lie.
     """
     writer = _Writer()
-    body = writer.body(program.body, "")
+    suite = writer.suite(program.suite, "")
     results = [f"return {writer.ref(ref)}" for ref in program.outputs]
-    lines = [*writer.buffer_lines(program.inputs), "", *body, *results]
+    lines = [*writer.buffer_lines(program.inputs), "", *suite, *results]
     return "\n".join(lines) + "\n"
 
 
@@ -130,13 +130,13 @@ class _Writer:
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def body(self, body: Sequence[Statement], indent: str) -> list[str]:
-        return [indent + line for statement in body for line in self.lines(statement)]
+    def suite(self, suite: Sequence[Statement], indent: str) -> list[str]:
+        return [indent + line for statement in suite for line in self.lines(statement)]
 
     @singledispatchmethod
     def lines(self, statement: Statement) -> list[str]:
         """The lines of a statement."""
-        return [f"{type(statement).__name__} {statement.title}", *self.body(statement.inner, INDENT)]
+        return [f"{type(statement).__name__} {statement.title}", *self.suite(statement.inner, INDENT)]
 
     @lines.register
     def _(self, nest: Nest) -> list[str]:
@@ -164,7 +164,7 @@ class _Writer:
         lines = [f"for {step} from {start} to {stop}, {row} = {rows}:   # {loop.title}"]
         if loop.own_rows is not None:
             lines.append(f"{INDENT}# each thread may keep its part of {self.dim(loop.own_rows.size)} rows")
-        lines += self.body(loop.body, INDENT)
+        lines += self.suite(loop.suite, INDENT)
         if loop.stop is not None and loop.count is not None:
             count, ran = self.buffer(loop.count.buffer), self.dim(loop.ran)
             lines.append(f"{INDENT}{count}[0] = {ran} = {step} + 1")
@@ -176,19 +176,19 @@ class _Writer:
         first, count = self.dim(blocks.first), self.dim(blocks.count)
         order = ", the last block first" if blocks.backwards else ""
         head = f"for blocks of {self.dim(blocks.size)} of {self.dim(blocks.total)} steps{order}:"
-        return [f"{head}   # {count} steps from {first} on", *self.body(blocks.body, INDENT)]
+        return [f"{head}   # {count} steps from {first} on", *self.suite(blocks.suite, INDENT)]
 
     @lines.register
     def _(self, choice: If) -> list[str]:
         condition = f"if {self.buffer(choice.condition.buffer)}[{self.dim(choice.condition.offset)}] is not 0:"
-        lines = [f"{condition}   # {choice.title}", *self.body(choice.then, INDENT)]
-        return [*lines, "else:", *self.body(choice.otherwise, INDENT)]
+        lines = [f"{condition}   # {choice.title}", *self.suite(choice.then, INDENT)]
+        return [*lines, "else:", *self.suite(choice.otherwise, INDENT)]
 
     @lines.register
     def _(self, beside: Beside) -> list[str]:
         lines = ["side by side, if that is faster:"]
         for branch in beside.branches:
-            lines += [f"{INDENT}branch:", *self.body([branch], 2 * INDENT)]
+            lines += [f"{INDENT}branch:", *self.suite([branch], 2 * INDENT)]
         return lines
 
 
@@ -342,7 +342,7 @@ class _NestWriter:
         over = ", ".join(f"{self.loops[loop]} < {self.writer.dim(loop.size)}" for loop in value.loops)
         guard = "" if value.guard is None else f" where {self.operand(value.guard)}"
         init = "" if value.init is None else f"({self.operand(value.init)}) then "
-        return f"{init}{value.op.name}[{over}]({self.operand(value.body)}{guard})"
+        return f"{init}{value.op.name}[{over}]({self.operand(value.term)}{guard})"
 
     @own_text.register
     def _(self, value: Register) -> str:

@@ -21,11 +21,11 @@ class Program:
     ----------
     inputs : the buffers of the arguments, shared variables included.
     outputs : where each result lies in its buffer.
-    body : the statements, in order.
+    suite : the statements, in order.
     codes : the nodes that may report an index out of bounds; the number of one is its position here, plus 1.
     target : the machine that it was scheduled for.
     notes : what `explain` says about how the program was made.
-    once : statements of the body that run once for each value of the shared variables, not in every call.
+    once : statements of the suite that run once for each value of the shared variables, not in every call.
     lasting : the buffers that these write and others read: they keep what is in them between calls.
     lifetimes : when each temporary is in use; first come those of `lasting`, in the same order.
     single : of nests that compute several rows at a time, the form that runs where there is one row.
@@ -34,7 +34,7 @@ class Program:
 
     inputs: Sequence[Buffer]
     outputs: Sequence[Ref]
-    body: Sequence[Statement]
+    suite: Sequence[Statement]
     codes: Sequence[Node]
     target: Target
     notes: Sequence[str] = ()

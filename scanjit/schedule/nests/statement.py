@@ -23,18 +23,18 @@ class Statement(ABC):
         """What it is called in listings."""
 
     @property
-    def bodies(self) -> tuple[Sequence[Statement], ...]:
+    def suites(self) -> tuple[Sequence[Statement], ...]:
         """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a leaf."""
         return ()
 
     @property
     def inner(self) -> list[Statement]:
         """The statements that it consists of, in order."""
-        return [statement for body in self.bodies for statement in body]
+        return [statement for suite in self.suites for statement in suite]
 
     @abstractmethod
-    def with_bodies(self, *bodies: Sequence[Statement]) -> Statement:
-        """The same statement with other `bodies`."""
+    def with_suites(self, *suites: Sequence[Statement]) -> Statement:
+        """The same statement with other `suites`."""
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -94,7 +94,7 @@ class Statement(ABC):
 class Leaf(Statement, ABC):
     """A statement that consists of no others: it is one call of one function."""
 
-    def with_bodies(self, *bodies: Sequence[Statement]) -> Statement:
+    def with_suites(self, *suites: Sequence[Statement]) -> Statement:
         """Itself: it has none."""
         return self
 
@@ -126,9 +126,9 @@ class Leaf(Statement, ABC):
         return 1
 
 
-def leaves_of(body: Iterable[Statement]) -> Iterator[Leaf]:
+def leaves_of(suite: Iterable[Statement]) -> Iterator[Leaf]:
     """The leaves of statements, in order."""
-    for statement in body:
+    for statement in suite:
         yield from (other for other in statement.every() if isinstance(other, Leaf))
 
 

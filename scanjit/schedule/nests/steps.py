@@ -27,7 +27,7 @@ class OwnRows:
 
 @dataclass(frozen=True, eq=False)
 class TimeLoop(Statement):
-    """Run `body` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
+    """Run `suite` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
     last to the first if `reverse`).
 
     With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
@@ -38,7 +38,7 @@ class TimeLoop(Statement):
     length: Dimension
     step: Dimension
     row: Dimension
-    body: tuple[Statement, ...]
+    suite: tuple[Statement, ...]
     total: Dimension
     start: Dimension = 0
     reverse: bool = False
@@ -57,14 +57,14 @@ class TimeLoop(Statement):
         return self.label
 
     @property
-    def bodies(self) -> tuple[Sequence[Statement], ...]:
+    def suites(self) -> tuple[Sequence[Statement], ...]:
         """A step."""
-        return (self.body,)
+        return (self.suite,)
 
-    def with_bodies(self, *bodies: Sequence[Statement]) -> TimeLoop:
+    def with_suites(self, *suites: Sequence[Statement]) -> TimeLoop:
         """The loop over another step."""
-        (body,) = bodies
-        return replace(self, body=tuple(body))
+        (suite,) = suites
+        return replace(self, suite=tuple(suite))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -87,7 +87,7 @@ class TimeLoop(Statement):
         """The loop over a step with elements at other places."""
         return replace(
             self,
-            body=tuple(statement.rebased(place) for statement in self.body),
+            suite=tuple(statement.rebased(place) for statement in self.suite),
             stop=None if self.stop is None else self.stop.rebased(place),
             count=None if self.count is None else self.count.rebased(place),
             persistent=tuple(place(buffer, 0)[0] for buffer in self.persistent),
@@ -123,30 +123,30 @@ class TimeLoop(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Statement):
-    """Run `body` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
+    """Run `suite` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
     first if `backwards`."""
 
     total: Dimension
     size: Dimension
     first: Dimension
     count: Dimension
-    body: tuple[Statement, ...]
+    suite: tuple[Statement, ...]
     backwards: bool = False
 
     @property
     def title(self) -> str:
         """That of the first loop in it."""
-        return next((statement.title for statement in self.body if statement.in_steps), "")
+        return next((statement.title for statement in self.suite if statement.in_steps), "")
 
     @property
-    def bodies(self) -> tuple[Sequence[Statement], ...]:
+    def suites(self) -> tuple[Sequence[Statement], ...]:
         """A block."""
-        return (self.body,)
+        return (self.suite,)
 
-    def with_bodies(self, *bodies: Sequence[Statement]) -> Blocks:
+    def with_suites(self, *suites: Sequence[Statement]) -> Blocks:
         """The loop over other blocks."""
-        (body,) = bodies
-        return replace(self, body=tuple(body))
+        (suite,) = suites
+        return replace(self, suite=tuple(suite))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -164,7 +164,7 @@ class Blocks(Statement):
 
     def rebased(self, place: Rebase) -> Blocks:
         """The loop over blocks with elements at other places."""
-        return self.with_bodies([statement.rebased(place) for statement in self.body])
+        return self.with_suites([statement.rebased(place) for statement in self.suite])
 
     @property
     def repeats(self) -> bool:

@@ -1,7 +1,7 @@
 """Values: what a nest computes at every point of its loops.
 
 A value is a small expression: loads at affine positions, elementwise ops, reductions over loops of their own. A product
-of matrices is a reduction whose body is the product of two loads.
+of matrices is a reduction whose term is the product of two loads.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Apply(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Value):
-    """`body` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
+    """`term` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
 
     A sum with `init` begins with that value instead of zero, and is one chain of additions: the same, to the last bit,
     whether it is computed at once or as several sums, each of which begins with the one before it. With loops inside
@@ -223,14 +223,14 @@ class Reduce(Value):
 
     op: Op
     loops: tuple[NestLoop, ...]
-    body: Value
+    term: Value
     init: Value | None = None
     guard: Value | None = None
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The body, what the sum begins with, and the guard."""
-        return tuple(part for part in (self.body, self.init, self.guard) if part is not None)
+        """The term, what the sum begins with, and the guard."""
+        return tuple(part for part in (self.term, self.init, self.guard) if part is not None)
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
@@ -240,14 +240,14 @@ class Reduce(Value):
     def rebuilt(self, changes: Changes) -> Value:
         """The reduction over the changed loops, without those of one turn; where none is left, its only term."""
         loops = tuple(loop for loop in dict.fromkeys(map(changes.loop, self.loops)) if loop.size != 1)
-        body = changes.value(self.body)
+        term = changes.value(self.term)
         init = None if self.init is None else changes.value(self.init)
         if loops:
             guard = None if self.guard is None else changes.value(self.guard)
-            return Reduce(self.dtype, self.op, loops, body, init, guard)
+            return Reduce(self.dtype, self.op, loops, term, init, guard)
         if init is not None:
-            return Apply(self.dtype, ADD, (init, body), {})
-        return body if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
+            return Apply(self.dtype, ADD, (init, term), {})
+        return term if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +268,7 @@ class Register(Value):
 
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
-    """Every value below `roots`, operands first, bodies of reductions included."""
+    """Every value below `roots`, operands first, terms of reductions included."""
     return bottom_up(roots, lambda value: value.operands)
 
 

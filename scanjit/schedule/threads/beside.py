@@ -22,26 +22,26 @@ def side_by_side(program: Program) -> Program:
     What a loop needs comes before its group, what needs it after; otherwise the order stays. Statements that run `once`
     are in no group. Nothing moves past a loop that may end early: sizes may depend on how many steps it makes.
     """
-    body: list[Statement] = []
+    suite: list[Statement] = []
     stretch: list[Statement] = []
-    for statement in program.body:
+    for statement in program.suite:
         if statement.ends_early:
-            body += [*_arranged(stretch, program.once), statement]
+            suite += [*_arranged(stretch, program.once), statement]
             stretch = []
         else:
             stretch.append(statement)
-    body += _arranged(stretch, program.once)
+    suite += _arranged(stretch, program.once)
     notes = program.notes
-    if not any(isinstance(statement, Beside) for statement in body) and sum(s.in_steps for s in body) > 1:
+    if not any(isinstance(statement, Beside) for statement in suite) and sum(s.in_steps for s in suite) > 1:
         notes = [*notes, "no loops side by side: of any two, one needs the other"]
-    return replace(program, body=body, notes=notes)
+    return replace(program, suite=suite, notes=notes)
 
 
-def _arranged(body: list[Statement], once: Collection[Statement]) -> list[Statement]:
+def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[Statement]:
     """Statements with independent loops side by side, but for those that run `once`."""
-    needs = _needs(body)
-    left, result = list(range(len(body))), []
-    loops = [i for i in left if body[i] not in once and body[i].in_steps]
+    needs = _needs(suite)
+    left, result = list(range(len(suite))), []
+    loops = [i for i in left if suite[i] not in once and suite[i].in_steps]
     while loops:
         group = [loops.pop(0)]
         for i in loops:
@@ -51,20 +51,20 @@ def _arranged(body: list[Statement], once: Collection[Statement]) -> list[Statem
             continue
         loops = [i for i in loops if i not in group]
         after = [i for i in left if i > group[-1] or any(needs[i] >> j & 1 for j in group)]
-        result += [body[i] for i in left if i not in group and i not in after]
+        result += [suite[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
-        branches = tuple(body[i] for i in group)
+        branches = tuple(suite[i] for i in group)
         first, many = (tuple(counter(what) for _ in branches) for what in ("first", "many"))
         result.append(Beside(branches, counter("apart"), first, many))
-    return [*result, *(body[i] for i in left)]
+    return [*result, *(suite[i] for i in left)]
 
 
-def _needs(body: Sequence[Statement]) -> list[int]:
+def _needs(suite: Sequence[Statement]) -> list[int]:
     """For each statement, the statements that have to stay before it, as a number: bit i stands for statement i."""
     writers: dict[Buffer, int] = {}
     users: dict[Buffer, int] = {}
     found: list[int] = []
-    for i, statement in enumerate(body):
+    for i, statement in enumerate(suite):
         refs = dict.fromkeys((buffer, written) for buffer, _, written in statement.all_refs())
         direct = 0
         for buffer, written in refs:

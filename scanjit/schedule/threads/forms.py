@@ -10,12 +10,12 @@ from scanjit.schedule.threads.split import in_pieces
 
 def find_forms(program: Program) -> Program:
     """The program with the forms of its nests for one row, and with the nests that are computed a piece at a time."""
-    every = [statement for top in program.body for statement in top.every()]
+    every = [statement for top in program.suite for statement in top.every()]
     steps = {inner for loop in every if isinstance(loop, TimeLoop) for inner in loop.every()}
     single = {
         nest: one for nest in every if isinstance(nest, Nest) and (one := _for_one_row(nest, nest in steps)) is not None
     }
-    pieces = [nest for nest in program.body if isinstance(nest, Nest) and nest not in single and in_pieces(nest)]
+    pieces = [nest for nest in program.suite if isinstance(nest, Nest) and nest not in single and in_pieces(nest)]
     return replace(program, single=single, pieces=pieces)
 
 

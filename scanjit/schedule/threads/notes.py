@@ -12,8 +12,8 @@ from scanjit.schedule.threads.sharing import Sharing
 def notes(program: Program, sharing: Sharing | None) -> list[str]:
     """Which loops stand side by side, in which loops threads may compute their own rows, and what was decided for the
     last new sizes (None: there was no call yet)."""
-    beside = Counter(_beside(s, sharing) for s in program.body if isinstance(s, Beside))
-    rows = [f"{loop.title}: its rows never meet; {_rows(loop, sharing)}" for loop in with_rows(program.body)]
+    beside = Counter(_beside(s, sharing) for s in program.suite if isinstance(s, Beside))
+    rows = [f"{loop.title}: its rows never meet; {_rows(loop, sharing)}" for loop in with_rows(program.suite)]
     return [*(note if times == 1 else f"{note} (so {times} times)" for note, times in beside.items()), *rows]
 
 

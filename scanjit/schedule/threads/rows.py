@@ -34,12 +34,12 @@ def own_rows(program: Program) -> Program:
     """The program in which each loop over time whose rows never meet says which rows these are (`TimeLoop.rows`), and
     each nest in it which loop goes over them (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
-    return replace(program, body=[_rebuilt(statement, frozenset(), made) for statement in program.body])
+    return replace(program, suite=[_rebuilt(statement, frozenset(), made) for statement in program.suite])
 
 
-def with_rows(body: Sequence[Statement]) -> list[TimeLoop]:
+def with_rows(suite: Sequence[Statement]) -> list[TimeLoop]:
     """The loops that say so."""
-    every = (inside for statement in body for inside in statement.every())
+    every = (inside for statement in suite for inside in statement.every())
     return [loop for loop in every if isinstance(loop, TimeLoop) and loop.own_rows is not None]
 
 
@@ -47,15 +47,15 @@ def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Stateme
     if statement not in made:
         counters = counters.union(*map(types.atoms, statement.counters))
         own = _with_own_rows(statement, counters) if isinstance(statement, TimeLoop) else None
-        inner = ([_rebuilt(inside, counters, made) for inside in body] for body in statement.bodies)
-        made[statement] = own or statement.with_bodies(*inner)
+        inner = ([_rebuilt(inside, counters, made) for inside in suite] for suite in statement.suites)
+        made[statement] = own or statement.with_suites(*inner)
     return made[statement]
 
 
 def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None:
     """A loop that says which its rows are; None if they meet, or if their number changes with a counter."""
-    nests = [statement for statement in loop.body if isinstance(statement, Nest)]
-    if len(nests) < len(loop.body) or not all(map(_is_plain, nests)) or loop.stop is not None:
+    nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
+    if len(nests) < len(loop.suite) or not all(map(_is_plain, nests)) or loop.stop is not None:
         return None
     written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
     for size in _sizes(nests):
@@ -63,14 +63,14 @@ def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None
         found = [_own(nest, size, written, steps) for nest in nests]
         own = [pair for pair in found if pair is not None]
         if len(own) == len(nests) and counters.isdisjoint(types.atoms(size)):
-            body: list[Statement] = []
+            suite: list[Statement] = []
             unit = 1
             for nest, (rows, each) in zip(nests, own, strict=True):
                 assert nest.tile is not None
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
-                body.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
+                suite.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            return replace(loop, body=tuple(body), own_rows=OwnRows(size, unit, counter("apart")))
+            return replace(loop, suite=tuple(suite), own_rows=OwnRows(size, unit, counter("apart")))
     return None
 
 

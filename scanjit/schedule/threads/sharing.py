@@ -52,13 +52,13 @@ class Sharing:
 
 def decided(program: Program) -> list[Dimension]:
     """The dimensions of a program whose values `Sharing.numbers` knows."""
-    beside = [dim for s in program.body if isinstance(s, Beside) for dim in (s.apart, *s.first, *s.many)]
-    return beside + [loop.own_rows.apart for loop in with_rows(program.body) if loop.own_rows is not None]
+    beside = [dim for s in program.suite if isinstance(s, Beside) for dim in (s.apart, *s.first, *s.many)]
+    return beside + [loop.own_rows.apart for loop in with_rows(program.suite) if loop.own_rows is not None]
 
 
 def sharing(program: Program, sizes: Mapping[Atom, int], threads: int) -> Sharing:
     """How so many threads share a program."""
-    teams = {s: assignment(s, sizes, threads, program.target) for s in program.body if isinstance(s, Beside)}
+    teams = {s: assignment(s, sizes, threads, program.target) for s in program.suite if isinstance(s, Beside)}
     own = rows_apart(program, sizes, teams, threads)
     return Sharing(threads, teams, own, worth(program, sizes, teams, own))
 
@@ -71,7 +71,7 @@ def rows_apart(
     for beside, assigned in teams.items():
         for branch, team in zip(beside.branches, assigned.teams or (), strict=False):
             many |= dict.fromkeys(with_rows([branch]), team.many)
-    work = Work.of(program.body, sizes, program.target)
+    work = Work.of(program.suite, sizes, program.target)
     found: dict[TimeLoop, bool] = {}
     for loop in work.loops:
         if loop is not None:
@@ -92,7 +92,7 @@ def worth(
     """Whether a program is large enough for several threads: it has enough work, and enough of it between two
     meetings."""
     work = meetings = 0.0
-    for statement in program.body:
+    for statement in program.suite:
         parts = team_of_each(statement, teams)
         found = [costs([part], sizes) for part, _ in parts]
         work += sum(cost.runs * cost.operations for some in found for cost in some)

@@ -22,9 +22,9 @@ class Work:
     near_bytes: int
 
     @classmethod
-    def of(cls, body: Sequence[Statement], sizes: Mapping[Atom, int], target: Target) -> Work:
+    def of(cls, suite: Sequence[Statement], sizes: Mapping[Atom, int], target: Target) -> Work:
         """The work of statements."""
-        return cls(costs(body, sizes), sizes, target.level2_bytes)
+        return cls(costs(suite, sizes), sizes, target.level2_bytes)
 
     @property
     def loops(self) -> list[TimeLoop | None]:

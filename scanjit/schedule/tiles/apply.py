@@ -38,16 +38,16 @@ def in_forms(
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
     notes = list(program.notes)
-    return changed(program, body=_tiled(program.body, program.target, True, notes), notes=notes)
+    return changed(program, suite=_tiled(program.suite, program.target, True, notes), notes=notes)
 
 
-def _tiled(body: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:
+def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:
     """Statements with tiles. `once`: they are in no step of a loop and in no branch."""
     result: list[Statement] = []
-    for statement in body:
+    for statement in suite:
         if not isinstance(statement, Nest):
             inner = once and isinstance(statement, Blocks)
-            result.append(statement.with_bodies(*(_tiled(b, target, inner, notes) for b in statement.bodies)))
+            result.append(statement.with_suites(*(_tiled(b, target, inner, notes) for b in statement.suites)))
         elif statement.stores or statement.finals:
             nest = _with_tile(statement, target, once)
             notes.append(f"nest {nest.label}: {_described(nest)}")

@@ -116,7 +116,7 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
     lane = nest.space[-1]
     along_space = along_reduction = 0
     for reduction in reductions:
-        for load in walk_values([reduction.body]):
+        for load in walk_values([reduction.term]):
             if isinstance(load, Load):
                 across = load.access.strides.get(lane, 0)
                 packable = factors(reduction) is not None and (

@@ -17,17 +17,17 @@ def with_packs(program: Program) -> Program:
     """The program with its packs: right operands of products, copied into panels. A pack that is the same in all turns
     of a loop stands before it; nests that need the same pack share it."""
     writer = _Writer()
-    body = writer.body(program.body, None)
-    return changed(program, body=body, notes=[*program.notes, *writer.notes])
+    suite = writer.suite(program.suite, None)
+    return changed(program, suite=suite, notes=[*program.notes, *writer.notes])
 
 
 @dataclass(eq=False)
-class _Body:
+class _Open:
     """Statements while packs are put among them.
 
     Parameters
     ----------
-    around : the statement that they are the body of; None of a program.
+    around : the statement that they are the suite of; None of a program.
     written : the buffers that this writes.
     step : whether that is a step of a loop, or a branch; else it is a block.
     statements : what was written so far.
@@ -52,21 +52,21 @@ class _Body:
 
 
 class _Writer:
-    """Puts packs among statements. `open` are the bodies that are being written, the outermost first."""
+    """Puts packs among statements. `open` are the suites that are being written, the outermost first."""
 
     def __init__(self) -> None:
-        self.open: list[_Body] = []
+        self.open: list[_Open] = []
         self.notes: list[str] = []
 
-    def body(self, statements: Sequence[Statement], around: Statement | None) -> list[Statement]:
-        """The statements of a body with their packs, but for those that leave it."""
+    def suite(self, statements: Sequence[Statement], around: Statement | None) -> list[Statement]:
+        """The statements of a suite with their packs, but for those that leave it."""
         written = set() if around is None else {buffer for buffer, _, writes in around.all_refs() if writes}
-        self.open.append(_Body(around, written, around is not None and not isinstance(around, Blocks)))
+        self.open.append(_Open(around, written, around is not None and not isinstance(around, Blocks)))
         for statement in statements:
             made = (
                 pack_operands(statement, partial(self.place, statement))
                 if isinstance(statement, Nest)
-                else statement.with_bodies(*(self.body(body, statement) for body in statement.bodies))
+                else statement.with_suites(*(self.suite(suite, statement) for suite in statement.suites))
             )
             self.open[-1].statements.append(made)
         return self.open.pop().statements
@@ -77,7 +77,7 @@ class _Writer:
         level = len(self.open) - 1
         while self.open[level].can_leave(pack):
             level -= 1
-        steps = [i for i, body in enumerate(self.open) if body.step]
+        steps = [i for i, suite in enumerate(self.open) if suite.step]
         inner = max(steps, default=0)
         if level >= inner and not pays(nest, right, not steps):
             return None
@@ -86,17 +86,17 @@ class _Writer:
         if same is not None and _written_since(same, home):
             same = None
         if same is None:
-            pack = _with_room(pack, [body.around for body in self.open[1 : level + 1]])
+            pack = _with_room(pack, [suite.around for suite in self.open[1 : level + 1]])
             home.append(pack)
             where = "before it" if level >= inner else "once, before the loop"
             self.notes.append(f"nest {nest.label}: {len(pack.sources)} right operands are packed {where}")
         return same or pack
 
 
-def _written_since(pack: Pack, body: Sequence[Statement]) -> bool:
-    """Whether a statement of a body behind a pack writes what was packed."""
+def _written_since(pack: Pack, suite: Sequence[Statement]) -> bool:
+    """Whether a statement of a suite behind a pack writes what was packed."""
     sources = {source.buffer for source in pack.sources}
-    behind = body[next(i for i, statement in enumerate(body) if statement is pack) + 1 :]
+    behind = suite[next(i for i, statement in enumerate(suite) if statement is pack) + 1 :]
     return any(writes and buffer in sources for statement in behind for buffer, _, writes in statement.all_refs())
 
 

@@ -19,9 +19,9 @@ def reductions_of(nest: Nest) -> list[Reduce]:
 
 def factors(reduction: Reduce) -> tuple[Load, Load] | None:
     """The two operands of a sum of products; None for another reduction."""
-    body = reduction.body
-    if reduction.op is SUM and isinstance(body, Apply) and body.op is MUL:
-        left, right = body.args
+    term = reduction.term
+    if reduction.op is SUM and isinstance(term, Apply) and term.op is MUL:
+        left, right = term.args
         if isinstance(left, Load) and isinstance(right, Load):
             return left, right
     return None

@@ -20,7 +20,7 @@ and p and y have 2 rows: they are *short* buffers. They stay in the cache, too. 
 else reads it.) A scan with all that goes along is a *chain*.
 
 - `loops` is the pass: it cuts the loops of a program into stretches, inner loops first.
-- `flow`: which statement of a body reads and writes which buffers.
+- `flow`: which statement of a suite reads and writes which buffers.
 - `rows`: whether statements go through a buffer row by row.
 - `stretch`: a nest or a scan, cut to some of its steps. `window`: the last steps of a scan.
 - `chains` finds chains; `blocks` chooses the length of their stretches and writes them; `parts` is what both this and

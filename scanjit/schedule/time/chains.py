@@ -49,7 +49,7 @@ class Chain:
 
 
 def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dict[Statement, Nest]]:
-    """The chains of a body, by each statement in them; and the nests that change for them."""
+    """The chains of a suite, by each statement in them; and the nests that change for them."""
     found: dict[Statement, Chain] = {}
     new: dict[Statement, Nest] = {}
     for scan in scans_of(flow.statements):

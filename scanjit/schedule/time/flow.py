@@ -1,4 +1,4 @@
-"""Which statement of a body reads and writes which buffers, and which statements it needs."""
+"""Which statement of a suite reads and writes which buffers, and which statements it needs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Scan = Nest | TimeLoop
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The statements of a body, in order, and how data flows between them.
+    """The statements of a suite, in order, and how data flows between them.
 
     Parameters
     ----------
     statements : the statements.
-    temporaries : the buffers that no caller sees, and no statement outside of the body.
+    temporaries : the buffers that no caller sees, and no statement outside of the suite.
     nests : the nests that are no scans. A nest maps to what it is by now: another one, if a carry that it begins or
         reads has moved.
     reads, writes : the buffers that a statement reads and writes.
@@ -38,14 +38,14 @@ class Flow:
     needs: Mapping[Statement, AbstractSet[Statement]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, body: Sequence[Statement], temporaries: AbstractSet[Buffer]) -> Flow:
-        """The flow in a body. What a statement needs has written what it reads; or is the last before it that writes
+    def of(cls, suite: Sequence[Statement], temporaries: AbstractSet[Buffer]) -> Flow:
+        """The flow in a suite. What a statement needs has written what it reads; or is the last before it that writes
         where it writes too, as the copy of an array before some elements of it are set."""
-        nests: dict[Statement, Nest] = {s: s for s in body if isinstance(s, Nest) and s.plan is None}
-        flow = cls(body, temporaries, nests)._with_uses({s: s for s in body})
+        nests: dict[Statement, Nest] = {s: s for s in suite if isinstance(s, Nest) and s.plan is None}
+        flow = cls(suite, temporaries, nests)._with_uses({s: s for s in suite})
         writers: dict[Buffer, list[Statement]] = {}
         needs: dict[Statement, set[Statement]] = {}
-        for statement in body:
+        for statement in suite:
             made = [writer for buffer in flow.reads[statement] for writer in writers.get(buffer, ())]
             needs[statement] = {*made, *(writers[b][-1] for b in flow.writes[statement] if b in writers)}
             for buffer in flow.writes[statement]:

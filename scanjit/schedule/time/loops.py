@@ -20,20 +20,20 @@ def in_stretches(program: Program) -> Program:
     """The program whose scans run a stretch of steps at a time, where that saves memory: what goes along with a scan
     stays in the cache, and what a gradient reads of a scan with checkpoints is recomputed."""
     notes = list(program.notes)
-    return changed(program, body=_cut(program.body, frozenset(), program.target, notes), notes=notes)
+    return changed(program, suite=_cut(program.suite, frozenset(), program.target, notes), notes=notes)
 
 
-def _cut(body: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
+def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
     """Statements whose scans run in stretches. Buffers that are used `outside` stay as they are."""
-    touched = [{buffer for buffer, _, _ in s.all_refs()} for s in body]
+    touched = [{buffer for buffer, _, _ in s.all_refs()} for s in suite]
     often = Counter(buffer for some in touched for buffer in some)
     made: list[Statement] = []
-    for statement, used in zip(body, touched, strict=True):
+    for statement, used in zip(suite, touched, strict=True):
         around = {buffer for buffer, _, _ in statement.refs()} | {buffer for buffer in used if often[buffer] > 1}
-        inside = [_cut(inner, outside | around, target, notes) for inner in statement.bodies]
+        inside = [_cut(inner, outside | around, target, notes) for inner in statement.suites]
         if isinstance(statement, TimeLoop):
-            notes.append(f"{statement.title}: a loop over time of {len(statement.body)} statements")
-        made.append(statement.with_bodies(*inside))
+            notes.append(f"{statement.title}: a loop over time of {len(statement.suite)} statements")
+        made.append(statement.with_suites(*inside))
     if not scans_of(made):
         return made
     temporaries = {buffer for buffer in often if buffer.kind == "temporary"} - outside
@@ -41,7 +41,7 @@ def _cut(body: Sequence[Statement], outside: AbstractSet[Buffer], target: Target
 
 
 def _in_order(flow: Flow, target: Target, notes: list[str]) -> list[Statement]:
-    """The statements of a body, where what goes along with a scan stands where that stood."""
+    """The statements of a suite, where what goes along with a scan stands where that stood."""
     chains, new = find_chains(flow, target)
     flow = flow.with_nests(new)
     families, new, reasons = find_families(flow, chains)

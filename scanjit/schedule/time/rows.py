@@ -1,7 +1,7 @@
 """Whether statements go through a buffer row by row: row t at step t.
 
 Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 * t + j` goes through it row by row, and
-so does a loop over time whose body loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
+so does a loop over time a step of which loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def sums_over_time(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], 
 
 def is_float_sum(value: Reduce) -> bool:
     """Whether a reduction is a sum of floats over what is no reduction itself."""
-    nested = any(isinstance(inner, Reduce) for inner in walk_values([value.body]))
+    nested = any(isinstance(inner, Reduce) for inner in walk_values([value.term]))
     return value.op is SUM and kind_of(value.dtype).floating and value.init is None and not nested
 
 

@@ -39,8 +39,8 @@ class ScanRule(ArrayRule):
             block = lowering.add_statement(nest, needs)
             steps, count = plan.length, None
         else:
-            loop, body = as_loop(lowering, plan, step, known, sequences)
-            block = lowering.add_statement(loop, needs, [body])
+            loop, region = as_loop(lowering, plan, step, known, sequences)
+            block = lowering.add_statement(loop, needs, [region])
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
         places = [*(plan.final(i, steps) for i in range(plan.layout.carries)), *plan.ys, *([count] if count else [])]
         for i, place in enumerate(places):

@@ -37,7 +37,7 @@ def as_loop(
         length=plan.length,
         step=plan.step,
         row=plan.row,
-        body=(),
+        suite=(),
         total=plan.length,
         reverse=plan.reverse,
         stop=stop,

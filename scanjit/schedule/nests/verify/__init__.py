@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (*STATEMENT_RULES, once_is_enough, forms_fit, lifetime
 def verify(program: Program, what: str = "the scheduler", before: Program | None = None) -> None:
     """Raise an InternalError for the first rule that a program breaks; `what` made the program. The program `before` is
     known to be right: if the statements are the same, only what is said of them is looked at."""
-    same = before is not None and before.body == program.body
+    same = before is not None and before.suite == program.suite
     for rule in RULES[len(STATEMENT_RULES) :] if same else RULES:
         for statement, text in rule(program):
             raise InternalError(f"{what} made an invalid program: {text}", got=statement.title or "a statement")

@@ -31,7 +31,7 @@ REMEMBERED = 4096
 
 def inside_buffers(program: Program) -> Iterator[Problem]:
     """No access reaches in front of its buffer or behind it."""
-    for statement, outer in with_outer(program.body):
+    for statement, outer in with_outer(program.suite):
         if not any(_never_runs(loop) for loop in outer):
             ranges = tuple(map(_ranges, reversed(outer)))
             for buffer, offset, axes in _extents(statement):

@@ -21,11 +21,11 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
     """What runs once reads only what is the same in all calls, and nobody else writes where it writes. What others read
     of it lasts."""
     once = set(program.once)
-    others = [statement for statement in program.body if statement not in once]
+    others = [statement for statement in program.suite if statement not in once]
     theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}
     made = {buffer for leaf in once for buffer, _, writes in leaf.refs() if writes}
     for leaf in program.once:
-        if leaf not in program.body or not leaf.repeatable:
+        if leaf not in program.suite or not leaf.repeatable:
             yield leaf, "it is to run once, but stands in a loop, or must run in every call"
         for buffer, _, writes in leaf.refs():
             if (buffer, True) in theirs or (writes and buffer.kind != "temporary"):
@@ -44,7 +44,7 @@ def forms_fit(program: Program) -> Iterator[Problem]:
         if nest not in known or form.tile is None or form.tile.row_block != 1 or form.stores is not nest.stores:
             yield form, "it is no form for one row of a nest of the program"
     for nest in program.pieces:
-        if nest not in program.body or nest.tile is None or nest.tile.split is None:
+        if nest not in program.suite or nest.tile is None or nest.tile.split is None:
             yield nest, "it is computed in pieces, but no loop of it is shared by threads"
 
 
@@ -55,11 +55,11 @@ def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
     if not program.lifetimes:
         return
     lives = {life.buffer: life for life in program.lifetimes}
-    read = {buffer for statement, _ in with_outer(program.body) for buffer in _read_for_others(statement)}
-    moment = yield from _uncovered(program.body, lives, read, 0, ())
+    read = {buffer for statement, _ in with_outer(program.suite) for buffer in _read_for_others(statement)}
+    moment = yield from _uncovered(program.suite, lives, read, 0, ())
     for buffer, life in zip(program.lasting, program.lifetimes, strict=False):
         if buffer is not life.buffer or life.first >= 0 or life.last < moment:
-            yield program.body[0], f"{buffer.name!r} lasts between calls, but is not in use all the time"
+            yield program.suite[0], f"{buffer.name!r} lasts between calls, but is not in use all the time"
 
 
 def _read_for_others(statement: Statement) -> set[Buffer]:
@@ -68,16 +68,16 @@ def _read_for_others(statement: Statement) -> set[Buffer]:
 
 
 def _uncovered(
-    body: Sequence[Statement],
+    suite: Sequence[Statement],
     lives: Mapping[Buffer, Lifetime],
     read: AbstractSet[Buffer],
     moment: int,
     within: Within,
 ) -> Generator[Problem, None, int]:
     """The uses of memory outside of its lifetime; returns the moment after these statements."""
-    for statement in body:
+    for statement in suite:
         begin = moment
-        for number, inner in enumerate(statement.bodies):
+        for number, inner in enumerate(statement.suites):
             beside = ((statement, number),) if isinstance(statement, Beside) else ()
             moment = yield from _uncovered(inner, lives, read, moment, (*within, *beside))
         for buffer in dict.fromkeys(buffer for buffer, _, _ in statement.refs() if buffer.kind == "temporary"):

@@ -19,7 +19,7 @@ KINDS = ("input", "output", "constant", "temporary")
 
 def kinds_of_buffers(program: Program) -> Iterator[Problem]:
     """Inputs and constants are only read; a constant has data; results lie in outputs; inputs are the program's."""
-    for statement, _ in with_outer(program.body):
+    for statement, _ in with_outer(program.suite):
         for buffer, _, written in statement.refs():
             if buffer.kind not in KINDS:
                 yield statement, f"buffer {buffer.name!r} is of no kind: {buffer.kind!r}"
@@ -35,11 +35,11 @@ def reads_follow_writes(program: Program) -> Iterator[Problem]:
     """A statement reads of a temporary or an output only what statements before it have written, on every path: in a
     loop, what was written before the loop or earlier in the same turn."""
     written: set[Buffer] = set()
-    for statement, buffer in _unwritten(program.body, written):
+    for statement, buffer in _unwritten(program.suite, written):
         yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
     for ref in program.outputs:
         if ref.buffer.kind != "output" or (ref.buffer not in written and _certainly_some(ref.shape)):
-            last = program.body[-1] if program.body else None
+            last = program.suite[-1] if program.suite else None
             if last is not None:
                 yield last, f"the result in {ref.buffer.name!r} is not written, or lies in no output"
 
@@ -59,16 +59,16 @@ def read_before_written(loop: Statement) -> set[Buffer]:
         for value in nest.values
         if isinstance(value, Load) and not counted.isdisjoint(types.atoms(value.when))
     }
-    return begun | {buffer for body in loop.bodies for _, buffer in _unwritten(body, set())}
+    return begun | {buffer for suite in loop.suites for _, buffer in _unwritten(suite, set())}
 
 
-def _unwritten(body: Sequence[Statement], written: set[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
+def _unwritten(suite: Sequence[Statement], written: set[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
     """The reads of what is not written; adds to `written` what certainly is, after these statements."""
-    for statement in body:
+    for statement in suite:
         if not statement.repeats:
             yield from _missing(statement, written)
         after: list[set[Buffer]] = []
-        for inner in statement.bodies:
+        for inner in statement.suites:
             found = set(written)
             yield from _unwritten(inner, found)
             after.append(found)

@@ -38,7 +38,7 @@ def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
     for value in values:
         found = {loop for loop in value.own_loops if loop.size != 1}  # one of a single turn need not be written
         if isinstance(value, Reduce):
-            found.update(needed[value.body], needed[value.guard] if value.guard is not None else ())
+            found.update(needed[value.term], needed[value.guard] if value.guard is not None else ())
             found.difference_update(value.loops)
             found.update(needed[value.init] if value.init is not None else ())
         else:
@@ -50,22 +50,22 @@ def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
 def counters_in_scope(program: Program) -> Iterator[Problem]:
     """What a statement does depends on a counter only inside the loop that counts it; on the number of steps that ran
     also after the loop. The size of a buffer never changes while the program runs."""
-    every = [statement for statement, _ in with_outer(program.body)]
+    every = [statement for statement, _ in with_outer(program.suite)]
     ran = _counters(statement.ran for statement in every if isinstance(statement, TimeLoop))
-    yield from _outside(program.body, set())
+    yield from _outside(program.suite, set())
     for statement in every:
         for buffer, _, _ in statement.refs():
             if not _counters(buffer.shape) <= ran:
                 yield statement, f"the size of buffer {buffer.name!r} changes while the program runs"
 
 
-def _outside(body: Sequence[Statement], known: AbstractSet[Atom]) -> Iterator[Problem]:
-    for statement in body:
+def _outside(suite: Sequence[Statement], known: AbstractSet[Atom]) -> Iterator[Problem]:
+    for statement in suite:
         unknown = _counters(statement.dims) - known
         if unknown:
             names = ", ".join(sorted(atom.name for atom in unknown))
             yield statement, f"it depends on {names}, which no loop around it counts"
-        for inner in statement.bodies:
+        for inner in statement.suites:
             yield from _outside(inner, known | _counters(statement.counters))
         if isinstance(statement, TimeLoop):
             known = known | _counters([statement.ran])

@@ -21,7 +21,7 @@ from scanjit.schedule.nests.verify.walk import Problem, with_outer
 def fields_fit(program: Program) -> Iterator[Problem]:
     """Counters are sizes of their own; a loop stops early only if it counts its steps; registers have updates; panels
     have room for what is packed."""
-    for statement, _ in with_outer(program.body):
+    for statement, _ in with_outer(program.suite):
         own = statement.counters[:2] if isinstance(statement, TimeLoop | Blocks) else ()
         checks = {"a counter is no size of its own": all(types.as_atom(dim) is not None for dim in own)}
         if isinstance(statement, TimeLoop):
@@ -72,7 +72,7 @@ def _nest_checks(nest: Nest) -> dict[str, bool]:
 
 def tiles_fit(program: Program) -> Iterator[Problem]:
     """What a tile says of loops is said of the nest's; numbers are positive; fields that need each other are there."""
-    for statement, outer in with_outer(program.body):
+    for statement, outer in with_outer(program.suite):
         if isinstance(statement, Nest) and statement.tile is not None:
             kept = outer[-1].own_rows if outer and isinstance(outer[-1], TimeLoop) else None
             yield from _broken(statement, _tile_checks(statement, statement.tile, kept is not None))
@@ -115,10 +115,10 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
 
 def _own_checks(loop: TimeLoop) -> dict[str, bool]:
     assert loop.own_rows is not None
-    nests = [statement for statement in loop.body if isinstance(statement, Nest) and statement.tile is not None]
+    nests = [statement for statement in loop.suite if isinstance(statement, Nest) and statement.tile is not None]
     tiles = [nest.tile for nest in nests if nest.tile is not None and nest.tile.own is not None]
     return {
-        "threads keep rows of something that is no nest": len(nests) == len(loop.body),
+        "threads keep rows of something that is no nest": len(nests) == len(loop.suite),
         "rows that threads keep are not the rows of a nest": all(
             tile.own is not None and tile.own.size == loop.own_rows.size * tile.each for tile in tiles
         ),

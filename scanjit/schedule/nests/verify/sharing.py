@@ -55,14 +55,14 @@ def _steps(access: Access, loop: NestLoop) -> list[Dimension]:
 def own_rows_apart(program: Program) -> Iterator[Problem]:
     """In a loop whose threads keep rows, all that is touched of what the loop writes is touched row by row, and rows of
     a buffer are as far apart in all nests: a thread then meets its own rows alone."""
-    for statement, _ in with_outer(program.body):
+    for statement, _ in with_outer(program.suite):
         if isinstance(statement, TimeLoop) and statement.own_rows is not None:
             yield from _meeting(statement)
 
 
 def _meeting(loop: TimeLoop) -> Iterator[Problem]:
     assert loop.own_rows is not None
-    inner = [statement for statement in loop.body if isinstance(statement, Nest)]
+    inner = [statement for statement in loop.suite if isinstance(statement, Nest)]
     written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
     steps: dict[Buffer, Dimension] = {}
     for nest in inner:
@@ -92,7 +92,7 @@ def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension)
 
 def branches_apart(program: Program) -> Iterator[Problem]:
     """Of loops side by side, none touches what another one writes."""
-    for statement, _ in with_outer(program.body):
+    for statement, _ in with_outer(program.suite):
         if isinstance(statement, Beside):
             yield from _conflicts(statement, statement.branches)
 

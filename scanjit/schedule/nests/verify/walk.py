@@ -13,16 +13,16 @@ Problem = tuple[Statement, str]
 
 
 def with_outer(
-    body: Iterable[Statement], outer: tuple[Statement, ...] = ()
+    suite: Iterable[Statement], outer: tuple[Statement, ...] = ()
 ) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
     """Every statement, with those that it is in, the outermost first."""
-    for statement in body:
+    for statement in suite:
         yield statement, outer
         yield from with_outer(statement.inner, (*outer, statement))
 
 
 def nests(program: Program) -> Iterator[Nest]:
     """Every nest."""
-    for statement, _ in with_outer(program.body):
+    for statement, _ in with_outer(program.suite):
         if isinstance(statement, Nest):
             yield statement

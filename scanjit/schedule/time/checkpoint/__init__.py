@@ -21,7 +21,7 @@ first of them is the *root*. Loops that go through the stretches together are a 
 A loop inside a step has no memory between the steps of the loop around it. If it asks for checkpoints, the loop around
 it saves its carries before every step, and that step is recomputed.
 
-- `families` finds the families of a body. It begins with loops that may fit (`related`) as a `Candidate`, which goes
+- `families` finds the families of a suite. It begins with loops that may fit (`related`) as a `Candidate`, which goes
   through the steps that `families.STEPS` lists. Each returns a candidate that knows more, or refuses it and says which
   narrower one to try.
 - `short` finds the buffers of which one stretch is enough, `phases` what is done in which phase, `recompute` what has

@@ -47,7 +47,7 @@ class Candidate:
 
     Parameters
     ----------
-    flow, chains : of the body.
+    flow, chains : of the suite.
     size : how many steps a stretch has.
     loops : in order. The first is the root: stretches are counted from its first step on.
     free : nests that are in no chain and no other family: they may go along.

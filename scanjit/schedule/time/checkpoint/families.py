@@ -1,4 +1,4 @@
-"""The families of a body: which loops share their stretches, and which carries are saved."""
+"""The families of a suite: which loops share their stretches, and which carries are saved."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Family:
 def find_families(
     flow: Flow, chains: Mapping[Statement, Chain]
 ) -> tuple[dict[Statement, Family], dict[Statement, Nest], list[str]]:
-    """The families of a body, by their statements; the nests that begin or end a saved carry; and the notes."""
+    """The families of a suite, by their statements; the nests that begin or end a saved carry; and the notes."""
     wanted: dict[Statement, Wanted] = {
         scan: size for scan in scans_of(flow.statements) if (size := _wanted(scan)) is not None
     }
