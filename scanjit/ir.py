@@ -190,7 +190,7 @@ class Node:
     where: str
     serial: int
     is_closed: bool
-    """Whether the node depends on no leaf. It then depends on constants and named sizes alone, and means the same in
+    """Whether the node depends on no origin. It then depends on constants and named sizes alone, and means the same in
     every graph."""
     dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
     base: Node | None  # `x`, if this node is `x[...]`: see `scanjit.tensor.indexing`
@@ -353,7 +353,7 @@ def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = N
     if not node.several:
         node.type = node.types[0]
     node.serial, node.dim_ref, node.base = next(_serial), None, None
-    node.is_closed = op not in LEAVES and all([arg.is_closed for arg in args])
+    node.is_closed = op not in ORIGINS and all([arg.is_closed for arg in args])
     return _nodes.setdefault(key, node)
 
 
@@ -388,7 +388,7 @@ def map_dims(value: Parameter, change: Callable[[Dimension], Dimension]) -> Para
     return value
 
 
-# ---- leaves ----------------------------------------------------------------------------------------------------------
+# ---- origins ---------------------------------------------------------------------------------------------------------
 
 
 def _leaf(name: str, infer: Rule[Type], doc: str) -> Op:
@@ -401,7 +401,7 @@ def _leaf(name: str, infer: Rule[Type], doc: str) -> Op:
 INPUT = _leaf("input", lambda *, type, **_: type, "a value that a function is called with")
 SHARED = _leaf("shared", lambda *, variable, name: variable.type, "the value of a shared variable")
 BOUND = _leaf("bound", lambda *, type, **_: type, "an input of the graph inside a scan, known by its position")
-LEAVES = (INPUT, SHARED, BOUND)
+ORIGINS = (INPUT, SHARED, BOUND)
 CONSTANT = Op(
     "constant",
     infer=lambda *, data: Type(data.array.dtype, data.array.shape),
@@ -504,7 +504,7 @@ def computed(node: Node, given: Mapping[Node, Value] = MappingProxyType({})) -> 
         if top in values:
             stack.pop()
             continue
-        if top.op in LEAVES or top.op is SIZE or "body" in top.params or top.several:
+        if top.op in ORIGINS or top.op is SIZE or "body" in top.params or top.several:
             return None
         if next(atoms_of(top), None) is not None or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
             return None
@@ -553,7 +553,7 @@ def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
     """`roots` with nodes replaced. Types are inferred anew. Where a replacement has other dimensions than the node that
-    it replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Leaves that `mapping` does
+    it replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Origins that `mapping` does
     not name stay as they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
@@ -565,7 +565,7 @@ def replace(
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):
         if node not in done:
-            done[node] = node if node.op in LEAVES else rebuild(node, tuple([done[a] for a in node.args]), known)
+            done[node] = node if node.op in ORIGINS else rebuild(node, tuple([done[a] for a in node.args]), known)
     return [done[root] for root in roots]
 
 
@@ -596,7 +596,7 @@ def with_params(node: Node, **changed: Parameter) -> Node:
 
 
 def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]) -> list[Node]:
-    """The outputs, with `change(old, new)` in place of each node, from the leaves up. `new` is the node on arguments
+    """The outputs, with `change(old, new)` in place of each node, from the origins up. `new` is the node on arguments
     that are replaced already; None leaves it."""
     done: dict[Node, Node] = {}
     for node in walk(outputs):
@@ -621,12 +621,12 @@ class Graph:
 
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-        """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other leaves are an error."""
+        """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other origins are an error."""
         bound, dims = _renewed(inputs, lambda i, type_, name: BOUND(index=i, type=type_))
         new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True)), dims))
         allowed = set(bound)
         for node in walk(new):
-            if node.op in LEAVES and node not in allowed:
+            if node.op in ORIGINS and node not in allowed:
                 raise errors.InternalError(f"the graph is not closed: {node!r} is no input of it", where=node.where)
         key = (tuple(map(id, bound)), tuple(map(id, new)))
         found = cls._interned.get(key)
@@ -745,7 +745,7 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     for node in order:
         if node in inputs or any(arg in depends for arg in node.args):
             depends.add(node)
-        elif node.op not in LEAVES and all(arg in known for arg in node.args):
+        elif node.op not in ORIGINS and all(arg in known for arg in node.args):
             known.add(node)
     free: dict[Node, None] = {}
     for node in order:

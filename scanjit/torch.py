@@ -299,7 +299,7 @@ def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[
     seen: set[Node] = set()
     while edge:
         node = edge.pop()
-        if node in seen or node.op in ir.LEAVES:
+        if node in seen or node.op in ir.ORIGINS:
             continue
         seen.add(node)
         single = not node.several

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from scanjit import types
 from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Buffer, Leaf, Nest, OwnRows, Program
+from scanjit.schedule.nests import Buffer, Job, Nest, OwnRows, Program
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -61,7 +61,7 @@ class Common:
     """
 
     program: Program
-    timed: list[Leaf] | None
+    timed: list[Job] | None
     table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     functions: dict[str, Source] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)

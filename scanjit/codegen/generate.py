@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scanjit.codegen.common import Common, Place
 from scanjit.codegen.source import Source
 from scanjit.codegen.statements import Statements
-from scanjit.schedule.nests import Buffer, Leaf, Nest, Program
+from scanjit.schedule.nests import Buffer, Job, Nest, Program
 from scanjit.types import Dimension
 
 
@@ -26,7 +26,7 @@ class Generated:
 
     functions: list[Source]
     table: list[Buffer | Dimension]
-    timed: list[Leaf]
+    timed: list[Job]
     pieces: list[tuple[Nest, Dimension]]
     kept_sizes: list[Dimension]
 

@@ -2,7 +2,7 @@
 
 A look is a load from memory, so it may come often; but it keeps LLVM from making a loop of few lines better than it is
 written. So nests of which threads share the outermost loop have looks in loops over time alone: their callers compute
-them a piece at a time (`leaves`). Products look, and nests that no threads share.
+them a piece at a time (`jobs`). Products look, and nests that no threads share.
 """
 
 from __future__ import annotations

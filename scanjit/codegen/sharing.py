@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scanjit.codegen.common import Draft, Common, Place
+from scanjit.codegen.common import Common, Draft, Place
 from scanjit.schedule.nests import OwnRows, Tile
 from scanjit.types import Dimension
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.codegen.common import Draft, Common, Place
-from scanjit.codegen.leaves import Leaves
+from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Leaf, Statement, TimeLoop
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Statement, TimeLoop
 from scanjit.types import Atom
 
 DEEPEST = 8
@@ -30,7 +30,7 @@ class Statements:
 
     def __init__(self, common: Common) -> None:
         self.common, self.draft = common, Draft()
-        self.leaves = Leaves(common, self.draft)
+        self.jobs = Jobs(common, self.draft)
 
     def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
         """The function, which takes the values of these counters."""
@@ -49,8 +49,8 @@ class Statements:
 
     def _statement(self, statement: Statement, at: Place) -> None:
         match statement:
-            case Leaf():
-                self.leaves.write(statement, at)
+            case Job():
+                self.jobs.write(statement, at)
             case Beside():
                 self._beside(statement, at)
             case Blocks():
@@ -108,14 +108,14 @@ class Statements:
         self.draft.add(at, f"for {block} in range({count}):")
         self.draft.add(at.inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
         self.write(blocks.suite, at.inside)
-        self.leaves.look(at.inside)
+        self.jobs.look(at.inside)
 
     def _if(self, choice: If, at: Place) -> None:
         """The branch that is chosen."""
         runs = self.draft.fresh("runs")
         condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
         self.draft.add(at, f"{runs} = load_i64({condition})")
-        self.leaves.meet(at)  # nobody may write it anew before all have looked
+        self.jobs.meet(at)  # nobody may write it anew before all have looked
         self.draft.add(at, f"if {runs} != 0:")
         self.write(choice.then, at.inside)
         self.draft.add(at, "else:")
@@ -127,16 +127,16 @@ class Statements:
         if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
             self.draft.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
-            self.leaves.meet(at)
+            self.jobs.meet(at)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, at)
         else:
             bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
             self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
             self._step(loop, step, at.inside)
-            self.leaves.look(at.inside)
+            self.jobs.look(at.inside)
         if loop.own_rows is not None:
-            self.leaves.meet(at, everybody=True)
+            self.jobs.meet(at, everybody=True)
 
     def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
         common, add = self.common, self.draft.add
@@ -147,7 +147,7 @@ class Statements:
             stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
             add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")
             add(at, f"{stopped} = load_i64({common.address(loop.stop.buffer, 0, at)})")
-            self.leaves.meet(at)  # nobody may begin the next step before all have looked
+            self.jobs.meet(at)  # nobody may begin the next step before all have looked
             add(at, f"if {stopped} != 0:", "    break")
 
     def _unrolled(self, loop: TimeLoop, step: str, at: Place) -> None:
@@ -169,17 +169,17 @@ class Statements:
         if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
             for number in range(loop.length):
                 self.draft.add(at, call(str(number)))
-                self.leaves.called(at)
+                self.jobs.called(at)
             return
         full = self.common.number(loop.start + loop.length // copies * copies)
         if copies > 1:
             self.draft.add(at, f"for {step} in range({start}, {full}, {copies}):")
             self.draft.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
-            self.leaves.look(at.inside)
+            self.jobs.look(at.inside)
         if full != stop or copies == 1:
             self.draft.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
             self.draft.add(at.inside, call(step))
-            self.leaves.look(at.inside)
+            self.jobs.look(at.inside)
 
     # ---- side by side ------------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Statements:
             begin, count = number(first), number(many)
             run = call(f"thread - {begin}", count, sync(SYNC, k * SYNC_WORDS, at))
             self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
-        self.leaves.meet(at.inside)
+        self.jobs.meet(at.inside)
 
     def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
@@ -209,9 +209,9 @@ class Statements:
 
 
 def _portions(statements: Sequence[Statement]) -> list[Sequence[Statement]]:
-    """Statements one by one; where many leaves come one after the other, `PORTION` of them at a time."""
+    """Statements one by one; where many jobs come one after the other, `PORTION` of them at a time."""
     found: list[Sequence[Statement]] = []
-    for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Leaf)):
+    for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
         some = list(run)
         size = PORTION if plain and len(some) > 2 * PORTION else 1
         found += [some[i : i + size] for i in range(0, len(some), size)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import LEAVES, Node, as_node, is_number, is_symbol
+from scanjit.ir import ORIGINS, Node, as_node, is_number, is_symbol
 from scanjit.loops.structure import Mismatch, Tree, flatten, function_location
 from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import carries_gradient, differentiable
@@ -135,9 +135,9 @@ class CustomVjp(Wrapper):
     def _check_closed(self, results: Sequence[Node], operands: Sequence[Node]) -> None:
         """Raise an error if the function uses a float symbol that is not one of its arguments."""
         given = set(operands)
-        leaves = [n for n in ir.walk(results, given) if n.op in LEAVES and n not in given and carries_gradient(n)]
-        passed = differentiable(results, leaves, given)
-        for node in leaves:
+        origins = [n for n in ir.walk(results, given) if n.op in ORIGINS and n not in given and carries_gradient(n)]
+        passed = differentiable(results, origins, given)
+        for node in origins:
             if node in passed and any(result in passed for result in results):
                 raise errors.GradientError(
                     f"{self.name}, which has a derivative of its own, uses {node.name or 'a symbol'!r} without taking"

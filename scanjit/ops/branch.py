@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import LEAVES, PART, Graph, Node, Op, parts, replace, walk
+from scanjit.ir import ORIGINS, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import Tangents, carries_gradient, connected, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
@@ -171,12 +171,12 @@ def branch(
 
 
 def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: Collection[Node] = ()) -> list[Node]:
-    """The results of an ifelse. Its branches contain all nodes that they depend on, down to the leaves or to the nodes
+    """The results of an ifelse. Its branches contain all nodes that they depend on, down to the origins or to the nodes
     `at`."""
     outputs = [*then, *other]
     stops, roots = _met(outputs, at), list(outputs)
     while True:
-        outer = [node for node in walk(roots, stops) if node in stops or node.op in LEAVES]
+        outer = [node for node in walk(roots, stops) if node in stops or node.op in ORIGINS]
         more = {size for node in (*outer, *outputs) for size in ir.dim_nodes({"types": node.types})}.difference(outer)
         if not more:
             break

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from scanjit import ir
-from scanjit.ir import LEAVES, PART, Node, walk
+from scanjit.ir import ORIGINS, PART, Node, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE, Elementwise
@@ -34,7 +34,7 @@ def batch_chosen(
 
     Parameters
     ----------
-    outputs : nodes over one example. Their only leaves are inputs.
+    outputs : nodes over one example. Their only origins are inputs.
     wide : a mapping from some of these inputs to their batches: inputs with one more axis, the batch, in front.
     chosen : for each example, whether it is chosen.
     size : the size of the batch.
@@ -47,8 +47,8 @@ def batch_chosen(
         Whether the outputs may also be computed if no example is chosen.
     """
     if _cannot_fail(outputs, wide):
-        leaves = [node for node in walk(outputs) if node.op in LEAVES and carries_gradient(node)]
-        given = dict(wide) | {node: over_batch(node, False, size) for node in leaves if node not in wide}
+        origins = [node for node in walk(outputs) if node.op in ORIGINS and carries_gradient(node)]
+        given = dict(wide) | {node: over_batch(node, False, size) for node in origins if node not in wide}
         made = {node: _guarded(chosen, new) if carries_gradient(new) else new for node, new in given.items()}
         return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], True
     one = _chosen_one(chosen, size)
@@ -73,7 +73,7 @@ def _cannot_fail(outputs: Sequence[Node], batched: Collection[Node]) -> bool:
 def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> bool:
     closed: set[Node] = set()
     for node in walk(outputs, stops):
-        if node in stops or node.op in LEAVES:
+        if node in stops or node.op in ORIGINS:
             continue
         if any(arg in differs for arg in node.args):
             differs.add(node)

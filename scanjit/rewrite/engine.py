@@ -1,4 +1,4 @@
-"""The rewriting engine: a table of rules, applied from the leaves up until none applies, inside scan bodies too."""
+"""The rewriting engine: a table of rules, applied from the origins up until none applies, inside scan bodies too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A scan taken apart, to be changed and put together again: what all loop transforms work on.
 
-The nodes of the body stay as they are, with the body's bound inputs as leaves; new inputs may be added, inputs and
+The nodes of the body stay as they are, with the body's bound inputs as origins; new inputs may be added, inputs and
 outputs removed. `finish` numbers them anew.
 """
 

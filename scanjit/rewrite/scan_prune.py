@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, PART, Node, replace, walk
+from scanjit.ir import CONSTANT, ORIGINS, PART, Node, replace, walk
 from scanjit.ops.scan import SCAN, oldest, renewed
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
@@ -161,7 +161,7 @@ def _inside(loop: OpenScan, operand: Node) -> Node | None:
     if operand.op in (DIMSHUFFLE, BROADCAST_TO, SLICE) and not operand.applied.sizes:
         return operand.op(loop.const(operand.operands[0]), **operand.params)
     if is_free(operand):
-        if not any(node.op in LEAVES for node in walk([operand])):
+        if not any(node.op in ORIGINS for node in walk([operand])):
             return operand
     return None
 

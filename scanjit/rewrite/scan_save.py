@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scanjit import errors, types
-from scanjit.ir import LEAVES, PART, Node, replace, walk
+from scanjit.ir import ORIGINS, PART, Node, replace, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN, Layout
 from scanjit.ops.shape import SLICE, window
@@ -145,7 +145,7 @@ class _Choice:
         self.again: set[Node] = set()  # nodes that can be computed from F's inputs
         self.known: set[Node] = set()  # those of them that use no input of R
         for node in self.order:
-            if node in given or (node.op not in LEAVES and all(arg in self.again for arg in node.args)):
+            if node in given or (node.op not in ORIGINS and all(arg in self.again for arg in node.args)):
                 self.again.add(node)
                 if node not in given and all(arg in self.known for arg in node.args):
                     self.known.add(node)

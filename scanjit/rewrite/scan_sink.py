@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from scanjit import errors
-from scanjit.ir import CONSTANT, LEAVES, PART, Node, walk
+from scanjit.ir import CONSTANT, ORIGINS, PART, Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
@@ -36,7 +36,7 @@ def _sunk(scan: Node, users: dict[Node, list[Node]], notes: list[Note]) -> dict[
     found = False
     for operand, inner in list(loop.xs.items()):
         cone = _Cone(operand, scan, users)
-        new = [leaf for leaf in cone.rows if leaf not in loop.xs]
+        new = [end for end in cone.rows if end not in loop.xs]
         if cone.nodes and cone.fits and len(new) <= 1:
             found = True
             del loop.xs[operand]
@@ -53,13 +53,13 @@ class _Cone:
     def __init__(self, operand: Node, scan: Node, users: dict[Node, list[Node]]) -> None:
         self.operand = operand
         self.nodes: list[Node] = []
-        leaves: dict[Node, None] = {}
+        ends: dict[Node, None] = {}
         cost = 0
         stack = [operand]
         mine = {scan}
         while stack:
             node = stack.pop()
-            if node in mine or node in leaves:
+            if node in mine or node in ends:
                 continue
             if isinstance(node.op, Elementwise) and node.op.cost < _LIGHT and set(users.get(node, ())) <= mine:
                 self.nodes.append(node)
@@ -67,29 +67,29 @@ class _Cone:
                 cost += node.op.cost
                 stack.extend(node.operands)
             else:
-                leaves[node] = None
-        self.rows = [leaf for leaf in leaves if self._is_sequence(leaf)]
-        self.fixed = [leaf for leaf in leaves if not self._is_sequence(leaf)]
-        stored = all(leaf.op in LEAVES or leaf.op is PART for leaf in self.rows)
-        narrow = all(self._is_fixed(leaf) for leaf in self.fixed)
+                ends[node] = None
+        self.rows = [end for end in ends if self._is_sequence(end)]
+        self.fixed = [end for end in ends if not self._is_sequence(end)]
+        stored = all(end.op in ORIGINS or end.op is PART for end in self.rows)
+        narrow = all(self._is_fixed(end) for end in self.fixed)
         self.fits = bool(self.rows) and stored and narrow and cost < _LIGHT and operand.ndim > 1 and not self._tiny()
 
     def _tiny(self) -> bool:
         first = self.operand
         return is_small(first) or all(isinstance(d, int) and d <= 4 for d in first.type.shape[1:])
 
-    def _is_sequence(self, leaf: Node) -> bool:
-        """Whether a leaf has a row for each step."""
-        shape, whole = leaf.type.shape, self.operand.type.shape
+    def _is_sequence(self, end: Node) -> bool:
+        """Whether an end has a row for each step."""
+        shape, whole = end.type.shape, self.operand.type.shape
         return len(shape) == len(whole) and shape[0] == whole[0] and shape[0] != 1
 
-    def _is_fixed(self, leaf: Node) -> bool:
-        """Whether a leaf is certainly the same in every step, and costs little to read."""
-        return leaf.ndim < self.operand.ndim or leaf.type.shape[0] == 1
+    def _is_fixed(self, end: Node) -> bool:
+        """Whether an end is certainly the same in every step, and costs little to read."""
+        return end.ndim < self.operand.ndim or end.type.shape[0] == 1
 
     def inside(self, loop: OpenScan) -> Node:
         """The row of the sequence, computed in the body."""
-        return row_of(loop, self.operand, {leaf: loop.x(leaf) for leaf in self.rows}, self.fixed)
+        return row_of(loop, self.operand, {end: loop.x(end) for end in self.rows}, self.fixed)
 
 
 def row_of(loop: OpenScan, root: Node, rows: Mapping[Node, Node], fixed: Iterable[Node]) -> Node:

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scanjit import ir, types
-from scanjit.ir import LEAVES, PART, Node, apply, constant, dim_node, inferred_types, new_input, rebuilt, replace, walk
+from scanjit.ir import ORIGINS, PART, Node, apply, constant, dim_node, inferred_types, new_input, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
 from scanjit.ops.scan import SCAN
@@ -127,7 +127,7 @@ def never_fails(outputs: Sequence[Node], known: Collection[Node] = ()) -> bool:
 
 def may_fail(node: Node, loops: bool = True) -> bool:
     """Whether a node may raise an error although its sizes fit. With `loops`, each loop or branch counts as such."""
-    if node.op.never_fails or node.op in LEAVES or node.op is PART:
+    if node.op.never_fails or node.op in ORIGINS or node.op is PART:
         return False
     body = node.params.get("body")
     return loops or not isinstance(body, ir.Graph) or any(may_fail(inner, loops) for inner in body.nodes())

@@ -17,7 +17,7 @@ from scanjit.runtime.stages import Stage
 from scanjit.runtime.table import STATUS_WORDS, Table
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
 from scanjit.schedule.memory.notes import notes as memory_notes
-from scanjit.schedule.nests import LapackCall, leaves_of
+from scanjit.schedule.nests import LapackCall, jobs_of
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Type
@@ -44,12 +44,12 @@ class CompiledStage:
         timer: Callable[[schedule.Program, codegen.Generated], Timer] | None = None,
     ) -> None:
         self.stage, self.mode = stage, mode
-        self.program = schedule.schedule(stage.leaves, stage.outputs, host.target())
+        self.program = schedule.schedule(stage.origins, stage.outputs, host.target())
         self._check_memory({})
         self.code = codegen.generate(self.program, name, profile=timer is not None)
         self.table = Table.of(self.program, self.code)
         self.timer = None if timer is None else timer(self.program, self.code)
-        self._shared = [i for i, leaf in enumerate(stage.leaves) if leaf.op is SHARED]
+        self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
         self._given = [(entry, i) for i, entry in enumerate(self.table.inputs) if entry is not None]
         self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
         self._decides = bool(decided(self.program))
@@ -68,7 +68,7 @@ class CompiledStage:
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
         self._main = self.kernels[-1].address
-        lapack = any(isinstance(statement, LapackCall) for statement in leaves_of(self.program.suite))
+        lapack = any(isinstance(statement, LapackCall) for statement in jobs_of(self.program.suite))
         self._run = threads.running(lapack)
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
@@ -107,7 +107,7 @@ class CompiledStage:
         return found
 
     def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output, from those of the stage's leaves."""
+        """New arrays, one an output, from those of the stage's origins."""
         sized = self.sized(sizes)
         made = new_results(sized, self.table)
         if self.mode == "emulate":

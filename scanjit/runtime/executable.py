@@ -25,7 +25,7 @@ class Executable(Protocol):
         """The generated code."""
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output, from the values of the leaves and of the sizes."""
+        """New arrays, one an output, from the values of the origins and of the sizes."""
 
     def explain(self) -> str:
         """What was done to the program to make it fast, and what was not."""
@@ -39,15 +39,15 @@ class Interpreted:
 
     source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
 
-    def __init__(self, leaves: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
-        self.leaves, self.watches, self.interpret = leaves, watches, Interpreter(outputs, leaves)
+    def __init__(self, origins: list[Node], outputs: list[Node], watches: Sequence[Watch] = ()) -> None:
+        self.origins, self.watches, self.interpret = origins, watches, Interpreter(outputs, origins)
         self.probed = has_probes(outputs)
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         watches = [*self.watches, *([Printing()] if self.probed else [])]
         if config.check_finite:
             watches.insert(0, Finite(nan_only=config.check_finite == "nan"))
-        return self.interpret(dict(zip(self.leaves, arrays, strict=True)), watches)
+        return self.interpret(dict(zip(self.origins, arrays, strict=True)), watches)
 
     def explain(self) -> str:
         return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
@@ -57,11 +57,11 @@ class Interpreted:
 
 
 def executable_of(
-    leaves: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
+    origins: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
 ) -> Executable:
-    """What computes `outputs` from `leaves` in this mode. Compiled code has no watches."""
+    """What computes `outputs` from `origins` in this mode. Compiled code has no watches."""
     if mode == "reference":
-        return Interpreted(leaves, outputs, watches)
+        return Interpreted(origins, outputs, watches)
     from scanjit.runtime.program import compile_program  # imports llvmlite
 
-    return compile_program(leaves, outputs, name, mode)
+    return compile_program(origins, outputs, name, mode)

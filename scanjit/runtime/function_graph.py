@@ -61,8 +61,8 @@ def check_complete(graph: FunctionGraph, name: str) -> None:
                 fix="add it to the inputs, or replace it with `givens`"
                 " (a symbol of a scan's step exists only inside that step)",
             )
-    leaves = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
-    known = {atom for leaf in leaves for dim in leaf.type.shape for atom in types.atoms(dim)}
+    origins = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
+    known = {atom for origin in origins for dim in origin.type.shape for atom in types.atoms(dim)}
     for node in nodes:
         for atom in ir.atoms_of(node):
             if atom.kind == "size" and atom not in known:

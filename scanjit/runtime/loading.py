@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import INPUT, LEAVES, SHARED, Graph, Node
+from scanjit.ir import INPUT, ORIGINS, SHARED, Graph, Node
 from scanjit.loops.structure import Tree
 from scanjit.runtime import sound
 from scanjit.runtime.decoding import decode, index, integer, listed, text
@@ -183,7 +183,7 @@ def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
     serials = [variable.serial for variable, _ in graph.updates]
     if serials != sorted(set(serials)):
         raise errors.FormatError("the updates of a saved function are not in their order")
-    if any(node.op in LEAVES and node.op not in (INPUT, SHARED) for node in ir.walk(graph.roots)):
+    if any(node.op in ORIGINS and node.op not in (INPUT, SHARED) for node in ir.walk(graph.roots)):
         raise errors.FormatError("a saved function uses an input of a loop outside it")
     count, most = _count(ir.walk(graph.roots), {}), _FEW_NODES + _TIMES * listed_nodes
     if count > most:

@@ -126,7 +126,7 @@ def _nests(x: Any) -> str:
     from scanjit.schedule import fused_program
 
     stages = _staged(x).stages
-    return "\n".join(program_listing(fused_program(s.stage.leaves, s.stage.outputs, s.program.target)) for s in stages)
+    return "\n".join(program_listing(fused_program(s.stage.origins, s.stage.outputs, s.program.target)) for s in stages)
 
 
 def _blocks(x: Any) -> str:

@@ -162,9 +162,9 @@ class StageTimer:
         self.lines, self.seconds, self.threads = lines, self.seconds + seconds, most
 
 
-def timed(leaves: list[Any], outputs: list[Any], name: str) -> Staged:
+def timed(origins: list[Any], outputs: list[Any], name: str) -> Staged:
     """The computation of `outputs`, with a clock around each statement."""
-    return Staged(leaves, outputs, name, "numba", StageTimer)
+    return Staged(origins, outputs, name, "numba", StageTimer)
 
 
 def profile_of(executable: Staged | None, name: str, calls: int) -> Profile:

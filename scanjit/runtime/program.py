@@ -31,15 +31,15 @@ class Staged:
 
     def __init__(
         self,
-        leaves: list[Node],
+        origins: list[Node],
         outputs: list[Node],
         name: str,
         mode: str,
         timer: Callable[[Program, Generated], Timer] | None = None,
     ) -> None:
-        self.leaves, self.name, self.mode, self._asked = leaves, name, mode, outputs
+        self.origins, self.name, self.mode, self._asked = origins, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
-        sized = _sized_by(self._conditions, leaves)
+        sized = _sized_by(self._conditions, origins)
         written, unfit = without_unfit(share([*outputs, *sized], []))
         rewritten = rewrite([*written, *unfit])
         lowered = lower(rewritten.outputs)
@@ -47,26 +47,26 @@ class Staged:
         self._unfit = lowered[len(written) :]
         found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
         self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-        self.stages = [CompiledStage(stage, name, mode, timer) for stage in stages(leaves, lowered)]
+        self.stages = [CompiledStage(stage, name, mode, timer) for stage in stages(origins, lowered)]
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
         try:
             return self._results(arrays, sizes)
         except (errors.OutOfBoundsError, _Unfit) as error:
-            raise explained(error, self._asked, dict(zip(self.leaves, arrays, strict=True))) from None
+            raise explained(error, self._asked, dict(zip(self.origins, arrays, strict=True))) from None
 
     def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         if len(self.stages) == 1 and not self._conditions and not self._unfit and self.stages[0].simple:
             return self.stages[0].run(arrays, sizes)
-        values: dict[Node, np.ndarray] = dict(zip(self.leaves, arrays, strict=True))
+        values: dict[Node, np.ndarray] = dict(zip(self.origins, arrays, strict=True))
         sizes = dict(sizes)
-        sizes |= {leaf.dim_atom: int(a) for leaf, a in values.items() if leaf.dim_atom is not None}
+        sizes |= {origin.dim_atom: int(a) for origin, a in values.items() if origin.dim_atom is not None}
         self._learn(sizes, values)
         left = runtime_sizes.check(self._conditions, sizes)
         for compiled in self.stages:
             stage = compiled.stage
-            results = compiled.run([values[leaf] for leaf in stage.leaves], sizes)
+            results = compiled.run([values[origin] for origin in stage.origins], sizes)
             values |= dict(zip(stage.outputs, results, strict=True))
             sizes |= {atom: int(values[node]) for atom, node in stage.values.items()}
             self._learn(sizes, values)
@@ -99,18 +99,18 @@ class Staged:
         return "\n\n".join(kernel.asm() for stage in self.stages for kernel in stage.kernels)
 
 
-def compile_program(leaves: list[Node], outputs: list[Node], name: str, mode: str) -> Staged:
-    """Compile the computation of `outputs` from `leaves` (inputs and shared variables)."""
+def compile_program(origins: list[Node], outputs: list[Node], name: str, mode: str) -> Staged:
+    """Compile the computation of `outputs` from `origins` (inputs and shared variables)."""
     with told(name):
-        return Staged(leaves, outputs, name, mode)
+        return Staged(origins, outputs, name, mode)
 
 
 class _Unfit(errors.ShapeError):
     """A size that a branch computes is none that the branch can be run with."""
 
 
-def _sized_by(conditions: list[runtime_sizes.Check], leaves: list[Node]) -> list[Node]:
+def _sized_by(conditions: list[runtime_sizes.Check], origins: list[Node]) -> list[Node]:
     """The nodes whose values conditions are about. The rewritten graph computes them too: it has sizes of its own."""
     atoms = dict.fromkeys(atom for c in conditions if c.body is None for atom in c.atoms() if atom.kind == "value")
     nodes = [atom.node for atom in atoms]
-    return [node for node in nodes if not any(node is leaf for leaf in leaves)]
+    return [node for node in nodes if not any(node is origin for origin in origins)]

@@ -121,15 +121,15 @@ class _Plan:
     def __init__(self, outputs: Sequence[Node], given: Sequence[Node]) -> None:
         order = ir.walk([*given, *outputs], set(given))
         self.shared = [node for node in order if node.op is SHARED and node not in set(given)]
-        leaves = [*given, *self.shared]
-        slots = {node: i for i, node in enumerate(leaves)}
+        origins = [*given, *self.shared]
+        slots = {node: i for i, node in enumerate(origins)}
         rest = [node for node in order if node not in slots]
-        slots |= {node: len(leaves) + i for i, node in enumerate(rest)}
+        slots |= {node: len(origins) + i for i, node in enumerate(rest)}
         for node in rest:
             if node.op in (INPUT, BOUND):
                 raise errors.ArgumentError(f"there is no value for {node!r}", where=node.where)
         sized = {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "value"}
-        self.leaves = [(node, node.dim_atom if node.dim_atom in sized else None) for node in leaves]
+        self.origins = [(node, node.dim_atom if node.dim_atom in sized else None) for node in origins]
         self.steps = [_Step(node, slots[node], slots, sized) for node in rest]
         self.outputs = [slots[node] for node in outputs]
         self.count = len(slots)
@@ -214,13 +214,13 @@ def _run(
     at: At,
     branches: _Branches,
 ) -> list[np.ndarray]:
-    """The outputs of a graph for the values of its leaves."""
+    """The outputs of a graph for the values of its origins."""
     atoms = dict(atoms)
     values: list[Any] = [*given, *[None] * (plan.count - len(given))]
-    for (_, atom), value in zip(plan.leaves, given, strict=True):
+    for (_, atom), value in zip(plan.origins, given, strict=True):
         if atom is not None:
             atoms[atom] = int(value)
-    for (node, _), value in zip(plan.leaves, given, strict=True):
+    for (node, _), value in zip(plan.origins, given, strict=True):
         _check_leaf(node, value, atoms)
     for ready in plan.ready(atoms):
         step = ready.step

@@ -15,16 +15,16 @@ class Stage:
     """A part of a graph whose sizes are all known before it runs. `values` are scalar results that are sizes of later
     parts."""
 
-    leaves: list[Node]
+    origins: list[Node]
     outputs: list[Node]
     values: dict[Atom, Node]
 
 
-def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
+def stages(origins: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
     """The stages of a graph. There is one if no size depends on a computed value."""
     result: list[Stage] = []
-    known: dict[Node, None] = dict.fromkeys(leaves)
-    sized = {node.dim_atom for node in leaves if node.dim_atom is not None}
+    known: dict[Node, None] = dict.fromkeys(origins)
+    sized = {node.dim_atom for node in origins if node.dim_atom is not None}
     shared = [node for outer in ir.walk(outputs, known) for node in _sizes_of_all_steps(outer)]
     while True:
         order = ir.walk([*shared, *outputs], known)
@@ -36,7 +36,7 @@ def stages(leaves: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
             ready[node] = node in known or (not unknown and all(ready[arg] for arg in node.args))
         values = {atom: node for atom, node in wanted.items() if ready[node]}
         if all(ready[node] for node in outputs):
-            result.append(Stage(_used(known, order) if result else list(leaves), list(outputs), {}))
+            result.append(Stage(_used(known, order) if result else list(origins), list(outputs), {}))
             return result
         border = {arg: None for node in order if not ready[node] for arg in node.args if ready[arg]}
         border |= dict.fromkeys(node for node in outputs if ready[node])

@@ -39,9 +39,9 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
 """The names and the passes that make a finished program of one whose tasks are fused."""
 
 
-def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
-    """The program that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
-    program = fused_program(leaves, outputs, target)
+def schedule(origins: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
+    """The program that computes `outputs` from `origins` (inputs, and values that an earlier program computed)."""
+    program = fused_program(origins, outputs, target)
     if verifier.VERIFY:
         verifier.verify(program, "fuse")
     for name, function in PASSES:
@@ -51,9 +51,9 @@ def schedule(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) ->
     return program
 
 
-def fused_program(leaves: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
+def fused_program(origins: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
-    made = lower(leaves, outputs)
+    made = lower(origins, outputs)
     suite = [statement.rebased(made.place) for statement in fuse(made.region)]
     return Program(made.inputs, made.outputs, suite, made.context.codes, target, made.context.notes)

@@ -10,7 +10,7 @@ from scanjit import ir
 from scanjit.ir import CONSTANT, INPUT, PART, SHARED, SIZE, Node
 from scanjit.ops.scan import SCAN
 from scanjit.show.identifiers import writable
-from scanjit.show.subject import leaf_name, number, subject
+from scanjit.show.subject import number, origin_name, subject
 
 _MOST_BOXES = 60
 _ROW, _BOX, _GAP, _LETTER = 64.0, 36.0, 16.0, 6.6
@@ -82,7 +82,7 @@ def _mean(numbers: Sequence[float]) -> float:
 def _label(node: Node) -> tuple[str, str]:
     """The two lines in a box."""
     kind = ", ".join(map(str, node.types)) if node.several else str(node.type)
-    head = leaf_name(node) if node.op in (INPUT, SHARED) else None
+    head = origin_name(node) if node.op in (INPUT, SHARED) else None
     if node.op is CONSTANT:
         head = number(node)
     elif node.op is SIZE:

@@ -15,7 +15,7 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.show.operators import ATOM, INFIX, PREFIX, SUM, UNARY, Text, infix, matrix_product, subscripts
-from scanjit.show.subject import leaf_name, number, setting, subject
+from scanjit.show.subject import number, origin_name, setting, subject
 from scanjit.types import Dim, Dimension
 
 _LONGEST = 20_000
@@ -57,16 +57,16 @@ def formula_inside(node: Node, owners: Sequence[Node]) -> str:
 
 
 class _Names:
-    """Names of leaves: their own, or numbered ones for those without."""
+    """Names of origins: their own, or numbered ones for those without."""
 
     def __init__(self) -> None:
         self._given: dict[Any, str] = {}
         self._used: set[str] = set()
 
-    def leaf(self, node: Node) -> str:
+    def origin(self, node: Node) -> str:
         """The name of an input or a shared variable."""
         if node not in self._given:
-            self._given[node] = leaf_name(node) or self.new("shared" if node.op is SHARED else "x")
+            self._given[node] = origin_name(node) or self.new("shared" if node.op is SHARED else "x")
             self._used.add(self._given[node])
         return self._given[node]
 
@@ -89,9 +89,9 @@ class _Formula:
     def text(self, root: Node) -> Text:
         """The formula of a node."""
         order = ir.walk([root], self.known.keys())
-        leaves = [node for node in order if node.op in (INPUT, SHARED) and node not in self.known]
-        for node in sorted(leaves, key=lambda node: leaf_name(node) is None):  # given names before made-up ones
-            self.names.leaf(node)
+        origins = [node for node in order if node.op in (INPUT, SHARED) and node not in self.known]
+        for node in sorted(origins, key=lambda node: origin_name(node) is None):  # given names before made-up ones
+            self.names.origin(node)
         for node in order:
             if node not in self.known:
                 made = self._make(node)
@@ -279,8 +279,8 @@ def _scan(formula: _Formula, node: Node) -> Text:
 
 
 _WRITERS: dict[Op, Callable[[_Formula, Node], Text]] = {
-    INPUT: lambda formula, node: Text(formula.names.leaf(node), ATOM),
-    SHARED: lambda formula, node: Text(formula.names.leaf(node), ATOM),
+    INPUT: lambda formula, node: Text(formula.names.origin(node), ATOM),
+    SHARED: lambda formula, node: Text(formula.names.origin(node), ATOM),
     BOUND: lambda formula, node: Text(f"bound{node.params['index']}", ATOM),
     CONSTANT: _constant,
     SIZE: lambda formula, node: _dim(node.params["dim"]),

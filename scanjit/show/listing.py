@@ -9,7 +9,7 @@ from scanjit import errors, ir
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.scan import SCAN
-from scanjit.show.subject import leaf_name, number, setting, subject
+from scanjit.show.subject import number, origin_name, setting, subject
 
 
 def listing(x: Any, locations: bool = False, loop: str | None = None) -> str:
@@ -92,7 +92,7 @@ class _Listing:
         if node.op is PART:
             return f"{self.ids[node.args[0]]}[{node.params['index']}]"
         if node.op in (INPUT, SHARED):
-            return f"{node.op.name} {leaf_name(node)!r}" if leaf_name(node) else node.op.name
+            return f"{node.op.name} {origin_name(node)!r}" if origin_name(node) else node.op.name
         if node.op is BOUND:
             return f"bound {node.params['index']}"
         operands = "".join(f" {self.ids[arg]}" for arg in node.operands)

@@ -27,7 +27,7 @@ def subject(x: Any) -> tuple[str | None, list[Node], list[tuple[str, Node]]]:
     return repr(x), list(graph.outputs), updates
 
 
-def leaf_name(node: Node) -> str | None:
+def origin_name(node: Node) -> str | None:
     """The name of an input or a shared variable, if it has one."""
     return node.params["variable"].name if node.op is SHARED else node.name
 

@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.runtime import sized
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
-from scanjit.schedule.nests import leaves_of
+from scanjit.schedule.nests import jobs_of
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -54,7 +54,7 @@ def test_every_use_is_within_the_lifetime() -> None:
         for stage in compiled_stages(seed)[1]:
             lives = {id(life.buffer): life for life in stage.table.lives}
             uses: dict[int, int] = {}
-            for statement in leaves_of(stage.program.suite):
+            for statement in jobs_of(stage.program.suite):
                 for buffer in {id(b): b for b, _, _ in statement.refs()}.values():
                     if buffer.kind == "temporary":
                         assert id(buffer) in lives, f"seed {seed}: {buffer}"

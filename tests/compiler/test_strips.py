@@ -17,7 +17,7 @@ from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
 from scanjit.schedule import schedule
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Nest, leaves_of
+from scanjit.schedule.nests import Nest, jobs_of
 from scanjit.schedule.threads.split import piece
 from scanjit.types import Dimension
 from tests.fuzz.check import Config
@@ -216,7 +216,7 @@ def nest_with_time(columns: int | str, batch: int | str) -> Nest:
     """The nest of the scan over channels."""
     inputs, outputs = channels("T", columns, batch=batch)
     program = schedule(inputs, rewrite(outputs).outputs, with_vectors(64))
-    return next(leaf for leaf in leaves_of(program.suite) if isinstance(leaf, Nest) and leaf.time is not None)
+    return next(leaf for leaf in jobs_of(program.suite) if isinstance(leaf, Nest) and leaf.time is not None)
 
 
 def evaluated(dim: Dimension, batch: int, columns: int) -> int:

@@ -163,7 +163,7 @@ def test_what_the_scheduler_makes_is_right(name: str) -> None:
     program = scheduled(name)
     verify(program)
     for stage in sj.function(*MADE[name](), mode="emulate").executable.stages:
-        verify(fused_program(stage.stage.leaves, stage.stage.outputs, host.target()))
+        verify(fused_program(stage.stage.origins, stage.stage.outputs, host.target()))
     assert not any(list(rule(program)) for rule in RULES)
 
 
@@ -198,7 +198,7 @@ def test_fused_random_programs_are_right() -> None:
     for seed in range(7000, 7012):
         p = random_program(seed)
         for stage in sj.function(list(p.inputs), list(p.outputs), mode="emulate").executable.stages:
-            verify(fused_program(stage.stage.leaves, stage.stage.outputs, host.target()), f"fusing seed {seed}")
+            verify(fused_program(stage.stage.origins, stage.stage.outputs, host.target()), f"fusing seed {seed}")
 
 
 # ---- what is wrong ---------------------------------------------------------------------------------------------------

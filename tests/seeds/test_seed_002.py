@@ -18,7 +18,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
-from scanjit.schedule.nests import Nest, Program, TimeLoop, leaves_of
+from scanjit.schedule.nests import Nest, Program, TimeLoop, jobs_of
 from tests.lasagne_like.recurrent_support import close, slope
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -75,7 +75,7 @@ def loops(f: Any) -> dict[str, list[Any]]:
         for statement in suite:
             if isinstance(statement, TimeLoop):
                 name = re.findall(r"scan (\S+) at", statement.label)[0]
-                found[name] = list(leaves_of(statement.suite))
+                found[name] = list(jobs_of(statement.suite))
             look(statement.inner)
 
     look(program_of(f).suite)
@@ -200,7 +200,7 @@ def test_states_are_rows_of_one_buffer(example: SimpleNamespace) -> None:
     assert shapes.count(("carry", "T + 1", "B", str(UNITS))) == 2
     assert shapes.count(("ys", "T", "B", str(UNITS))) == 4, "beside them only the activations that the gradient needs"
     inside = {id(statement) for suite in loops(f).values() for statement in suite}
-    above = [s for s in leaves_of(program_of(f).suite) if isinstance(s, Nest) and id(s) not in inside]
+    above = [s for s in jobs_of(program_of(f).suite) if isinstance(s, Nest) and id(s) not in inside]
     assert size in touched(above, "carry", "T + 1", False), "the outputs of all steps begin at row 1"
 
 
@@ -208,7 +208,7 @@ def test_last_states_are_the_last_rows(example: SimpleNamespace) -> None:
     """Aliases with offset -1."""
     net = Net(example)
     f = net.function([net.following, net.hidden, net.cell], "last")
-    reads = touched(leaves_of(program_of(f).suite), "carry", "T + 1", False)
+    reads = touched(jobs_of(program_of(f).suite), "carry", "T + 1", False)
     assert {f"{UNITS}*B*T", f"{UNITS}*T*B"} & set(reads)  # which size was made first depends on earlier tests
     outputs = f(CHARACTERS, LENGTHS, *np.zeros((2, BATCH, UNITS)))
     zeros = np.zeros((BATCH, UNITS))
@@ -221,7 +221,7 @@ def test_last_states_are_the_last_rows(example: SimpleNamespace) -> None:
 def test_forward_only_runs_cycle_two_slots(example: SimpleNamespace) -> None:
     net = Net(example)
     f = net.function([net.hidden, net.cell], "forward")
-    assert not touched(leaves_of(program_of(f).suite), "carry", "T + 1", False)
+    assert not touched(jobs_of(program_of(f).suite), "carry", "T + 1", False)
     step = loops(f)["LSTM"]
     assert all(re.search(r"\(step\d+\) % 2", at) for at in touched(step, "carry", "2", False))
     writes = touched(step, "carry", "2", True)

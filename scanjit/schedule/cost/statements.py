@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scanjit.schedule.nests import Leaf, Sizes, Statement, TimeLoop
+from scanjit.schedule.nests import Job, Sizes, Statement, TimeLoop
 
 
 class Cost(NamedTuple):
-    """All runs of a leaf: how many, the operations of each, the bytes that each touches, and into how many pieces it
+    """All runs of a job: how many, the operations of each, the bytes that each touches, and into how many pieces it
     can be divided among threads. In a step whose threads may keep their rows, also the `loop` over steps, and how many
     of the bytes belong to no single row."""
 
-    statement: Leaf
+    statement: Job
     runs: int
     operations: float
     nbytes: float
@@ -23,14 +23,14 @@ class Cost(NamedTuple):
 
 
 def costs(suite: Sequence[Statement], sizes: Sizes) -> list[Cost]:
-    """The cost of every leaf of these statements, in order. A loop that may end early counts with all of its steps; the
+    """The cost of every job of these statements, in order. A loop that may end early counts with all of its steps; the
     last block of time as a whole one."""
     return list(_costs(suite, sizes, 1))
 
 
 def _costs(suite: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost]:
     for statement in suite:
-        if isinstance(statement, Leaf):
+        if isinstance(statement, Job):
             work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
             yield Cost(statement, runs, work, nbytes, statement.pieces(sizes))
             continue
@@ -45,18 +45,18 @@ def _costs(suite: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost
             yield max(same, key=lambda cost: (cost.operations * cost.runs, cost.nbytes * cost.runs))
 
 
-def operations(leaf: Leaf, sizes: Sizes) -> float | None:
+def operations(job: Job, sizes: Sizes) -> float | None:
     """About how many operations a run takes; None where that depends on sizes that are not given."""
     try:
-        return leaf.operations(sizes)
+        return job.operations(sizes)
     except KeyError:
         return None
 
 
-def touched(leaf: Leaf, sizes: Sizes, shared: bool = False) -> float | None:
-    """How many different bytes a run reads and writes, as `Leaf.nbytes`; None where that depends on sizes that are not
+def touched(job: Job, sizes: Sizes, shared: bool = False) -> float | None:
+    """How many different bytes a run reads and writes, as `Job.nbytes`; None where that depends on sizes that are not
     given."""
     try:
-        return leaf.nbytes(sizes, shared)
+        return job.nbytes(sizes, shared)
     except KeyError:
         return None

@@ -58,7 +58,7 @@ class Lowering:
     ----------
     rules : how ops are lowered.
     context : what all lowerings of a program share.
-    known : the places of the leaves.
+    known : the places of the origins.
     whole : whether it is the whole graph, and not a step or a branch.
 
     Attributes
@@ -67,7 +67,7 @@ class Lowering:
     makers : the items that compute a node.
     stored : the nodes that get a place in memory. All others are computed where they are read.
     destinations : the places into which nodes are to be computed; any other node gets a buffer of its own.
-    nodes : all nodes that are needed and are not leaves.
+    nodes : all nodes that are needed and are not origins.
     items : what was added so far.
     """
 

@@ -15,7 +15,7 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A region that computes a graph, the buffers of its leaves, and the place of each result. `given` are the buffers
+    """A region that computes a graph, the buffers of its origins, and the place of each result. `given` are the buffers
     that the caller will own, each with the one that replaces it: an output."""
 
     region: Region
@@ -29,13 +29,13 @@ class Lowered:
         return self.given.get(buffer, buffer), offset
 
 
-def lower(leaves: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
-    """The region that computes `outputs` from `leaves` (inputs, and values that an earlier program computed)."""
+def lower(origins: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
+    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed)."""
     inputs = [
-        Buffer(leaf.dtype, leaf.type.shape, "input", leaf.name or f"input{i}", fixed=leaf.op is SHARED)
-        for i, leaf in enumerate(leaves)
+        Buffer(origin.dtype, origin.type.shape, "input", origin.name or f"input{i}", fixed=origin.op is SHARED)
+        for i, origin in enumerate(origins)
     ]
-    known = {leaf: Ref.whole(buffer) for leaf, buffer in zip(leaves, inputs, strict=True)}
+    known = {origin: Ref.whole(buffer) for origin, buffer in zip(origins, inputs, strict=True)}
     lowering = Lowering(RULES, Context(), known)
     places = lowering.run(outputs, [None] * len(outputs))
     made = [item.statement for item in lowering.items if isinstance(item, Single)]

@@ -49,8 +49,8 @@ class Single(Item):
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What a graph, a step or a branch computes: `items`, in order. Somebody reads the results of those in `escaping` from
-    memory; what does not escape may stay in registers."""
+    """What a graph, a step or a branch computes: `items`, in order. The results of those in `escaping` are read from
+    memory; those of others may stay in registers."""
 
     items: Sequence[Item]
     escaping: AbstractSet[Item]
@@ -79,8 +79,8 @@ class Context:
                 parts = {known[arg] for arg in other.operands}
                 if other.several:
                     parts |= {False for arg in other.operands if arg.ndim and known[arg] is None}
-                leaf = other.op is ir.SHARED or (other.op is ir.CONSTANT and other.ndim > 0)
-                known[other] = leaf or (False if other.op in ir.LEAVES or False in parts else True in parts or None)
+                origin = other.op is ir.SHARED or (other.op is ir.CONSTANT and other.ndim > 0)
+                known[other] = origin or (False if other.op in ir.ORIGINS or False in parts else True in parts or None)
         return known[node] is True
 
     def code(self, node: Node) -> int:

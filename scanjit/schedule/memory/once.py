@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.schedule.nests import Buffer, Leaf, Program, Statement
+from scanjit.schedule.nests import Buffer, Job, Program, Statement
 from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
@@ -22,7 +22,7 @@ def find_once(program: Program) -> Program:
     uses = _uses(program.suite)
     known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
     found = dict.fromkeys(
-        s for s in program.suite if isinstance(s, Leaf) and s.repeatable and known.issuperset(_atoms(s.dims))
+        s for s in program.suite if isinstance(s, Job) and s.repeatable and known.issuperset(_atoms(s.dims))
     )
     before = len(found) + 1
     while len(found) < before:
@@ -35,7 +35,7 @@ def find_once(program: Program) -> Program:
     return replace(program, once=list(found), lasting=lasting)
 
 
-def _stays(statement: Leaf, found: Collection[Statement], uses: Uses) -> bool:
+def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
     """Whether a statement does the same in every call, if the statements in `found` do: it reads fixed inputs and
     buffers that only they write; and nobody but them writes where it writes."""
     touched = list(_touched(statement))

@@ -17,7 +17,7 @@ from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Leaf, Sizes, Statement, counter, leaves_of
+from scanjit.schedule.nests.statement import Job, Sizes, Statement, counter, jobs_of
 from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
@@ -44,9 +44,9 @@ __all__ = [
     "Fetch",
     "If",
     "Index",
+    "Job",
     "Lanewise",
     "LapackCall",
-    "Leaf",
     "Lifetime",
     "Linear",
     "Literal",
@@ -67,8 +67,8 @@ __all__ = [
     "TimeLoop",
     "Value",
     "counter",
+    "jobs_of",
     "joined",
-    "leaves_of",
     "row_major",
     "substitute",
     "walk_values",

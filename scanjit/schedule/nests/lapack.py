@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
 from scanjit.types import Dimension
 
 
 @dataclass(frozen=True, eq=False)
-class LapackCall(Leaf):
+class LapackCall(Job):
     """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
     also finds its operands; `flags` are its options."""
 

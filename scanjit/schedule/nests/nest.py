@@ -10,7 +10,7 @@ from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
 from scanjit.types import Dimension
@@ -48,7 +48,7 @@ class Lanewise:
 
 
 @dataclass(frozen=True, eq=False)
-class Nest(Leaf):
+class Nest(Job):
     """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
     before), and what is stored at every point.
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.statement import Leaf, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
 from scanjit.types import Dimension
 
 
 @dataclass(frozen=True, eq=False)
-class Pack(Leaf):
+class Pack(Job):
     """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
     may be several axes."""
 

@@ -9,7 +9,7 @@ from scanjit.ir import Node
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.nest import Nest
-from scanjit.schedule.nests.statement import Leaf, Statement
+from scanjit.schedule.nests.statement import Job, Statement
 from scanjit.target import Target
 
 
@@ -38,7 +38,7 @@ class Program:
     codes: Sequence[Node]
     target: Target
     notes: Sequence[str] = ()
-    once: Sequence[Leaf] = ()
+    once: Sequence[Job] = ()
     lasting: Sequence[Buffer] = ()
     lifetimes: Sequence[Lifetime] = ()
     single: Mapping[Nest, Nest] = field(default_factory=dict)

@@ -24,7 +24,7 @@ class Statement(ABC):
 
     @property
     def suites(self) -> tuple[Sequence[Statement], ...]:
-        """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a leaf."""
+        """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a job."""
         return ()
 
     @property
@@ -91,7 +91,7 @@ class Statement(ABC):
             yield from statement.refs()
 
 
-class Leaf(Statement, ABC):
+class Job(Statement, ABC):
     """A statement that consists of no others: it is one call of one function."""
 
     def with_suites(self, *suites: Sequence[Statement]) -> Statement:
@@ -126,10 +126,10 @@ class Leaf(Statement, ABC):
         return 1
 
 
-def leaves_of(suite: Iterable[Statement]) -> Iterator[Leaf]:
-    """The leaves of statements, in order."""
+def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:
+    """The jobs of statements, in order."""
     for statement in suite:
-        yield from (other for other in statement.every() if isinstance(other, Leaf))
+        yield from (other for other in statement.every() if isinstance(other, Job))
 
 
 def counter(name: str) -> Dimension:

@@ -33,8 +33,8 @@ def points(step: Step) -> tuple[Dimension, ...] | None:
 
 
 def _is_pointwise(node: Node) -> bool:
-    leaves = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA)
-    return isinstance(node.op, Elementwise | View) or node.op in leaves
+    plain = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA)
+    return isinstance(node.op, Elementwise | View) or node.op in plain
 
 
 def _one_shape(step: Step) -> tuple[Dimension, ...] | None:

@@ -23,18 +23,18 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
     once = set(program.once)
     others = [statement for statement in program.suite if statement not in once]
     theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}
-    made = {buffer for leaf in once for buffer, _, writes in leaf.refs() if writes}
-    for leaf in program.once:
-        if leaf not in program.suite or not leaf.repeatable:
-            yield leaf, "it is to run once, but stands in a loop, or must run in every call"
-        for buffer, _, writes in leaf.refs():
+    made = {buffer for job in once for buffer, _, writes in job.refs() if writes}
+    for job in program.once:
+        if job not in program.suite or not job.repeatable:
+            yield job, "it is to run once, but stands in a loop, or must run in every call"
+        for buffer, _, writes in job.refs():
             if (buffer, True) in theirs or (writes and buffer.kind != "temporary"):
-                yield leaf, f"it is to run once, and {buffer.name!r} is written in every call"
+                yield job, f"it is to run once, and {buffer.name!r} is written in every call"
             elif not writes and buffer not in made and not buffer.fixed:
-                yield leaf, f"it is to run once, and {buffer.name!r} is not the same in all calls"
+                yield job, f"it is to run once, and {buffer.name!r} is not the same in all calls"
         lasts = [buffer for buffer in made if (buffer, False) in theirs and buffer not in program.lasting]
         if lasts:
-            yield leaf, f"{lasts[0].name!r} is filled once and read in every call, but does not last"
+            yield job, f"{lasts[0].name!r} is filled once and read in every call, but does not last"
 
 
 def forms_fit(program: Program) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, leaves_of
+from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, jobs_of
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
 from scanjit.schedule.time.flow import plan_of
@@ -88,8 +88,8 @@ def _is_rowwise(candidate: Candidate, statement: Statement, buffer: Buffer) -> b
 
 def _nests(candidate: Candidate, statement: Statement) -> list[Nest]:
     """The nests of a statement, those in a loop over time too."""
-    leaves = leaves_of([candidate.flow.nests.get(statement, statement)])
-    return [leaf for leaf in leaves if isinstance(leaf, Nest)]
+    jobs = jobs_of([candidate.flow.nests.get(statement, statement)])
+    return [job for job in jobs if isinstance(job, Nest)]
 
 
 def _in_one_row(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:

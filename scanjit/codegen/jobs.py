@@ -6,19 +6,19 @@ from functools import singledispatch
 
 from scanjit import types
 from scanjit.codegen.call import call_source
-from scanjit.codegen.common import Draft, Common, Place
+from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.nest import nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import LapackCall, Leaf, Nest, Pack
+from scanjit.schedule.nests import Job, LapackCall, Nest, Pack
 
 UNLOOKED = 16
 """After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
 
 
-class Leaves:
+class Jobs:
     """Writes what one function calls."""
 
     def __init__(self, common: Common, draft: Draft) -> None:
@@ -26,39 +26,39 @@ class Leaves:
         self._unlooked = 0
         """How many calls there were since the last look whether to end."""
 
-    def write(self, leaf: Leaf, at: Place) -> None:
-        """Run a leaf; one that runs once is left out if it ran in an earlier call."""
-        if leaf in self.common.program.once:
+    def write(self, job: Job, at: Place) -> None:
+        """Run a job; one that runs once is left out if it ran in an earlier call."""
+        if job in self.common.program.once:
             self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
-            source = self._timed(leaf, at.inside)
+            source = self._timed(job, at.inside)
             decided = [*source.numbers, *(offset for _, offset in source.addresses)]
             decided += [] if source.tile.split is None else [source.tile.split.size]
             self.common.kept_sizes |= dict.fromkeys(decided)
             at = at.inside
         else:
-            self._timed(leaf, at)
+            self._timed(job, at)
         self.called(at)
 
-    def _timed(self, leaf: Leaf, at: Place) -> Source:
-        """Run a leaf. If time is taken, the first thread adds up how long it took, waiting included, and how often it
+    def _timed(self, job: Job, at: Place) -> Source:
+        """Run a job. If time is taken, the first thread adds up how long it took, waiting included, and how often it
         ran."""
         common = self.common
         if common.timed is None:
-            return self._written(leaf, at)
+            return self._written(job, at)
         place = 2 * len(common.timed)
-        common.timed.append(leaf)
+        common.timed.append(job)
         self.draft.add(at, "tick = clock()")
-        source = self._written(leaf, at)
+        source = self._written(job, at)
         self.draft.add(at, "if thread == 0:")
         ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
         self.draft.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.draft.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
         return source
 
-    def _written(self, leaf: Leaf, at: Place) -> Source:
-        if isinstance(leaf, Nest):
-            return self._nest(leaf, at)
-        return self._pack(leaf, at) if isinstance(leaf, Pack) else self._call(source_of(leaf), at)
+    def _written(self, job: Job, at: Place) -> Source:
+        if isinstance(job, Nest):
+            return self._nest(job, at)
+        return self._pack(job, at) if isinstance(job, Pack) else self._call(source_of(job), at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Leaves:
         return self._call(nest_source(nest), at.inside)
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
-        """Call a function that runs a leaf; for a nest that is given, a piece at a time."""
+        """Call a function that runs a job; for a nest that is given, a piece at a time."""
         self.common.functions[source.name], self.draft.calls[source.name] = source, None
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
@@ -134,9 +134,9 @@ class Leaves:
 
 
 @singledispatch
-def source_of(leaf: Leaf) -> Source:
-    """The source of a leaf that one thread runs as a whole."""
-    raise TypeError(leaf)
+def source_of(job: Job) -> Source:
+    """The source of a job that one thread runs as a whole."""
+    raise TypeError(job)
 
 
 source_of.register(LapackCall, call_source)
