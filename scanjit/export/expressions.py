@@ -46,7 +46,7 @@ class Context(Protocol):
 Writer = Callable[[Context, Node], Text]
 
 
-def expression(body: Context, node: Node) -> Text:
+def expression(draft: Context, node: Node) -> Text:
     """The value of an op as text.
 
     Raises
@@ -56,20 +56,20 @@ def expression(body: Context, node: Node) -> Text:
     """
     writer = _WRITERS.get(node.op.name)
     if writer is not None:
-        return writer(body, node)
+        return writer(draft, node)
     if node.op in INFIX and node.op not in (FLOORDIV, MOD):  # of integers by 0, NumPy's operators would warn
-        return infix(node.op, *operands(body, node))
+        return infix(node.op, *operands(draft, node))
     if isinstance(node.op.reference, np.ufunc):
-        return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(body, node)))
+        return call(f"np.{node.op.reference.__name__}", *(x.text for x in operands(draft, node)))
     reference: Any = node.op.reference
     module, source = getattr(reference, "__module__", ""), getattr(reference, "__qualname__", "<lambda>")
     if not str(module).startswith("scanjit.") or not source.isidentifier():
         raise errors.NotSupportedError(
             f"the op {node.op.name} cannot be exported to NumPy", got=repr(node), where=node.where, fix="leave it out"
         )
-    function = body.copied(module, source, source.strip("_").removesuffix("_reference"))
+    function = draft.copied(module, source, source.strip("_").removesuffix("_reference"))
     params = [f"{key}={literal(value)}" for key, value in node.params.items()]
-    return call(function, *(body.value(x).text for x in node.operands), *params)
+    return call(function, *(draft.value(x).text for x in node.operands), *params)
 
 
 def call(function: str, *arguments: str) -> Text:
@@ -112,7 +112,7 @@ def dtype_text(dtype: np.dtype) -> str:
     return _type_name(dtype)
 
 
-def operands(body: Context, node: Node) -> list[Text]:
+def operands(draft: Context, node: Node) -> list[Text]:
     """The operands of an elementwise op. A known number beside others of its dtype is written as Python's own."""
     nodes = node.operands
     known = [_number(x, node) for x in nodes]
@@ -121,7 +121,7 @@ def operands(body: Context, node: Node) -> list[Text]:
     found = []
     for i, (x, k) in enumerate(zip(nodes, known, strict=True)):
         weak = strong and k is not None and not (mixed and i == 0)
-        found.append(scalar(k, True) if weak and k is not None else body.value(x))
+        found.append(scalar(k, True) if weak and k is not None else draft.value(x))
     return found
 
 
@@ -138,33 +138,33 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 # ---- elementwise -----------------------------------------------------------------------------------------------------
 
 
-def _cast(body: Context, node: Node) -> Text:
+def _cast(draft: Context, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
     if x.dtype.kind == "f" and dtype.kind in "iu":
-        function = body.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
-        return call(function, body.value(x).text, f"dtype={literal(dtype)}")
-    return Text(f"{body.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
+        function = draft.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
+        return call(function, draft.value(x).text, f"dtype={literal(dtype)}")
+    return Text(f"{draft.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 
 
-def _pow(body: Context, node: Node) -> Text:
+def _pow(draft: Context, node: Node) -> Text:
     if node.dtype.kind == "f":
-        return infix(node.op, *operands(body, node))
-    function = body.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
-    return call(function, *(body.value(x).text for x in node.operands))
+        return infix(node.op, *operands(draft, node))
+    function = draft.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
+    return call(function, *(draft.value(x).text for x in node.operands))
 
 
-def _clip(body: Context, node: Node) -> Text:
-    x, low, high = (x.text for x in operands(body, node))
+def _clip(draft: Context, node: Node) -> Text:
+    x, low, high = (x.text for x in operands(draft, node))
     return Text(f"np.minimum(np.maximum({x}, {low}), {high})", ATOM)
 
 
-def _log_sigmoid(body: Context, node: Node) -> Text:
-    function = body.copied("scanjit.ops.special", "softplus")
-    return Text(f"-{function}(-{body.value(node.args[0]).within(UNARY + 1)})", UNARY)
+def _log_sigmoid(draft: Context, node: Node) -> Text:
+    function = draft.copied("scanjit.ops.special", "softplus")
+    return Text(f"-{function}(-{draft.value(node.args[0]).within(UNARY + 1)})", UNARY)
 
 
-def _rounded(body: Context, node: Node) -> Text:
-    x = body.value(node.args[0])
+def _rounded(draft: Context, node: Node) -> Text:
+    x = draft.value(node.args[0])
     name = "rint" if node.op is ROUND else node.op.name
     return x if node.dtype.kind in "iu" else call(f"np.{name}", x.text)
 
@@ -172,8 +172,8 @@ def _rounded(body: Context, node: Node) -> Text:
 # ---- reductions and products -----------------------------------------------------------------------------------------
 
 
-def _reduced(body: Context, node: Node) -> Text:
-    x, axes = body.value(node.args[0]), node.params["axes"]
+def _reduced(draft: Context, node: Node) -> Text:
+    x, axes = draft.value(node.args[0]), node.params["axes"]
     if len(axes) == node.args[0].ndim and axes:
         arguments = []
     else:
@@ -183,12 +183,12 @@ def _reduced(body: Context, node: Node) -> Text:
     return Text(f"{x.within(ATOM)}.{node.op.name}({', '.join(arguments)})", ATOM)
 
 
-def _position(body: Context, node: Node) -> Text:
-    return call(f"np.{node.op.name}", body.value(node.args[0]).text, f"axis={node.params['axis']}")
+def _position(draft: Context, node: Node) -> Text:
+    return call(f"np.{node.op.name}", draft.value(node.args[0]).text, f"axis={node.params['axis']}")
 
 
-def _contract(body: Context, node: Node) -> Text:
-    a, b = (body.value(x) for x in node.operands)
+def _contract(draft: Context, node: Node) -> Text:
+    a, b = (draft.value(x) for x in node.operands)
     labels = [node.params[name] for name in ("left", "right", "out")]
     letters = subscripts("a", *labels)
     if node.dtype.kind == "b":
@@ -196,8 +196,8 @@ def _contract(body: Context, node: Node) -> Text:
     return matrix_product(a, b, *labels) or call("np.einsum", repr(letters), a.text, b.text)
 
 
-def _determinant(body: Context, node: Node) -> Text:
-    x = body.value(node.args[0]).text
+def _determinant(draft: Context, node: Node) -> Text:
+    x = draft.value(node.args[0]).text
     part = {"det": "np.linalg.det({})", "logabsdet": "np.linalg.slogdet({})[1]", "det_sign": "np.linalg.slogdet({})[0]"}
     return call("np.asarray", part[node.op.name].format(x), dtype_text(node.dtype))
 
@@ -205,15 +205,15 @@ def _determinant(body: Context, node: Node) -> Text:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _dimshuffle(body: Context, node: Node) -> Text:
+def _dimshuffle(draft: Context, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
     dropped = [axis for axis in range(x.ndim) if axis not in kept]
-    if dropped and None not in order and kept == sorted(kept) and x.op is SLICE and body.is_inlined(x):
-        entry = _plain_slice(body, x, dropped)
+    if dropped and None not in order and kept == sorted(kept) and x.op is SLICE and draft.is_inlined(x):
+        entry = _plain_slice(draft, x, dropped)
         if entry is not None:
             return entry
-    text = body.value(x)
+    text = draft.value(x)
     if dropped:
         text = call("np.squeeze", text.text, f"axis={tuple(dropped)}")
     order = tuple(None if axis is None else sorted(kept).index(axis) for axis in order)
@@ -224,25 +224,25 @@ def _dimshuffle(body: Context, node: Node) -> Text:
     return text.indexed([":" if axis is not None else "None" for axis in order]) if None in order else text
 
 
-def _broadcast(body: Context, node: Node) -> Text:
+def _broadcast(draft: Context, node: Node) -> Text:
     (x,) = node.operands
-    shape, value = body.shape(node.type.shape), constant_value(x)
+    shape, value = draft.shape(node.type.shape), constant_value(x)
     if value is not None and not value.ndim:
         if value == 0 and not np.signbit(value):
             return call("np.zeros", shape, dtype_text(node.dtype))
         return call("np.full", shape, scalar(value, True).text, dtype_text(node.dtype))
-    return call("np.broadcast_to", body.value(x).text, shape)
+    return call("np.broadcast_to", draft.value(x).text, shape)
 
 
-def _slice(body: Context, node: Node) -> Text:
-    plain = _plain_slice(body, node, ())
+def _slice(draft: Context, node: Node) -> Text:
+    plain = _plain_slice(draft, node, ())
     if plain is not None:
         return plain
-    p, window = node.params, body.helper("window")
-    return call(window, body.value(node.args[0]).text, *(body.shape(p[key]) for key in ("start", "length", "step")))
+    p, window = node.params, draft.helper("window")
+    return call(window, draft.value(node.args[0]).text, *(draft.shape(p[key]) for key in ("start", "length", "step")))
 
 
-def _plain_slice(body: Context, node: Node, dropped: Sequence[int]) -> Text | None:
+def _plain_slice(draft: Context, node: Node, dropped: Sequence[int]) -> Text | None:
     """Python's slice, where it is certain that nothing lies outside; `dropped` axes are indexed by numbers."""
     (x,), p = node.operands, node.params
     with types.collecting() as found:
@@ -253,18 +253,18 @@ def _plain_slice(body: Context, node: Node, dropped: Sequence[int]) -> Text | No
     for axis, size in enumerate(x.type.shape):
         start, length, step = (p[key][axis] for key in ("start", "length", "step"))
         if axis in dropped:
-            parts.append("-1" if start == size - 1 and size != 1 else body.dim(start))
+            parts.append("-1" if start == size - 1 and size != 1 else draft.dim(start))
         elif start == 0 and step == 1 and length == size:
             parts.append(":")
         elif step == -1 and length == size and start == size - 1:
             parts.append("::-1")
         elif isinstance(step, int) and step > 0:
-            first = "" if start == 0 else body.dim(start)
+            first = "" if start == 0 else draft.dim(start)
             end = start + length * step
-            parts.append(f"{first}:{'' if step == 1 and end == size else body.dim(end)}" + f":{step}" * (step != 1))
+            parts.append(f"{first}:{'' if step == 1 and end == size else draft.dim(end)}" + f":{step}" * (step != 1))
         else:
             return None
-    source = body.value(x)
+    source = draft.value(x)
     return source if all(part == ":" for part in parts) else source.indexed(parts)
 
 
@@ -274,45 +274,45 @@ def _holds(item: types.Condition) -> bool:
     return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
 
 
-def _set_slice(body: Context, node: Node) -> Text:
-    x, value = (body.value(one).text for one in node.operands)
-    return call(body.helper("set_window"), x, value, *(body.shape(node.params[k]) for k in ("start", "step")))
+def _set_slice(draft: Context, node: Node) -> Text:
+    x, value = (draft.value(one).text for one in node.operands)
+    return call(draft.helper("set_window"), x, value, *(draft.shape(node.params[k]) for k in ("start", "step")))
 
 
-def _reshape(body: Context, node: Node) -> Text:
-    return Text(f"{body.value(node.args[0]).within(ATOM)}.reshape({body.shape(node.params['shape'])})", ATOM)
+def _reshape(draft: Context, node: Node) -> Text:
+    return Text(f"{draft.value(node.args[0]).within(ATOM)}.reshape({draft.shape(node.params['shape'])})", ATOM)
 
 
-def _concatenate(body: Context, node: Node) -> Text:
-    parts = ", ".join(body.value(x).text for x in node.operands)
+def _concatenate(draft: Context, node: Node) -> Text:
+    parts = ", ".join(draft.value(x).text for x in node.operands)
     return call("np.concatenate", f"[{parts}]", f"axis={node.params['axis']}")
 
 
-def _windows(body: Context, node: Node) -> Text:
-    function = body.copied("scanjit.ops.windows", "_reference", "windows")
+def _windows(draft: Context, node: Node) -> Text:
+    function = draft.copied("scanjit.ops.windows", "_reference", "windows")
     p = node.params
-    given = [f"axes={p['axes']}", f"size={body.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
-    return call(function, body.value(node.args[0]).text, *given)
+    given = [f"axes={p['axes']}", f"size={draft.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
+    return call(function, draft.value(node.args[0]).text, *given)
 
 
 # ---- indexing, probes ------------------------------------------------------------------------------------------------
 
 
-def _indexed(body: Context, node: Node) -> Text:
+def _indexed(draft: Context, node: Node) -> Text:
     first = 1 if node.op is GATHER else 2
-    given = [body.value(x).text for x in node.operands]
+    given = [draft.value(x).text for x in node.operands]
     index = ", ".join(given[first:]) + ","
     params = [f"{key}={value}" for key, value in node.params.items()]
-    return call(body.helper(node.op.name), *given[:first], f"({index})", *params)
+    return call(draft.helper(node.op.name), *given[:first], f"({index})", *params)
 
 
-def _print(body: Context, node: Node) -> Text:
-    return call(body.helper("printed"), body.value(node.args[0]).text, repr(node.params["message"]))
+def _print(draft: Context, node: Node) -> Text:
+    return call(draft.helper("printed"), draft.value(node.args[0]).text, repr(node.params["message"]))
 
 
-def _assert(body: Context, node: Node) -> Text:
-    given = [body.value(x).text for x in node.operands]
-    return call(body.helper("make_sure"), *given, repr(node.params["message"]))
+def _assert(draft: Context, node: Node) -> Text:
+    given = [draft.value(x).text for x in node.operands]
+    return call(draft.helper("make_sure"), *given, repr(node.params["message"]))
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
@@ -320,15 +320,15 @@ def _assert(body: Context, node: Node) -> Text:
 
 def _of_operand(write: Callable[[Context, Text], Text]) -> Writer:
     """An op of which the text depends on its operand alone."""
-    return lambda body, node: write(body, body.value(node.args[0]))
+    return lambda draft, node: write(draft, draft.value(node.args[0]))
 
 
 def _special(name: str) -> Writer:
     """A function of `ops/special.py`, which is copied."""
-    return _of_operand(lambda body, x: call(body.copied("scanjit.ops.special", name), x.text))
+    return _of_operand(lambda draft, x: call(draft.copied("scanjit.ops.special", name), x.text))
 
 
-_same = _of_operand(lambda body, x: x)
+_same = _of_operand(lambda draft, x: x)
 _WRITERS: dict[str, Writer] = {
     "all": _reduced,
     "any": _reduced,
@@ -352,29 +352,29 @@ _WRITERS: dict[str, Writer] = {
     "floor": _rounded,
     "gammaln": _special("gammaln"),
     "gather": _indexed,
-    "invert": _of_operand(lambda body, x: x.prefixed("~")),
-    "iota": lambda body, node: call("np.arange", body.dim(node.params["length"])),
+    "invert": _of_operand(lambda draft, x: x.prefixed("~")),
+    "iota": lambda draft, node: call("np.arange", draft.dim(node.params["length"])),
     "log_sigmoid": _log_sigmoid,
     "logabsdet": _determinant,
     "max": _reduced,
     "min": _reduced,
-    "neg": _of_operand(lambda body, x: x.prefixed("-")),
+    "neg": _of_operand(lambda draft, x: x.prefixed("-")),
     "pow": _pow,
     "print_": _print,
     "prod": _reduced,
-    "relu": _of_operand(lambda body, x: call("np.maximum", x.text, "0")),
+    "relu": _of_operand(lambda draft, x: call("np.maximum", x.text, "0")),
     "reshape": _reshape,
     "round": _rounded,
     "scatter": _indexed,
     "set_slice": _set_slice,
-    "size": lambda body, node: call("np.int64", body.dim(node.params["dim"])),
+    "size": lambda draft, node: call("np.int64", draft.dim(node.params["dim"])),
     "slice": _slice,
     "specify_shape": _same,
     "stop_gradient": _same,
     "sum": _reduced,
     "trunc": _rounded,
     "via": _same,
-    "where": lambda body, node: call("np.where", *(x.text for x in operands(body, node))),
+    "where": lambda draft, node: call("np.where", *(x.text for x in operands(draft, node))),
     "windows": _windows,
 }
 """The ops that need more than the name of a function of NumPy."""

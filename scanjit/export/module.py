@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.export.body import Body, names_of_sizes
+from scanjit.export.draft import Draft, names_of_sizes
 from scanjit.export.expressions import dtype_text
 from scanjit.export.harvest import Harvest
 from scanjit.ir import Graph, Node
@@ -38,7 +38,7 @@ class Module:
         self._taken = {*_RESERVED, name}
         self.source = self._module()
 
-    # ---- what bodies ask for ---------------------------------------------------------------------------------------
+    # ---- what drafts ask for ---------------------------------------------------------------------------------------
 
     def helper(self, name: str) -> str:
         """A function that is copied into the module."""
@@ -86,13 +86,13 @@ class Module:
             names: set[str] = set()
             labels = [*arguments, *["value"] * (len(graph.inputs) - len(arguments))]
             given = {node: self.unused(label, names) for node, label in zip(graph.inputs, labels, strict=True)}
-            body = Body(self, given)
-            results = body.compute(list(outputs))
-            text = [f"def {name}({', '.join([*given.values(), *body.wanted.values()])}):"]
-            text += [f"    {line}" for line in body.lines]
+            draft = Draft(self, given)
+            results = draft.compute(list(outputs))
+            text = [f"def {name}({', '.join([*given.values(), *draft.wanted.values()])}):"]
+            text += [f"    {line}" for line in draft.lines]
             text.append(f"    return {', '.join(results)}{',' * (len(results) == 1)}")
             self._texts.append("\n".join(text))
-            self._functions[key] = name, list(body.wanted)
+            self._functions[key] = name, list(draft.wanted)
         return self._functions[key]
 
     # ---- the module ------------------------------------------------------------------------------------------------
@@ -121,49 +121,49 @@ class Module:
         graph = self.called.graph
         names: set[str] = set()
         given = {node: self.unused(node.name or "x", names) for node in graph.inputs}
-        body = Body(self, given)
+        draft = Draft(self, given)
         for node, name in given.items():
             known = tuple(dim if isinstance(dim, int) else None for dim in node.type.shape)
             checked = f"{self.helper('argument')}({name}, {dtype_text(node.dtype)}, {known}, {name!r})"
-            body.lines.append(f"{name} = {checked}")
+            draft.lines.append(f"{name} = {checked}")
         shared = [(node, self.variable(node.params["variable"])) for node in graph.shared]
-        rest = names_of_sizes(body, [*given.items(), *shared])
-        self._check_sizes(body, rest)
-        body.pending = [check for check in sizes.conditions(graph.roots) if check.body is None]
-        body.flush()
-        results = body.compute(graph.roots)
-        if body.wanted:
-            raise errors.NotSupportedError("a size is in the type of no value that is given", got=list(body.wanted))
-        lines = self._returning(body, results)
+        rest = names_of_sizes(draft, [*given.items(), *shared])
+        self._check_sizes(draft, rest)
+        draft.pending = [check for check in sizes.conditions(graph.roots) if check.body is None]
+        draft.flush()
+        results = draft.compute(graph.roots)
+        if draft.wanted:
+            raise errors.NotSupportedError("a size is in the type of no value that is given", got=list(draft.wanted))
+        lines = self._returning(draft, results)
         signature = f"def {self.name}({', '.join(given.values())}):"
         text = [signature, f'    """{self._summary(list(given.items()))}"""']
         return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
 
-    def _check_sizes(self, body: Body, rest: list[tuple[str, Any]]) -> None:
+    def _check_sizes(self, draft: Draft, rest: list[tuple[str, Any]]) -> None:
         """Check sizes that occur twice. Solve for a size that occurs only inside another one, as n in `2 * n`."""
         for text, dim in rest:
-            unknown = {atom for atom in types.atoms(dim) if atom not in body.sizes}
+            unknown = {atom for atom in types.atoms(dim) if atom not in draft.sizes}
             if len(unknown) == 1:
                 (atom,) = unknown
                 zero = types.substitute(dim, {atom: 0})
                 factor = types.substitute(dim, {atom: 1}) - zero
                 if isinstance(factor, int) and factor:
-                    body.sizes[atom] = body.assign("n", f"({text} - ({body.dim(zero)})) // {factor}")
+                    draft.sizes[atom] = draft.assign("n", f"({text} - ({draft.dim(zero)})) // {factor}")
                     unknown = set()
             if not unknown:
-                body.lines.append(f"{self.helper('equal')}({text}, {body.dim(dim)}, {'the sizes of ' + text!r})")
+                draft.lines.append(f"{self.helper('equal')}({text}, {draft.dim(dim)}, {'the sizes of ' + text!r})")
 
-    def _returning(self, body: Body, results: list[str]) -> list[str]:
-        """The statements of a body, then those that update variables, then the `return`."""
+    def _returning(self, draft: Draft, results: list[str]) -> list[str]:
+        """The statements of a draft, then those that update variables, then the `return`."""
         graph = self.called.graph
         count = len(graph.outputs)
         new = [f"np.array({text})" for text in results[:count]]
-        lines = list(body.lines)
+        lines = list(draft.lines)
         if graph.updates:
             updated = [self.variable(variable) for variable, _ in graph.updates]
-            values = [body.name("new") for _ in updated]
+            values = [draft.name("new") for _ in updated]
             lines += [f"{name} = np.array({text})" for name, text in zip(values, results[count:], strict=True)]
-            result = body.name("result")
+            result = draft.name("result")
             lines.append(f"{result} = {_nested(graph.tree, new)}")
             lines += [f"{place} = {name}" for place, name in zip(updated, values, strict=True)]
             return [*lines, f"return {result}"]

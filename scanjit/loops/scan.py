@@ -31,7 +31,7 @@ from scanjit.loops.step import called, read_result
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
-from scanjit.ops.scan import Layout, scan_node
+from scanjit.ops.scan import Roles, scan_node
 from scanjit.ops.shape import IOTA, window
 
 
@@ -53,20 +53,20 @@ class BuiltScan:
 
     def stacked(self) -> list[Any]:
         """The outputs, stacked over the steps that ran."""
-        _, ys, count = Layout.of(self.node).split_results(ir.parts(self.node))
+        _, ys, count = Roles.of(self.node).split_results(ir.parts(self.node))
         rows = list(ys) if count is None else [window(y, 0, 0, ir.as_dim(count)) for y in ys]
         return self._divided(rows)
 
     def last(self) -> list[Any]:
         """What the last step returned; the initial value if there was no step and the output is fed back."""
-        layout = Layout.of(self.node)
-        carries, ys, count = layout.split_results(ir.parts(self.node))
+        roles = Roles.of(self.node)
+        carries, ys, count = roles.split_results(ir.parts(self.node))
         length = self.node.params["length"] if count is None else ir.as_dim(count)
         result: list[Any] = []
         remaining = iter(ys)
         for tree, finals in zip(self.trees, self.finals, strict=True):
             mine = [next(remaining) for _ in range(tree.size)]
-            values = [windows.row(carries[i], layout.lags[i] - 1) if i in layout.lags else carries[i] for i in finals]
+            values = [windows.row(carries[i], roles.lags[i] - 1) if i in roles.lags else carries[i] for i in finals]
             values = values or [windows.row(y, length - 1) for y in mine]
             result.append(tree.unflatten(values))
         return result

@@ -33,8 +33,8 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the operands, the results and the body's inputs and outputs of a scan divide.
+class Roles:
+    """Which operands of a scan are carries, sequences and constants; and the same of its results and of its body.
 
     Operands: `carries` initial values, `sequences` tensors with time first, then constants.
     Body: inputs (carries, one row of each sequence, constants); outputs (new carries, ys, and if `until` a bool).
@@ -53,13 +53,13 @@ class Layout:
     lags: Mapping[int, Dimension] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, node: Node) -> Layout:
-        """The layout of a scan node."""
+    def of(cls, node: Node) -> Roles:
+        """The roles of a scan node."""
         return cls.of_params(node.params)
 
     @classmethod
-    def of_params(cls, params: Params) -> Layout:
-        """The layout that a scan's parameters state."""
+    def of_params(cls, params: Params) -> Roles:
+        """The roles that a scan's parameters state."""
         ys = len(params["body"].outputs) - params["carries"] - params["until"]
         return cls(params["carries"], params["sequences"], ys, params["until"], dict(params["lags"]))
 
@@ -93,8 +93,8 @@ def _infer(
     sizes: tuple[tuple[int, Dimension], ...] = (),
     **_: Parameter,
 ) -> tuple[Type, ...]:
-    layout = Layout(carries, sequences, len(body.outputs) - carries - until, until, dict(lags))
-    inits, xs, consts = layout.split(operands)
+    roles = Roles(carries, sequences, len(body.outputs) - carries - until, until, dict(lags))
+    inits, xs, consts = roles.split(operands)
     if len(body.inputs) != len(operands):
         raise errors.InternalError("a scan has as many operands as its body has inputs")
     types.require(0, length, NEGATIVE, errors.ScanError)
@@ -105,14 +105,14 @@ def _infer(
     for i, lag in lags:
         types.require(1, lag, SHORT, errors.ScanError)
         types.equate(inits[i].shape[0], lag, "the rows of a carry and its lag")
-    values = [layout.value_type(i, init) for i, init in enumerate(inits)]
+    values = [roles.value_type(i, init) for i, init in enumerate(inits)]
     seen = [ir.map_dims(node.type, lambda d: types.substitute(d, outside)) for node in (*body.inputs, *body.outputs)]
     for given, inner in zip((*values, *rows, *consts), seen[: len(operands)], strict=True):
         types.agree(given, inner, "an operand of a scan and the body's input")
-    new, ys, _stop = layout.split_results(seen[len(operands) :])
+    new, ys, _stop = roles.split_results(seen[len(operands) :])
     for before, after in zip(values, new, strict=True):
         types.agree(before, after, "a carry before and after a step")
-    for node in layout.split_results(body.outputs)[1]:
+    for node in roles.split_results(body.outputs)[1]:
         if any(atom.kind == "value" and atom not in outside for dim in node.type.shape for atom in types.atoms(dim)):
             raise errors.ScanError(
                 "the results of the steps of a scan must have one size to be stacked",
@@ -133,7 +133,7 @@ def _reference(*operands: Array, **params: Parameter) -> Array:
 def _connected(node: Node, results: Collection[int], through: Callable[[Node], bool]) -> list[Node]:
     """The operands that the given results depend on, after any number of steps."""
     scan = _Open(node)
-    carries, ys, _ = scan.layout.split_results([i in results for i in range(len(node.types))])
+    carries, ys, _ = scan.roles.split_results([i in results for i in range(len(node.types))])
     stacked = [y for y, is_asked in zip(scan.ys, ys, strict=True) if is_asked]
 
     def reached(active: Sequence[int]) -> set[Node]:
@@ -164,7 +164,7 @@ SCAN = Op(
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,
 `sequences` (counts), `until` (bool), `reverse` (bool: rows are read and written from the last to the first), `lags`
-(pairs of a carry's position and its lag, for those that have one: see `Layout`), `sizes` (pairs of a position among the
+(pairs of a carry's position and its lag, for those that have one: see `Roles`), `sizes` (pairs of a position among the
 operands and the dimension which that operand's value is: for those constants whose values are sizes in the body;
 `scan_node` finds them), and, without influence on the value: `truncate`
 (int, of the gradient), `unroll` (int or True), `checkpoint`, `name`."""
@@ -185,7 +185,7 @@ def scan_node(
     checkpoint: int | str | None = None,
     name: str | None = None,
 ) -> Node:
-    """A scan node; see `SCAN` for the parameters and `Layout` for the order of operands and results."""
+    """A scan node; see `SCAN` for the parameters and `Roles` for the order of operands and results."""
     operands = [*inits, *xs, *consts]
     return SCAN(
         *operands,
@@ -219,11 +219,11 @@ class _Open:
     """A scan whose body is opened: its inputs and outputs are nodes that new bodies are built from."""
 
     def __init__(self, node: Node) -> None:
-        self.node, self.layout = node, Layout.of(node)
-        self.inits, self.xs, self.consts = self.layout.split(node.operands)
+        self.node, self.roles = node, Roles.of(node)
+        self.inits, self.xs, self.consts = self.roles.split(node.operands)
         self.inputs, self.outputs = node.params["body"].opened()
-        self.before, self.rows, self.fixed = self.layout.split(self.inputs)
-        self.after, self.ys, self.stop = self.layout.split_results(self.outputs)
+        self.before, self.rows, self.fixed = self.roles.split(self.inputs)
+        self.after, self.ys, self.stop = self.roles.split_results(self.outputs)
 
     @property
     def ends(self) -> list[Node]:
@@ -257,8 +257,8 @@ _answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, list[int]]] = weakref.
 def _known(node: Node, question: Hashable, answer: Callable[[], list[int]]) -> list[int]:
     """The answer to a question about the step of a scan. It is asked once, as the answer asks the same of the loops
     inside several times: in loops in loops in loops, that would be an exponential number of times."""
-    layout, answers = Layout.of(node), _answers.setdefault(node.params["body"], {})
-    key = (question, layout.carries, layout.sequences, layout.ys, layout.until, *layout.lags.items())
+    roles, answers = Roles.of(node), _answers.setdefault(node.params["body"], {})
+    key = (question, roles.carries, roles.sequences, roles.ys, roles.until, *roles.lags.items())
     if key not in answers:
         answers[key] = answer()
     return answers[key]
@@ -294,10 +294,10 @@ def renewed(rows: Node, value: Node, reverse: bool) -> Node:
 def without_lags(params: Mapping[str, Parameter], operands: Sequence[Node]) -> tuple[Params, list[Node]]:
     """The parameters and operands of the same scan without rings: each carry holds all values of its lag, and every
     step moves them. If a lag is a computed value, it becomes one more constant."""
-    layout, reverse = Layout.of_params(dict(params)), params["reverse"]
+    roles, reverse = Roles.of_params(dict(params)), params["reverse"]
     inputs, outputs = params["body"].opened()
     known = {}
-    for i, lag in layout.lags.items():
+    for i, lag in roles.lags.items():
         value = inputs[i]
         inputs[i] = ir.new_input(value.type.with_shape((lag, *value.type.shape)))
         known[value] = oldest(inputs[i], reverse)
@@ -305,7 +305,7 @@ def without_lags(params: Mapping[str, Parameter], operands: Sequence[Node]) -> t
     outputs = ir.replace(outputs, known)
     captured = ir.free_variables(outputs, inputs)
     body, operands = Graph.of([*inputs, *captured], outputs), [*operands, *captured]
-    sizes = ir.sizes_in(body, operands, layout.carries + layout.sequences)
+    sizes = ir.sizes_in(body, operands, roles.carries + roles.sequences)
     return {**params, "body": body, "lags": (), "sizes": sizes}, operands
 
 
@@ -323,8 +323,8 @@ class _Reverse:
 
     def __init__(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool]) -> None:
         self.scan = scan = _Open(node)
-        self.g_carries, self.g_ys, _ = scan.layout.split_results(g)
-        need_inits, need_xs, need_consts = scan.layout.split(needed)
+        self.g_carries, self.g_ys, _ = scan.roles.split_results(g)
+        need_inits, need_xs, need_consts = scan.roles.split(needed)
         self.wanted_rows = [i for i, need in enumerate(need_xs) if need and carries_gradient(scan.rows[i])]
         self.wanted_consts = [i for i, need in enumerate(need_consts) if need and carries_gradient(scan.fixed[i])]
         self.wanted_inits = [i for i, need in enumerate(need_inits) if need and carries_gradient(scan.before[i])]
@@ -390,7 +390,7 @@ class _Reverse:
 
     def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair]]:
         """The results of the scan that also returns carries; and those carries, as inputs of the body and as stacks."""
-        scan, layout = self.scan, self.scan.layout
+        scan, roles = self.scan, self.scan.roles
         used = set(ir.walk(outputs))
         kept: list[Node] = list(scan.ys)
         at = {y: k for k, y in reversed(list(enumerate(kept)))}
@@ -403,7 +403,7 @@ class _Reverse:
             body = Graph.of(scan.inputs, [*scan.after, *kept, *scan.ends])
             node = ir.with_params(node, body=body)
         results = ir.parts(node)
-        return results, [(carry, results[layout.carries + at[carry]]) for carry in scan.before if carry in used]
+        return results, [(carry, results[roles.carries + at[carry]]) for carry in scan.before if carry in used]
 
     def _backward(
         self, outputs: Sequence[Node], sums: dict[int, Node], saved: Sequence[Pair], span: _Span
@@ -421,7 +421,7 @@ class _Reverse:
             outputs,
             length=span.length,
             reverse=not params["reverse"],
-            lags={k: scan.layout.lags[i] for k, i in enumerate(self.active) if i in scan.layout.lags},
+            lags={k: scan.roles.lags[i] for k, i in enumerate(self.active) if i in scan.roles.lags},
             unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
             checkpoint=params["checkpoint"],
             name=_derived(params["name"], "grad"),
@@ -435,7 +435,7 @@ class _Span:
     def __init__(self, scan: _Open, results: Sequence[Node]) -> None:
         params = scan.node.params
         self.rows = params["length"]
-        ran = ir.as_dim(results[-1]) if scan.layout.until else self.rows
+        ran = ir.as_dim(results[-1]) if scan.roles.until else self.rows
         limit = params["truncate"]
         self.ran, self.limit = ran, limit if limit >= 0 else None
         self.length = ran if limit < 0 else types.minimum(ran, limit)
@@ -471,9 +471,9 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
     """The jvp of a scan: a scan whose carries are the carries of `node` and their tangents. It returns the tangents of
     the ys."""
     scan = _Open(node)
-    d_inits, d_xs, d_consts = scan.layout.split(tangents)
+    d_inits, d_xs, d_consts = scan.roles.split(tangents)
     seeds = [ir.new_input(inner.type) for inner in scan.inputs]
-    s_carries, s_rows, s_consts = scan.layout.split(seeds)
+    s_carries, s_rows, s_consts = scan.roles.split(seeds)
     given = {
         inner: seed
         for inner, seed, tangent in zip(
@@ -495,7 +495,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
     d_ys = {i: tangent for i, tangent in enumerate(found[count:]) if tangent is not None}
     carries = list(zip(scan.before, scan.inits, strict=True))
     carries += [(s_carries[i], or_zeros(d_inits[i], scan.inits[i])) for i in active]
-    params, lags = node.params, scan.layout.lags
+    params, lags = node.params, scan.roles.lags
     results = _closed(
         carries,
         [*zip(scan.rows, scan.xs, strict=True), *((s, d) for s, d in zip(s_rows, d_xs, strict=True) if d is not None)],
@@ -511,7 +511,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
     return (
         *(d_carries.get(i) for i in range(count)),
         *(d_stacks.get(i) for i in range(len(scan.ys))),
-        *[None] * scan.layout.until,
+        *[None] * scan.roles.until,
     )
 
 
@@ -534,38 +534,38 @@ class _Batch:
     """A scan over a batch: one loop in which the carries that differ between the examples have a batch axis."""
 
     def __init__(self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: Params) -> None:
-        self.size, self.params, self.layout = size, params, Layout.of_params(params)
+        self.size, self.params, self.roles = size, params, Roles.of_params(params)
         self.args, self.batched = args, batched
         self.inputs, self.outputs = params["body"].opened()
         self.wide = [ir.new_input(x.type.with_shape((size, *x.type.shape))) for x in self.inputs]
-        count = self.layout.carries
+        count = self.roles.carries
         self.active = _grown(
             (i for i in range(count) if batched[i]),
             lambda active: [i for i, (_, flag) in enumerate(self._step(active)[:count]) if flag],
         )
-        self.masked = self.layout.until and self._step(self.active)[-1][1]
+        self.masked = self.roles.until and self._step(self.active)[-1][1]
         if self.masked:  # examples end at different steps; an ended one keeps its values
             self.active = list(range(count))
 
     def _step(self, active: Sequence[int]) -> list[tuple[Node, bool]]:
         """The body's outputs, where the carries `active` have a batch axis."""
-        chosen = [*active, *(i for i in range(self.layout.carries, len(self.inputs)) if self.batched[i])]
+        chosen = [*active, *(i for i in range(self.roles.carries, len(self.inputs)) if self.batched[i])]
         return batch_graph(self.outputs, {self.inputs[i]: self.wide[i] for i in chosen}, self.size)
 
     def results(self) -> list[Batched]:
         """The results of the loop over the batch, each with whether it has a batch axis (as its first)."""
-        layout, active = self.layout, set(self.active)
-        inits, xs, consts = layout.split(list(zip(self.args, self.batched, strict=True)))
+        roles, active = self.roles, set(self.active)
+        inits, xs, consts = roles.split(list(zip(self.args, self.batched, strict=True)))
         inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]
-        before, rows, fixed = layout.split(inner)
+        before, rows, fixed = roles.split(inner)
         outer = [over_batch(init[0], init[1], self.size) if i in active else init[0] for i, init in enumerate(inits)]
-        outer = [_swapped(init) if i in active and i in layout.lags else init for i, init in enumerate(outer)]
+        outer = [_swapped(init) if i in active and i in roles.lags else init for i, init in enumerate(outer)]
         extra: list[Pair] = []
         if self.masked:
             extra, new, stacked, end = self._masked(inner)
             flags = [True] * len(stacked)
         else:
-            after, ys, stop = layout.split_results(self._step(self.active))
+            after, ys, stop = roles.split_results(self._step(self.active))
             new = [over_batch(pair[0], pair[1], self.size) if i in active else pair[0] for i, pair in enumerate(after)]
             flags = [flag for _, flag in ys]
             stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
@@ -574,13 +574,13 @@ class _Batch:
             [(x, _swapped(o) if flag else o) for x, (o, flag) in zip(rows, xs, strict=True)],
             [(x, o) for x, (o, _) in zip(fixed, consts, strict=True)],
             [*new, *stacked, *end],
-            lags=layout.lags,
+            lags=roles.lags,
             **{key: self.params[key] for key in _KEPT},
         )
-        finals = [_swapped(g) if i in active and i in layout.lags else g for i, g in enumerate(found[: layout.carries])]
-        start = layout.carries + len(extra)
+        finals = [_swapped(g) if i in active and i in roles.lags else g for i, g in enumerate(found[: roles.carries])]
+        start = roles.carries + len(extra)
         stacks = [_swapped(y) if flag else y for y, flag in zip(found[start:], flags, strict=False)]
-        counts = [(found[layout.carries + 1], True) if self.masked else (found[-1], False)] if layout.until else []
+        counts = [(found[roles.carries + 1], True) if self.masked else (found[-1], False)] if roles.until else []
         carried = [(final, i in active) for i, final in enumerate(finals)]
         return [*carried, *zip(stacks, flags, strict=True), *counts]
 
@@ -594,7 +594,7 @@ class _Batch:
         ended, count = ir.new_input(no.type), ir.new_input(zero.type)
         wide = {x: new for x, new in zip(self.inputs, inner, strict=True) if new is not x}
         made, _ = batch_chosen(self.outputs, wide, ~ended, self.size)  # the loop runs only while one has not ended
-        after, ys, stop = self.layout.split_results(made)
+        after, ys, stop = self.roles.split_results(made)
         over = ended | stop
         kept = [select(ended, old, now) for old, now in zip(inner, after, strict=False)]
         counted = select(ended, count, count + 1)

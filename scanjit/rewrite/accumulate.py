@@ -12,7 +12,7 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import BROADCAST_TO, SUM
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import uses
-from scanjit.rewrite.loop import Carry, OpenScan
+from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_finite, is_zero
 from scanjit.rewrite.split import free_labels, is_outer, is_small
 from scanjit.walks import fold
@@ -31,7 +31,7 @@ class Term:
     certain : whether it should leave the loop even if its bases are not stored anyway.
     """
 
-    carry: Carry
+    carry: OpenCarry
     node: Node
     negative: bool
     bases: list[Node]
@@ -51,7 +51,7 @@ class Term:
         return new
 
 
-def accumulated(loop: OpenScan, carry: Carry, new: Node) -> list[Term]:
+def accumulated(loop: OpenScan, carry: OpenCarry, new: Node) -> list[Term]:
     """The summands of a carry that can leave the loop. `new` is the update of the carry, without summands that left
     already."""
     outputs = [*(new if c is carry else c.new for c in loop.carries), *loop.ys]

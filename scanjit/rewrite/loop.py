@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
-from scanjit.ops.scan import Layout, scan_node
+from scanjit.ops.scan import Roles, scan_node
 from scanjit.types import Dimension, Type
 
 _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
 
 
 @dataclass(eq=False)
-class Carry:
+class OpenCarry:
     """A carry of an `OpenScan`. `init` is its initial value, `inner` its symbol in the body, `new` its value after the
     step. With a `lag`, the value is read that many steps later, and `init` has that many rows."""
 
@@ -38,13 +38,14 @@ class OpenScan:
     """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
 
     `results` has an entry for each part of the original scan, except for the count of steps. The entry says what the
-    part is now: a `Carry` or a `Y` of this loop, a node outside, a function that makes such a node from the finished
-    loop, or None if the part is dropped. Passes may append entries; the first `own` are those of the original scan.
+    part is now: an `OpenCarry` or a `Y` of this loop, a node outside, a function that makes such a node from the
+    finished loop, or None if the part is dropped. Passes may append entries; the first `own` are those of the original
+    scan.
     """
 
     scan: Node
     length: Dimension
-    carries: list[Carry]
+    carries: list[OpenCarry]
     xs: dict[Node, Node]
     consts: dict[Node, Node]
     stop: Node | None
@@ -55,10 +56,10 @@ class OpenScan:
     @classmethod
     def of(cls, scan: Node) -> OpenScan:
         """Take a scan node apart. An operand that the scan has twice becomes one input."""
-        layout, body = Layout.of(scan), scan.params["body"]
-        inits, xs, consts = layout.split(scan.operands)
-        c_in, x_in, k_in = layout.split(body.inputs)
-        new, ys, stop = layout.split_results(body.outputs)
+        roles, body = Roles.of(scan), scan.params["body"]
+        inits, xs, consts = roles.split(scan.operands)
+        c_in, x_in, k_in = roles.split(body.inputs)
+        new, ys, stop = roles.split_results(body.outputs)
         loop = cls(scan, scan.params["length"], [], {}, {}, stop)
         same = loop.same
         for into, operands, inner in ((loop.xs, xs, x_in), (loop.consts, consts, k_in)):
@@ -69,8 +70,8 @@ class OpenScan:
                     into[operand] = node
         if same:
             changed = replace([*new, *ys, *([] if stop is None else [stop])], same)
-            new, ys, stop = layout.split_results(changed)
-        loop.carries = [Carry(*c, layout.lags.get(i)) for i, c in enumerate(zip(inits, c_in, new, strict=True))]
+            new, ys, stop = roles.split_results(changed)
+        loop.carries = [OpenCarry(*c, roles.lags.get(i)) for i, c in enumerate(zip(inits, c_in, new, strict=True))]
         loop.stop = stop
         loop.results = [*loop.carries, *map(Y, ys)]
         loop.own = len(loop.results)
@@ -156,10 +157,10 @@ class OpenScan:
         self.results.append(y)
         return y
 
-    def add_carry(self, init: Node, after: Callable[[Node], Node]) -> Carry:
+    def add_carry(self, init: Node, after: Callable[[Node], Node]) -> OpenCarry:
         """Add a carry, and a result for it. `after` makes its new value from its symbol."""
         inner = new_input(self._inside(init.type))
-        carry = Carry(init, inner, after(inner))
+        carry = OpenCarry(init, inner, after(inner))
         self.carries.append(carry)
         self.results.append(carry)
         return carry
@@ -173,14 +174,14 @@ class OpenScan:
         mapping |= {inner: self.const(operand) for operand, inner in other.consts.items()}
         new = replace(other.outputs, mapping)
         pairs = zip(other.carries, new, strict=False)
-        carries = {id(c): Carry(c.init, fresh[c.inner], node, c.lag) for c, node in pairs}
+        carries = {id(c): OpenCarry(c.init, fresh[c.inner], node, c.lag) for c, node in pairs}
         ys = dict(zip(other.ys, new[len(carries) :], strict=False))
         self.carries += carries.values()
         found: list[Result] = []
         for result in other.results:
             found.append(self.add_y(ys[result.node]) if isinstance(result, Y) else carries[id(result)])
         stop = None if other.stop is None else self.add_y(new[-1])
-        self.results += [r for r in found if isinstance(r, Carry)]
+        self.results += [r for r in found if isinstance(r, OpenCarry)]
         return found, stop
 
     @property
@@ -225,7 +226,7 @@ class Y:
 
 
 Later = Callable[["Finished"], Node]
-Result = Carry | Y | Node | Later | None
+Result = OpenCarry | Y | Node | Later | None
 """What a part of the original scan is now; see `OpenScan.results`."""
 
 
@@ -236,7 +237,7 @@ class Finished:
     loop: OpenScan
     node: Node
 
-    def carry(self, carry: Carry) -> Node:
+    def carry(self, carry: OpenCarry) -> Node:
         """The final value of a carry."""
         index = next(i for i, c in enumerate(self.loop.carries) if c is carry)
         return PART(self.node, index=index)
@@ -248,7 +249,7 @@ class Finished:
 
     def result(self, result: Result) -> Node:
         """What a result of the original scan is now."""
-        if isinstance(result, Carry):
+        if isinstance(result, OpenCarry):
             return self.carry(result)
         if isinstance(result, Y):
             return self.y(result.node)

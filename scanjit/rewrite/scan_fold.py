@@ -13,7 +13,7 @@ from scanjit.ir import PART, Node, apply, rebuilt
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import MINIMUM
 from scanjit.ops.index import GATHER
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
@@ -108,8 +108,8 @@ class _Cone:
     def _stack_of(self, node: Node) -> int | None:
         """Which of the stacked values of the scan a node is: all rows that ran."""
         assert self.scan is not None
-        layout = Layout.of(self.scan)
-        ran = ir.as_dim(ir.parts(self.scan)[-1]) if layout.until else self.scan.params["length"]
+        roles = Roles.of(self.scan)
+        ran = ir.as_dim(ir.parts(self.scan)[-1]) if roles.until else self.scan.params["length"]
         if node.type.shape[:1] != (ran,):
             return None
         while node.op is SLICE:
@@ -119,8 +119,8 @@ class _Cone:
             node = node.operands[0]
         if node.op is not PART or node.args[0] is not self.scan:
             return None
-        index = node.params["index"] - layout.carries
-        return index if 0 <= index < layout.ys else None
+        index = node.params["index"] - roles.carries
+        return index if 0 <= index < roles.ys else None
 
     def row(self, loop: OpenScan) -> Node:
         """One row of the tensor, in the body."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from scanjit import errors
 from scanjit.ir import PART, Node, rebuilt
 from scanjit.ops.elementwise import ADD
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
@@ -66,14 +66,14 @@ def _final(node: Node) -> Node | None:
     if part.op is not PART or part.args[0].op is not SCAN:
         return None
     scan, index = part.args[0], part.params["index"]
-    layout, outputs = Layout.of(scan), scan.params["body"].outputs
-    if layout.until or not layout.carries <= index < layout.carries + layout.ys:
+    roles, outputs = Roles.of(scan), scan.params["body"].outputs
+    if roles.until or not roles.carries <= index < roles.carries + roles.ys:
         return None
     last = 0 if scan.params["reverse"] else scan.params["length"] - 1
     (start, length, _), *rest = window_of(node)
     if start != last or length != 1 or not is_whole(tuple(rest), part.type.shape[1:]):
         return None
-    carry = next((i for i in range(layout.carries) if outputs[i] is outputs[index] and i not in layout.lags), None)
+    carry = next((i for i in range(roles.carries) if outputs[i] is outputs[index] and i not in roles.lags), None)
     if carry is None:
         return None
     final = PART(scan, index=carry)

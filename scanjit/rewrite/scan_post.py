@@ -16,7 +16,7 @@ from scanjit.ops.elementwise import ADD, Elementwise
 from scanjit.ops.stretch import SUM
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
-from scanjit.rewrite.loop import Carry, Finished, Later, OpenScan, Y
+from scanjit.rewrite.loop import Finished, Later, OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import shows_all
 from scanjit.rewrite.split import (
     OverTime,
@@ -84,7 +84,7 @@ class _Fission:
                     if not certain:
                         self.split = self._split()
 
-    def _free(self, carry: Carry, term: Term) -> bool:
+    def _free(self, carry: OpenCarry, term: Term) -> bool:
         kept = {**self.kept, id(carry): term.without(self.kept[id(carry)])}
         after = self._split(term.bases, kept)
         return not_larger(after.stored_size(), self.split.stored_size())
@@ -114,14 +114,14 @@ class _Fission:
         for i, result in enumerate(loop.results):
             if isinstance(result, Y):
                 loop.results[i] = partial(_taken, after, result.node)
-            elif isinstance(result, Carry) and id(result) in self.terms:
+            elif isinstance(result, OpenCarry) and id(result) in self.terms:
                 loop.results[i] = self._total(result, self.terms[id(result)], after)
         gone = [c for c in loop.carries if id(c) in self.terms and self.kept[id(c)] is c.inner]
         for carry in loop.carries:
             carry.new = self.kept[id(carry)]
         loop.carries = [c for c in loop.carries if not any(c is g for g in gone)]
 
-    def _total(self, carry: Carry, terms: list[Term], after: Callable[[Finished, Node], Node]) -> Later:
+    def _total(self, carry: OpenCarry, terms: list[Term], after: Callable[[Finished, Node], Node]) -> Later:
         def total(finished: Finished) -> Node:
             inside = any(c is carry for c in finished.loop.carries)
             value = finished.carry(carry) if inside else carry.init

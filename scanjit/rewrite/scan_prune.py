@@ -13,7 +13,7 @@ from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
-from scanjit.rewrite.loop import Carry, OpenScan, Y
+from scanjit.rewrite.loop import OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import is_free
 from scanjit.types import Type
 
@@ -53,7 +53,7 @@ def _pruned(scan: Node, used: set[int], notes: list[Note]) -> Mapping[int, Node]
     _dead(loop, used, facts)
     for step in (_operands, _constant_carries, equal_carries, _known_ys):
         facts += step(loop)
-    if loop.unchanged and all(isinstance(r, Carry | Y) for r in loop.results):
+    if loop.unchanged and all(isinstance(r, OpenCarry | Y) for r in loop.results):
         return None
     notes += [Note(_NAME, scan.where, fact) for fact in dict.fromkeys(facts)]
     return loop.finish().parts()
@@ -194,7 +194,7 @@ def equal_carries(loop: OpenScan) -> list[str]:
 
     First, all carries with the same initial value are taken for equal. Then those whose updates differ under this
     assumption are separated, until nothing changes."""
-    groups: dict[tuple[Node, bool], list[Carry]] = {}
+    groups: dict[tuple[Node, bool], list[OpenCarry]] = {}
     for carry in loop.carries:
         groups.setdefault((carry.init, carry.lag is None), []).append(carry)
     classes = [group for group in groups.values() if len(group) > 1]
@@ -202,9 +202,9 @@ def equal_carries(loop: OpenScan) -> list[str]:
         first = {c.inner: group[0].inner for group in classes for c in group[1:]}
         members = [c for group in classes for c in group]
         new = iter(replace([c.new for c in members], first))
-        parted: list[list[Carry]] = []
+        parted: list[list[OpenCarry]] = []
         for group in classes:
-            by_update: dict[Node, list[Carry]] = {}
+            by_update: dict[Node, list[OpenCarry]] = {}
             for carry in group:
                 by_update.setdefault(next(new), []).append(carry)
             parted += by_update.values()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, replace, walk
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
@@ -67,7 +67,7 @@ def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
     """The plans of one scan: the values that it should take from each scan whose stacks it reads."""
     sources: dict[tuple[Node, Rows], None] = {}
-    for operand in Layout.of(scan).split(scan.operands)[1]:
+    for operand in Roles.of(scan).split(scan.operands)[1]:
         base, rows = _stacked(operand)
         if base.op is PART and base.args[0].op is SCAN and _is_stack(base):
             sources[base.args[0], rows] = None
@@ -100,7 +100,7 @@ def _cut(x: Node, rows: Rows, length: Dimension) -> Node:
 
 def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
     """Maps inputs of R's body to nodes of F's body."""
-    mine, theirs = Layout.of(scan), Layout.of(source)
+    mine, theirs = Roles.of(scan), Roles.of(source)
     _, xs, consts = mine.split(scan.operands)
     _, rows_in, fixed_in = mine.split(scan.params["body"].inputs)
     _, their_xs, their_consts = theirs.split(source.operands)
@@ -122,8 +122,8 @@ def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
 
 def _is_stack(part: Node) -> bool:
     """Whether a part of a scan is one of its ys."""
-    layout = Layout.of(part.args[0])
-    return layout.carries <= part.params["index"] < layout.carries + layout.ys
+    roles = Roles.of(part.args[0])
+    return roles.carries <= part.params["index"] < roles.carries + roles.ys
 
 
 def _same_rows(a: Rows, b: Rows) -> bool:
@@ -137,9 +137,9 @@ class _Choice:
         self.all = scan.params["checkpoint"] == "all"
         self.given = given
         body = scan.params["body"]
-        self.rows = set(Layout.of(scan).split(body.inputs)[1])
-        self.ys = set(Layout.of(source).split_results(source.params["body"].outputs)[1])
-        self.fixed = set(Layout.of(source).split(source.params["body"].inputs)[2])
+        self.rows = set(Roles.of(scan).split(body.inputs)[1])
+        self.ys = set(Roles.of(source).split_results(source.params["body"].outputs)[1])
+        self.fixed = set(Roles.of(source).split(source.params["body"].inputs)[2])
         self.order = walk(body.outputs)
         self.outputs = set(body.outputs)
         self.again: set[Node] = set()  # nodes that can be computed from F's inputs

@@ -21,12 +21,12 @@ from scanjit.ops.branch import IFELSE, captured
 from scanjit.ops.elementwise import CAST, FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE, cast
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
-from scanjit.ops.scan import SCAN, Layout, without_lags
+from scanjit.ops.scan import SCAN, Roles, without_lags
 from scanjit.ops.shape import IOTA, SLICE, window
 from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note
-from scanjit.rewrite.loop import Carry, OpenScan
+from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
@@ -107,16 +107,16 @@ class _Level:
         if stack.op is not PART or stack.args[0].op is not SCAN or not is_whole(tuple(rest), node.type.shape[1:]):
             return None
         scan, index = stack.args[0], stack.params["index"]
-        layout, new = Layout.of(scan), scan.params["body"].outputs
+        roles, new = Roles.of(scan), scan.params["body"].outputs
         if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
             return None
-        ran = ir.as_dim(ir.parts(scan)[-1]) if layout.until else scan.params["length"]
-        carry = next((i for i in range(layout.carries) if new[i] is new[index]), None)
+        ran = ir.as_dim(ir.parts(scan)[-1]) if roles.until else scan.params["length"]
+        carry = next((i for i in range(roles.carries) if new[i] is new[index]), None)
         if carry is None or first != ran - 1:
             return None
         final = PART(scan, index=carry)
-        if carry in layout.lags:  # it has the rows before the last one too
-            row = window(final, 0, layout.lags[carry] - 1, 1)
+        if carry in roles.lags:  # it has the rows before the last one too
+            row = window(final, 0, roles.lags[carry] - 1, 1)
         else:
             row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
         return GATHER(row, apply(MINIMUM, _number(ran), 1) - 1 + IOTA(length=1), axis=0)
@@ -126,10 +126,10 @@ class _Level:
         body = node.params.get("body")
         if not isinstance(body, Graph) or all(atom.kind != "value" for atom in ir.atoms_of(node)):
             return node
-        layout = Layout.of(node) if node.op is SCAN else None
-        if layout is not None:
-            before, rows, fixed = layout.split(body.inputs)
-            _, _, consts = layout.split(node.operands)
+        roles = Roles.of(node) if node.op is SCAN else None
+        if roles is not None:
+            before, rows, fixed = roles.split(body.inputs)
+            _, _, consts = roles.split(node.operands)
             inside = [*before, *rows, *(inner for inner, k in zip(fixed, consts, strict=True) if self._is_moving(k))]
         else:
             pairs = zip(body.inputs, node.operands[1:], strict=True)
@@ -140,8 +140,8 @@ class _Level:
         if all(a is b for a, b in zip(new, body.outputs, strict=True)):
             return node
         graph = Graph.of(body.inputs, new)
-        first = layout.carries + layout.sequences if layout is not None else 0
-        sizes = ir.sizes_in(graph, node.operands if layout is not None else node.operands[1:], first)
+        first = roles.carries + roles.sequences if roles is not None else 0
+        sizes = ir.sizes_in(graph, node.operands if roles is not None else node.operands[1:], first)
         return ir.with_params(node, body=graph, sizes=sizes)
 
     # ---- what is known before ----------------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ class _Level:
         if scan.params["lags"]:  # where in a ring its last value is depends on how many steps there were
             params, operands = without_lags(scan.params, scan.operands)
             scan = scan.op(*operands, **params)
-        layout, length = Layout.of(scan), scan.params["length"]
-        stacks = [i for i in used if layout.carries <= i < layout.carries + layout.ys]
+        roles, length = Roles.of(scan), scan.params["length"]
+        stacks = [i for i in used if roles.carries <= i < roles.carries + roles.ys]
         most = self.most(length) if stacks else _NO_LIMIT
-        sources = {x: self._source(x) for x in layout.split(scan.operands)[1]}
+        sources = {x: self._source(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None
         loop, total = OpenScan.of(scan), _number(length)
-        counter = Carry(ir.constant(np.int64(0)), ir.new_input(total.type, "step"), total)
+        counter = OpenCarry(ir.constant(np.int64(0)), ir.new_input(total.type, "step"), total)
         counter.new = counter.inner + 1
         last = loop.const(total)
         row = last - counter.new if scan.params["reverse"] else counter.inner
@@ -228,8 +228,8 @@ class _Level:
             rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
         loop.xs = {}
         loop.carries.append(counter)
-        loop.results[layout.carries :] = [
-            result if i in stacks else None for i, result in enumerate(loop.results[layout.carries :], layout.carries)
+        loop.results[roles.carries :] = [
+            result if i in stacks else None for i, result in enumerate(loop.results[roles.carries :], roles.carries)
         ]
         loop.substitute(rows)
         over = counter.new >= last
@@ -241,10 +241,10 @@ class _Level:
 
     def _results(self, scan: Node, counting: Node, parts: dict[int, Node], total: Node) -> dict[int, Node]:
         """The results of the counting loop, in a branch that is taken if the loop has a step."""
-        layout, length = Layout.of(scan), scan.params["length"]
-        end = layout.carries + layout.ys
+        roles, length = Roles.of(scan), scan.params["length"]
+        end = roles.carries + roles.ys
         idle = {
-            i: scan.operands[i] if i < layout.carries else full(0, part.type.shape, part.dtype)
+            i: scan.operands[i] if i < roles.carries else full(0, part.type.shape, part.dtype)
             for i, part in parts.items()
         }
         at = {operand for operand in counting.operands if operand.op is not CONSTANT}
@@ -253,7 +253,7 @@ class _Level:
         if end in found and limit is not None:
             self.limits[found[end]] = limit
         for i in found:
-            if layout.carries <= i < end:
+            if roles.carries <= i < end:
                 start, step = (length - 1, -1) if scan.params["reverse"] else (0, 1)
                 found[i] = window(found[i], 0, start, length, step)
         return found

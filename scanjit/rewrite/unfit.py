@@ -18,7 +18,7 @@ from scanjit.ops.elementwise import GREATER, NOT_EQUAL
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like
-from scanjit.rewrite.loop import Carry, OpenScan
+from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.types import Condition
 
 
@@ -70,7 +70,7 @@ def _with_fitting_steps(scan: Node, varying: Collection[Node]) -> tuple[Mapping[
     loop.set_outputs(new)
     never = constant(False)
     before = new_input(never.type)
-    loop.carries.append(taken := Carry(never, before, _any([before, *found])))
+    loop.carries.append(taken := OpenCarry(never, before, _any([before, *found])))
     made = loop.finish()
     return made.parts(), made.carry(taken)
 

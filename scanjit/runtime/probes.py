@@ -20,7 +20,7 @@ from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import INVERT
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
 from scanjit.ops.reduce import ALL
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.stretch import zeros_like
 from scanjit.runtime.watch import At, Moment, Watch, described
 
@@ -202,18 +202,18 @@ class _Level:
 
     def _count(self, scan: Node) -> int:
         """The index of the result that says how many steps ran."""
-        layout = Layout.of(scan)
-        return layout.carries + layout.ys
+        roles = Roles.of(scan)
+        return roles.carries + roles.ys
 
     def _steps(self, node: Node, new: Node) -> Node:
-        body, layout = new.params["body"], Layout.of(new)
+        body, roles = new.params["body"], Roles.of(new)
         inner = _Level(self.first + len(self.values))
         outputs = inner.outputs(body.outputs)
-        end = layout.carries + layout.ys
+        end = roles.carries + roles.ys
         graph = Graph.of(body.inputs, [*outputs[:end], *inner.values, *outputs[end:]])
         made = new.op(*new.operands, **{**new.params, "body": graph})
         self.values += [PART(made, index=end + k) for k in range(len(inner.values))]
-        count = self._add(PART(made, index=self._count(made))) if layout.until else None
+        count = self._add(PART(made, index=self._count(made))) if roles.until else None
         self.items.append(_Steps(node, inner.items, count))
         return made
 

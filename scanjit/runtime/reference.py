@@ -16,7 +16,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.runtime import probes, sizes
 from scanjit.runtime.watch import At, Moment, Watch, described, step_of
 from scanjit.types import Atom, Type
@@ -320,11 +320,11 @@ def _scan(
     length = params["length"]
     if length < 0:
         raise errors.ScanError("a scan cannot run a negative number of steps", got=length, where=step.node.where)
-    layout = Layout.of(step.node)
-    inits, xs, consts = layout.split(operands)
-    rings = {i: deque(np.array(inits[i])) for i in layout.lags}
+    roles = Roles.of(step.node)
+    inits, xs, consts = roles.split(operands)
+    rings = {i: deque(np.array(inits[i])) for i in roles.lags}
     carries = list(inits)
-    start, end = layout.carries, layout.carries + layout.ys
+    start, end = roles.carries, roles.carries + roles.ys
     stacks = [
         np.zeros(shape, type_.dtype) for shape, type_ in zip(shapes[start:end], step.types[start:end], strict=True)
     ]
@@ -339,7 +339,7 @@ def _scan(
         results = _run(body, given, outer, watches, inside, {})
         for watch in watches:
             watch.stepped(step_of(step.node, given, results, inside))
-        new, ys, stop = layout.split_results(results)
+        new, ys, stop = roles.split_results(results)
         carries = list(new)
         for i, ring in rings.items():
             (ring.appendleft if reverse else ring.append)(new[i])
@@ -350,4 +350,4 @@ def _scan(
             break
     for i, ring in rings.items():
         carries[i] = np.array(ring, operands[i].dtype).reshape(operands[i].shape)
-    return (*carries, *stacks, *([np.int64(count)] if layout.until else []))
+    return (*carries, *stacks, *([np.int64(count)] if roles.until else []))

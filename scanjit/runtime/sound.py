@@ -19,7 +19,7 @@ from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, 
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduce import ArgReduction
-from scanjit.ops.scan import MOST_UNROLLED, SCAN, Layout, scan_node
+from scanjit.ops.scan import MOST_UNROLLED, SCAN, Roles, scan_node
 from scanjit.types import Dim, Type
 
 _MOST_AXES = 64  # NumPy's limit
@@ -88,14 +88,14 @@ def _check_elementwise(node: Node, op: Elementwise) -> None:
 
 
 def _check_scan(node: Node) -> None:
-    layout, params = Layout.of(node), node.params
-    if layout.carries + layout.sequences > node.arity or layout.ys < 0:
+    roles, params = Roles.of(node), node.params
+    if roles.carries + roles.sequences > node.arity or roles.ys < 0:
         raise errors.FormatError("a scan has fewer operands or results than its carries and sequences")
-    if layout.until and params["body"].outputs[-1].type != Type(np.dtype(bool)):
+    if roles.until and params["body"].outputs[-1].type != Type(np.dtype(bool)):
         raise errors.FormatError("the condition to end a scan is a bool", got=params["body"].outputs[-1].type)
-    if any(i >= layout.carries for i in layout.lags) or len(layout.lags) < len(params["lags"]):
+    if any(i >= roles.carries for i in roles.lags) or len(roles.lags) < len(params["lags"]):
         raise errors.FormatError("a lag is that of a carry, which has no other", got=params["lags"])
-    if any(i < layout.carries + layout.sequences for i, _ in params["sizes"]):
+    if any(i < roles.carries + roles.sequences for i, _ in params["sizes"]):
         raise errors.FormatError("a size inside a scan is that of a constant, not of what changes")
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit.ir import Node
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 
 _SHORT = 60
 """Arrays of more elements are shown by their size and range."""
@@ -96,9 +96,9 @@ class OnStep(Watch):
 
 def step_of(node: Node, before: Sequence[np.ndarray], after: Sequence[Any], at: At) -> Step:
     """The step of a scan as a `Step`. `at` says where the run is; its last moment is that of this scan."""
-    layout, moment = Layout.of(node), at[-1]
-    carries, rows, constants = layout.split(before)
-    new, outputs, stop = layout.split_results(after)
+    roles, moment = Roles.of(node), at[-1]
+    carries, rows, constants = roles.split(before)
+    new, outputs, stop = roles.split_results(after)
     return Step(
         scan=node.params["name"] or "scan",
         where=node.where,

@@ -16,7 +16,7 @@ from scanjit.autodiff import grad, jvp, vjp
 from scanjit.ir import Node
 from scanjit.ops.elementwise import MUL, TANH
 from scanjit.ops.linalg import contract
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import full
 from scanjit.runtime.gradcheck import check_grad
@@ -252,10 +252,10 @@ def test_the_reverse_scan_saves_carries_and_nothing_else() -> None:
     forward, backward = sorted(scans(g), key=lambda node: node.params["reverse"])
     assert forward.params["name"] == "net" and backward.params["name"] == "net.grad"
     assert backward.params["unroll"] == 3 and backward.params["checkpoint"] == "sqrt"
-    layout = Layout.of(backward)
-    _, xs, consts = layout.split(backward.operands)
+    roles = Roles.of(backward)
+    _, xs, consts = roles.split(backward.operands)
     assert [s.op.name for s in xs] == ["part", "input"] and len(consts) == 1
-    assert (layout.carries, layout.ys) == (2, 0)  # the cotangent of h, the sum for w; none of x, which nobody wants
+    assert (roles.carries, roles.ys) == (2, 0)  # the cotangent of h, the sum for w; none of x, which nobody wants
     saved = xs[0]
     assert saved.args[0] is forward and saved.params["index"] == 2
     body = forward.params["body"]
@@ -266,7 +266,7 @@ def test_a_step_that_is_linear_in_its_carry_saves_none() -> None:
     x, h0, a = var("x", "T"), var("h0"), var("a", "T")
     (last,) = loop(lambda c, r, k: ([c[0] * r[1] + r[0]], []), [h0], [x, a])
     (backward,) = scans(*grad(last, [x, h0]))
-    assert Layout.of(backward).split(backward.operands)[1][0] is a
+    assert Roles.of(backward).split(backward.operands)[1][0] is a
 
 
 def test_a_returned_carry_is_not_saved_twice() -> None:
@@ -286,7 +286,7 @@ def test_only_what_is_needed_is_carried() -> None:
     backward = next(node for node in scans(grad(first, a)) if node.params["reverse"])
     assert backward.params["carries"] == 2  # not the other carry, nor a sum for b
     backward = next(node for node in scans(grad(first, x)) if node.params["reverse"])
-    assert backward.params["carries"] == 1 and Layout.of(backward).ys == 1
+    assert backward.params["carries"] == 1 and Roles.of(backward).ys == 1
 
 
 def test_structural_zeros() -> None:

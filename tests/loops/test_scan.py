@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scanjit import types
 from scanjit.ir import Node, constant, new_input
 from scanjit.loops import reduce, scan, until
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Roles
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import evaluate
 from scanjit.types import Type
@@ -254,8 +254,8 @@ def test_steps_close_over_anything() -> None:
     closed = scan(lambda a, h: h * w + a * (w + 1), x, 0.0)
     assert rows(closed, {w: 2.0, x: X[:3]}) == [9, 21, 54]
     node = closed.operands[0]
-    layout = Layout.of(node)
-    consts = layout.split(node.operands)[2]
+    roles = Roles.of(node)
+    consts = roles.split(node.operands)[2]
     assert len(consts) == 2 and w in set(consts)  # w, and w + 1 as a whole
 
 
@@ -263,7 +263,7 @@ def test_constants_and_sizes_stay_inside() -> None:
     x = symbol("x", "T", 3)
     table = constant(np.arange(3.0))
     node = scan(lambda a, h: h + a * table * 2.0, x, np.zeros(3)).operands[0]
-    assert Layout.of(node).split(node.operands)[2] == ()
+    assert Roles.of(node).split(node.operands)[2] == ()
 
 
 def test_nested_scans_close_over_the_outer_step() -> None:
@@ -305,7 +305,7 @@ def test_carries_of_a_delay_line_move_up() -> None:
     h = symbol("h", 3)
     node = scan(lambda a: a * 2.0, outputs_info=dict(initial=h, taps=[-3]), n_steps=4).operands[0]
     body = node.params["body"]
-    assert Layout.of(node) == Layout(carries=3, sequences=0, ys=1, until=False)
+    assert Roles.of(node) == Roles(carries=3, sequences=0, ys=1, until=False)
     assert body.outputs[0] is body.inputs[1] and body.outputs[1] is body.inputs[2]
     assert body.outputs[2] is body.outputs[3]
 

@@ -11,7 +11,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import INPUT, OPS, Node, apply, new_input, walk
 from scanjit.ops.linalg import contract
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE
@@ -139,5 +139,5 @@ def body(scan: Node) -> Counter[str]:
 
 def shape(scan: Node) -> tuple[int, int, int, int]:
     """How many carries, sequences, constants and ys a scan has."""
-    layout = Layout.of(scan)
-    return layout.carries, layout.sequences, scan.arity - layout.carries - layout.sequences, layout.ys
+    roles = Roles.of(scan)
+    return roles.carries, roles.sequences, scan.arity - roles.carries - roles.sequences, roles.ys

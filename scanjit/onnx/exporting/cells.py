@@ -24,7 +24,7 @@ from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
 from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, RELU, SIGMOID, STOP_GRADIENT, TANH
 from scanjit.ops.linalg import CONTRACT, Labels, contract
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.types import Dim, Type
 
@@ -38,7 +38,7 @@ _ROWS = 16
 
 @dataclass(frozen=True, eq=False)
 class RecurrentOp:
-    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, in its layout, without the axis of directions."""
+    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, as it takes them, without the axis of directions."""
 
     kind: str
     of_input: np.ndarray
@@ -56,40 +56,40 @@ Guess = tuple[list[np.ndarray], Callable[[], RecurrentOp]]
 """The states after a step of a cell, and a function that makes the cell."""
 
 
-def written(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str] | None:
+def written(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[str] | None:
     """The results of a scan, written as an RNN, LSTM or GRU; None if it is none of these."""
-    if layout.until or layout.sequences != 1 or layout.carries not in (1, 2):
+    if roles.until or roles.sequences != 1 or roles.carries not in (1, 2):
         return None
-    step = _Step.of(node, layout)
+    step = _Step.of(node, roles)
     if step is None:
         return None
     cell = next(step.cells(), None)
     body = node.params["body"]
     if cell is None or any(
-        i >= layout.carries and body.outputs[i] is not body.outputs[int(cell.swapped)] for i in w.used(node)
+        i >= roles.carries and body.outputs[i] is not body.outputs[int(cell.swapped)] for i in w.used(node)
     ):
         return None
-    return _op(w, node, layout, operands, cell, step.source)
+    return _op(w, node, roles, operands, cell, step.source)
 
 
-def _op(w: Writer, node: Node, layout: Layout, operands: Sequence[str], cell: RecurrentOp, source: Node) -> list[str]:
+def _op(w: Writer, node: Node, roles: Roles, operands: Sequence[str], cell: RecurrentOp, source: Node) -> list[str]:
     (x,) = w.write([source])
     named = {"W": cell.of_input, "R": cell.of_state, "B": cell.bias}
     inputs = [x, *(w.initializer(value[None], f"{cell.kind}_{key}") for key, value in named.items()), ""]
-    order = [1, 0] if cell.swapped else list(range(layout.carries))
+    order = [1, 0] if cell.swapped else list(range(roles.carries))
     inputs += [w.unsqueeze(operands[i], 0) for i in order]
     if cell.peepholes is not None:
         inputs.append(w.initializer(cell.peepholes[None], f"{cell.kind}_P"))
     rows, *last = w.several(
         cell.kind,
         inputs,
-        1 + layout.carries,
+        1 + roles.carries,
         hidden_size=cell.of_state.shape[1],
         direction="reverse" if node.params["reverse"] else "forward",
         **dict(cell.attributes),
     )
     finals = [w.op("Squeeze", name, w.ints(0)) for name in last]
-    return [*(finals[i] for i in order), *[w.op("Squeeze", rows, w.ints(1))] * layout.ys]
+    return [*(finals[i] for i in order), *[w.op("Squeeze", rows, w.ints(1))] * roles.ys]
 
 
 # ---- the step as a function of a row and the states ------------------------------------------------------------------
@@ -104,9 +104,9 @@ class _Step:
         self.rows, self.size = types.as_ints(states[0].type.shape)
 
     @classmethod
-    def of(cls, node: Node, layout: Layout) -> _Step | None:
+    def of(cls, node: Node, roles: Roles) -> _Step | None:
         """The step of a scan; None if the scan cannot be an RNN, LSTM or GRU."""
-        inits, (sequence,), consts = layout.split(node.operands)
+        inits, (sequence,), consts = roles.split(node.operands)
         body: Graph = node.params["body"]
         kinds = {(init.dtype, init.ndim) for init in inits}
         if kinds != {(sequence.dtype, 2)} or sequence.dtype.kind != "f" or not all(map(_is_known, consts)):
@@ -121,7 +121,7 @@ class _Step:
         rows = batch if isinstance(batch, int) else _LEAST_ROWS
         x = ir.new_input(Type(sequence.dtype, (rows, width)))
         states = [ir.new_input(Type(sequence.dtype, (rows, size))) for _ in inits]
-        outputs = body(*states, build(x), *consts)[: layout.carries]
+        outputs = body(*states, build(x), *consts)[: roles.carries]
         if any(isinstance(dim, Dim) for n in ir.walk(outputs) if not n.several for dim in n.type.shape):
             return None
         return cls(source, x, states, outputs) if _is_analytic(outputs) else None

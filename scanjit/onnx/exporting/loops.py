@@ -9,7 +9,7 @@ import numpy as np
 from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
-from scanjit.ops.scan import Layout, without_lags
+from scanjit.ops.scan import Roles, without_lags
 from scanjit.show.identifiers import writable
 from scanjit.types import Type
 
@@ -23,22 +23,22 @@ def scan(w: Writer, node: Node, *operands: str) -> list[str]:
         plain = node.op(*more, **params)
         w.stands_for(plain, node)
         return scan(w, plain, *operands, *w.write(more[node.arity :]))
-    layout = Layout.of(node)
-    found = cells.written(w, node, layout, operands) if w.root.with_cells else None
+    roles = Roles.of(node)
+    found = cells.written(w, node, roles, operands) if w.root.with_cells else None
     if found is not None:
         return found
-    write = _loop if layout.until or not layout.sequences else _scan
-    return write(w, node, layout, operands)
+    write = _loop if roles.until or not roles.sequences else _scan
+    return write(w, node, roles, operands)
 
 
-def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:
+def _scan(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[str]:
     body = node.params["body"]
-    inits, xs, consts = layout.split(operands)
-    before, rows, fixed = layout.split(body.inputs)
+    inits, xs, consts = roles.split(operands)
+    before, rows, fixed = roles.split(body.inputs)
     inner = w.inner(fixed, consts)
     infos = [*(inner.input(bound, "state") for bound in before), *(inner.input(bound, "row") for bound in rows)]
-    stacked = _stacked(w, node, layout)
-    results = inner.typed([*body.outputs[: layout.carries], *stacked])
+    stacked = _stacked(w, node, roles)
+    results = inner.typed([*body.outputs[: roles.carries], *stacked])
     graph = inner.graph(_label(node), infos, results)
     turned = int(node.params["reverse"])
     found = w.several(
@@ -50,65 +50,65 @@ def _scan(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> lis
         scan_input_directions=[turned] * len(xs),
         scan_output_directions=[turned] * len(stacked) or None,
     )
-    return [*found[: layout.carries], *_each(body, layout, stacked, found[layout.carries :])]
+    return [*found[: roles.carries], *_each(body, roles, stacked, found[roles.carries :])]
 
 
-def _stacked(w: Writer, node: Node, layout: Layout) -> list[Node]:
+def _stacked(w: Writer, node: Node, roles: Roles) -> list[Node]:
     """The results of the body that are stacked: those that somebody uses, each once."""
     used = w.used(node)
-    return list(dict.fromkeys(y for i, y in _ys(node.params["body"], layout) if i in used))
+    return list(dict.fromkeys(y for i, y in _ys(node.params["body"], roles) if i in used))
 
 
-def _ys(body: Graph, layout: Layout) -> list[tuple[int, Node]]:
-    return list(enumerate(body.outputs))[layout.carries : layout.carries + layout.ys]
+def _ys(body: Graph, roles: Roles) -> list[tuple[int, Node]]:
+    return list(enumerate(body.outputs))[roles.carries : roles.carries + roles.ys]
 
 
-def _each(body: Graph, layout: Layout, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
+def _each(body: Graph, roles: Roles, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
     """The names of the stacked results of a scan, in their order; "" for those that nobody uses."""
     known = dict(zip(stacked, names, strict=True))
-    return [known.get(y, "") for _, y in _ys(body, layout)]
+    return [known.get(y, "") for _, y in _ys(body, roles)]
 
 
 def _label(node: Node) -> str:
     return writable(node.params["name"] or "step")
 
 
-def _loop(w: Writer, node: Node, layout: Layout, operands: Sequence[str]) -> list[str]:
+def _loop(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[str]:
     """A Loop. Each step gathers its row of each sequence. If a condition ends the loop, one more state counts the
     steps."""
     body, length, turned = node.params["body"], node.params["length"], node.params["reverse"]
-    if turned and layout.until:
+    if turned and roles.until:
         raise w.refuse(node, "a loop that a condition ends, over rows from the last to the first")
-    inits, xs, consts = layout.split(operands)
-    before, rows, fixed = layout.split(body.inputs)
+    inits, xs, consts = roles.split(operands)
+    before, rows, fixed = roles.split(body.inputs)
     last = w.op("Sub", w.dim(length), w.constant(1, np.int64)) if turned and xs else ""
     number, going = w.names.new("number"), w.names.new("going")
     inner = w.inner(fixed, consts)
     infos = [inner.info(number, _COUNT), inner.info(going, _CONDITION)]
     infos += [inner.input(bound, "state") for bound in before]
     counter = w.names.new("count")
-    infos += [inner.info(counter, _COUNT)] if layout.until else []
+    infos += [inner.info(counter, _COUNT)] if roles.until else []
     at = inner.op("Sub", last, number) if last else number
     for bound, name in zip(rows, xs, strict=True):
         inner.define(bound, inner.op("Gather", name, at, axis=0))
-    stacked = _stacked(w, node, layout)
-    results = inner.typed([*body.outputs[: layout.carries], *stacked, *body.outputs[layout.carries + layout.ys :]])
-    after, ys = results[: layout.carries], results[layout.carries : layout.carries + len(stacked)]
+    stacked = _stacked(w, node, roles)
+    results = inner.typed([*body.outputs[: roles.carries], *stacked, *body.outputs[roles.carries + roles.ys :]])
+    after, ys = results[: roles.carries], results[roles.carries : roles.carries + len(stacked)]
     count: list[tuple[str, Type]] = []
-    if layout.until:
+    if roles.until:
         going = inner.op("Not", results[-1][0])
         count = [(inner.op("Add", number, inner.constant(1, np.int64)), _COUNT)]
     graph = inner.graph(_label(node), infos, [(going, _CONDITION), *after, *count, *ys])
-    started = [w.constant(0, np.int64)] if layout.until else []
+    started = [w.constant(0, np.int64)] if roles.until else []
     found = w.several(
         "Loop",
         [w.dim(length), w.constant(True), *inits, *started],
-        layout.carries + len(count) + len(ys),
+        roles.carries + len(count) + len(ys),
         body=graph,
     )
-    rows_of = found[layout.carries + len(count) :]
-    each = _each(body, layout, stacked, [_flipped(w, y) if turned else y for y in rows_of])
-    return [*found[: layout.carries], *each, *found[layout.carries : layout.carries + len(count)]]
+    rows_of = found[roles.carries + len(count) :]
+    each = _each(body, roles, stacked, [_flipped(w, y) if turned else y for y in rows_of])
+    return [*found[: roles.carries], *each, *found[roles.carries : roles.carries + len(count)]]
 
 
 def _flipped(w: Writer, y: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scanjit.ir import Node
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Roles
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.types import Dimension
 
@@ -40,14 +40,14 @@ class CarryMemory:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Where the `carries` and the outputs (`ys`) of a scan lie, in the order of the layout.
+    """Where the `carries` and the outputs (`ys`) of a scan lie, in the order of its `roles`.
 
     `step` counts the steps from 0 on. `row` is the row of the sequences that a step reads: the same number, or, in a
     scan that goes backwards, from the last row to the first.
     """
 
     node: Node
-    layout: Layout
+    roles: Roles
     step: Dimension
     row: Dimension
     carries: Sequence[CarryMemory]

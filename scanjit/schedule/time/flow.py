@@ -114,4 +114,4 @@ def plan_of(scan: Statement) -> Plan:
 
 def can_be_cut(scan: Statement) -> bool:
     """Whether a scan can run a stretch of steps at a time: if it does not end early."""
-    return not plan_of(scan).layout.until
+    return not plan_of(scan).roles.until

@@ -23,8 +23,8 @@ class ScanRule(ArrayRule):
         step, first = Step.of(node), len(lowering.items)
         shape = points(step)
         plan = make_plan(lowering, node, step, shape is not None)
-        inits, xs, consts = plan.layout.split(node.operands)
-        cleared = _cleared(lowering, plan) if plan.layout.until else {}
+        inits, xs, consts = plan.roles.split(node.operands)
+        cleared = _cleared(lowering, plan) if plan.roles.until else {}
         for i, init in enumerate(inits):
             if not plan.is_shared(i):
                 buffer = plan.carries[i].store.buffer
@@ -42,7 +42,7 @@ class ScanRule(ArrayRule):
             loop, region = as_loop(lowering, plan, step, known, sequences)
             block = lowering.add_statement(loop, needs, [region])
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
-        places = [*(plan.final(i, steps) for i in range(plan.layout.carries)), *plan.ys, *([count] if count else [])]
+        places = [*(plan.final(i, steps) for i in range(plan.roles.carries)), *plan.ys, *([count] if count else [])]
         for i, place in enumerate(places):
             lowering.put(ir.PART(node, index=i), place, [block])
 

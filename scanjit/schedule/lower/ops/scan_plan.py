@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
@@ -23,10 +23,10 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
     if each point goes its own way (`pointwise`), if somebody wants its last values, or if there are checkpoints.
     """
-    layout, length, reverse = Layout.of(node), node.params["length"], node.params["reverse"]
+    roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
-        lag = layout.lags.get(i)
+        lag = roles.lags.get(i)
         trajectory = any(y is after or y is before for y in step.ys)
         if lag is not None:
             trajectory = trajectory or pointwise or ir.PART(node, index=i) in lowering.nodes
@@ -41,7 +41,7 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
         if y not in known:
             place = _carried(carries, step, y, length, reverse)
             known[y] = place or lowering.new_memory(node, y, (length, *y.type.shape), "ys")
-    return Plan(node, layout, counter("step"), counter("row"), carries, [known[y] for y in step.ys])
+    return Plan(node, roles, counter("step"), counter("row"), carries, [known[y] for y in step.ys])
 
 
 def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:

@@ -9,7 +9,7 @@ from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
-from scanjit.ops.scan import Layout
+from scanjit.ops.scan import Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Step:
     @classmethod
     def of(cls, node: Node) -> Step:
         """The step of a scan."""
-        layout, (inputs, outputs) = Layout.of(node), open_body(node)
-        return cls(*layout.split(inputs), *layout.split_results(outputs))
+        roles, (inputs, outputs) = Roles.of(node), open_body(node)
+        return cls(*roles.split(inputs), *roles.split_results(outputs))
 
     @property
     def results(self) -> list[Node]:

@@ -16,7 +16,7 @@ from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.probe import ASSERT, PRINT
-from scanjit.ops.scan import SCAN, Layout
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.show.identifiers import identifier
@@ -30,7 +30,7 @@ _FUNCTIONS = {"//": "quotient", "%": "remainder", "root": "root"}
 
 
 class Surroundings(Protocol):
-    """The module around a body, as far as the body needs it."""
+    """The module around a draft, as far as the draft needs it."""
 
     harvest: Harvest
 
@@ -52,7 +52,7 @@ class Surroundings(Protocol):
         """The name of the Python function of a graph, and the sizes that it takes after its inputs."""
 
 
-class Body:
+class Draft:
     """The statements of one function, which compute nodes.
 
     Parameters
@@ -216,44 +216,44 @@ class Body:
 
     def _scan(self, node: Node) -> None:
         """A scan: a `for` over calls of a function of one step."""
-        layout, p = Layout.of(node), node.params
-        inits, xs, consts = layout.split(node.operands)
+        roles, p = Roles.of(node), node.params
+        inits, xs, consts = roles.split(node.operands)
         label = identifier(p["name"] or "", "loop")
         used = self._parts.get(node, set())
-        after, ys, ends = layout.split_results(p["body"].outputs)
-        kept = [y for i, y in enumerate(ys) if layout.carries + i in used]
+        after, ys, ends = roles.split_results(p["body"].outputs)
+        kept = [y for i, y in enumerate(ys) if roles.carries + i in used]
         outputs = [*after, *kept, *([] if ends is None else [ends])]
-        step, extra = self.module.function(p["body"], outputs, f"{label}_step", _arguments(layout))
+        step, extra = self.module.function(p["body"], outputs, f"{label}_step", _arguments(roles))
         carries = []
         for i, init in enumerate(inits):  # with a lag: a ring of values, of which each step replaces the one it reads
             text = self.value(init).text
-            carries.append(self.assign("past", f"list({text})") if i in layout.lags else self.assign("state", text))
+            carries.append(self.assign("past", f"list({text})") if i in roles.lags else self.assign("state", text))
         stacks: list[str] = []
-        for i in range(layout.ys):
-            type_ = node.types[layout.carries + i]
+        for i in range(roles.ys):
+            type_ = node.types[roles.carries + i]
             empty = f"np.zeros({self.shape(type_.shape)}, {dtype_text(type_.dtype)})"
-            stacks.append(self.assign("rows", empty) if layout.carries + i in used else "")
+            stacks.append(self.assign("rows", empty) if roles.carries + i in used else "")
         length = self.dim(p["length"])
         t = self.name("t")
-        lags = {i: self.dim(lag) for i, lag in layout.lags.items()}
+        lags = {i: self.dim(lag) for i, lag in roles.lags.items()}
         first = f"({t} - {length})" if p["reverse"] else t
         states = [f"{name}[{first} % ({lags[i]})]" if i in lags else name for i, name in enumerate(carries)]
         targets = [*states, *(f"{name}[{t}]" for name in stacks if name)]
-        count = self.assign("count", "0") if layout.until else ""
-        stop = [self.name("stop")] if layout.until else []
+        count = self.assign("count", "0") if roles.until else ""
+        stop = [self.name("stop")] if roles.until else []
         given = [*states, *(f"{self.value(x).within(ATOM)}[{t}]" for x in xs), *(self.value(c).text for c in consts)]
         rows = f"reversed(range({length}))" if p["reverse"] else f"range({length})"
         self.lines.append(f"for {t} in {rows}:")
         called = f"{step}({', '.join([*given, *self._sizes(extra)])})"
         all_targets = [*targets, *stop]
         self.lines.append(f"    {', '.join(all_targets)}{',' * (len(all_targets) == 1)} = {called}")
-        if layout.until:
+        if roles.until:
             self.lines += [f"    {count} += 1", f"    if {stop[0]}:", "        break"]
         for i, lag in lags.items():
             if i in used:
                 place = f"(i {'-' if p['reverse'] else '+'} ({count or length})) % ({lag})"
                 self.lines.append(f"{carries[i]} = np.array([{carries[i]}[{place}] for i in range({lag})])")
-        results = [*carries, *stacks, *([f"np.int64({count})"] if layout.until else [])]
+        results = [*carries, *stacks, *([f"np.int64({count})"] if roles.until else [])]
         self._name_parts(node, results)
 
     def _ifelse(self, node: Node) -> None:
@@ -302,20 +302,20 @@ def _label(node: Node) -> str:
     return _LABELS.get(name, name if node.arity == 1 and name.isidentifier() else "z")
 
 
-def _arguments(layout: Layout) -> list[str]:
+def _arguments(roles: Roles) -> list[str]:
     """What the inputs of a step are called."""
-    return ["state"] * layout.carries + ["row"] * layout.sequences
+    return ["state"] * roles.carries + ["row"] * roles.sequences
 
 
-def names_of_sizes(body: Body, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
+def names_of_sizes(draft: Draft, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
     """Give names to the sizes of arguments. Returns the sizes that must still be checked: (text, dimension)."""
     rest: list[tuple[str, Any]] = []
     for node, name in nodes:
         for axis, dim in enumerate(node.type.shape):
             atom = types.as_atom(dim)
-            if atom is not None and atom.kind == "size" and atom not in body.sizes:
+            if atom is not None and atom.kind == "size" and atom not in draft.sizes:
                 label = identifier(atom.name if types.is_named(atom) else "", f"{name}_{axis}")
-                body.sizes[atom] = body.assign(label, f"{name}.shape[{axis}]")
+                draft.sizes[atom] = draft.assign(label, f"{name}.shape[{axis}]")
             elif not isinstance(dim, int):
                 rest.append((f"{name}.shape[{axis}]", dim))
     return rest
