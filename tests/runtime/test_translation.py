@@ -242,11 +242,22 @@ def test_a_function_of_vectors_stands_once_in_a_module() -> None:
         "from scanjit.simd import load_f32x4, store, tanh\n\n\ndef k(x, y):\n"
         "    store(y, tanh(tanh(load_f32x4(x))) + tanh(load_f32x4(x + 16)))\n"
     )
-    module, arity = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
+    module, arity, has_vectors = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
     defined = [line for line in module.splitlines() if line.startswith("define ")]
-    assert arity == 2
+    assert arity == 2 and has_vectors
     assert len(defined) == len(set(defined)) and sum("tanh" in line for line in defined) == 2  # itself, and a frame
     assert all("internal" in line for line in defined[:-1]) and 'void @"k"' in defined[-1]
+
+
+def test_a_kernel_of_integers_and_calls_has_no_vectors() -> None:
+    """Those are compiled in a tenth of the time."""
+    source = (
+        "from scanjit.simd import barrier, interrupted, load_i64\n\n\ndef k(table, sync, threads, line):\n"
+        "    for i in range(load_i64(table)//threads):\n        inner(min(i, 8), i % 3)\n"
+        "        barrier(sync, threads, line)\n        if interrupted(line):\n            return\n"
+    )
+    module, _, has_vectors = translate(Unit("k", source, "k.py", "k", {"inner": ("inner", 2)}, "k"), host.target(), "e")
+    assert 'call void @"inner"' in module and not has_vectors
 
 
 def test_functions_have_their_own_names() -> None:

@@ -21,8 +21,9 @@ from scanjit.runtime.unit import Unit
 from scanjit.target import Target
 
 
-def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int]:
-    """A module of LLVM's in which the kernel is the only symbol for others, and how many arguments it takes.
+def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, bool]:
+    """A module of LLVM's in which the kernel is the only symbol for others, how many arguments it takes, and whether it
+    has vectors.
 
     Raises
     ------
@@ -39,7 +40,8 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int]:
     instructions = Instructions(in_memory(function.body, parameters))
     statements = Statements(instructions, Expressions(instructions, unit.externals, imported, target))
     statements.write_function(function.body, parameters)
-    return instructions.module(unit.symbol, parameters, target.triple, data_layout), len(parameters)
+    module = instructions.module(unit.symbol, parameters, target.triple, data_layout)
+    return module, len(parameters), instructions.has_vectors
 
 
 def _parameters(given: ast.arguments) -> list[str]:

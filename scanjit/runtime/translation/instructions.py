@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from scanjit.simd.types import BOOL, INT, Type
+from scanjit.simd.types import BOOL, INT, SimdType, Type
 
 
 class Value(NamedTuple):
@@ -22,6 +22,12 @@ class Instructions:
     Parameters
     ----------
     in_memory : the variables that live in memory.
+
+    Attributes
+    ----------
+    block : the block in which instructions are written.
+    ended : whether it has its last instruction.
+    has_vectors : whether an instruction gave a vector.
     """
 
     def __init__(self, in_memory: Iterable[str]) -> None:
@@ -33,6 +39,7 @@ class Instructions:
         self._numbers = 0
         self.block = "entry"
         self.ended = False
+        self.has_vectors = False
 
     # ---- instructions and blocks
 
@@ -43,6 +50,7 @@ class Instructions:
     def get(self, type_: Type, text: str) -> Value:
         """An instruction with a result."""
         value = Value(type_, self.name())
+        self.has_vectors = self.has_vectors or isinstance(type_, SimdType)
         self._lines.append(f"{value.text} = {text}")
         return value
 
