@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
+from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Buffer, Job, Nest, OwnRows, Program
@@ -57,6 +58,7 @@ class Common:
     functions : by name, each after those that it calls.
     counters : the variables that count the steps and blocks of loops.
     pieces : nests that are computed a piece at a time, and the number of turns in a piece.
+    nests : the sources of nests.
     kept_sizes : the sizes that decide what statements compute that run once.
     """
 
@@ -66,12 +68,16 @@ class Common:
     functions: dict[str, Source] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
     pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
+    nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
 
     def entry(self, kind: str, what: Buffer | Dimension) -> str:
         """The variable that holds an entry of the table."""
-        name = _word(what.name) if isinstance(what, Buffer) else "n"
-        return self.table.setdefault((kind, what), f"{name}{len(self.table)}")
+        found = self.table.get((kind, what))
+        if found is None:
+            name = _word(what.name) if isinstance(what, Buffer) else "n"
+            found = self.table[kind, what] = f"{name}{len(self.table)}"
+        return found
 
     def address(self, buffer: Buffer, offset: Dimension, at: Place) -> str:
         """The address of a position in a buffer, as text."""

@@ -7,7 +7,6 @@ from functools import singledispatch
 from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
-from scanjit.codegen.nest import nest_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
@@ -85,14 +84,14 @@ class Jobs:
         return self._call(pack_source(pack, lanes), at)
 
     def _nest(self, nest: Nest, at: Place) -> Source:
-        program = self.common.program
+        program, nests = self.common.program, self.common.nests
         single = program.single.get(nest)
         if single is None or nest.tile is None or nest.tile.rows is None:
-            return self._call(nest_source(nest), at, nest if nest in program.pieces else None)
+            return self._call(nests.of(nest), at, nest if nest in program.pieces else None)
         self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
-        self._call(nest_source(single), at.inside)
+        self._call(nests.of(single), at.inside)
         self.draft.add(at, "else:")
-        return self._call(nest_source(nest), at.inside)
+        return self._call(nests.of(nest), at.inside)
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
         """Call a function that runs a job; for a nest that is given, a piece at a time."""

@@ -11,7 +11,22 @@ from scanjit.codegen.space import Space
 from scanjit.codegen.strips import write_strips
 from scanjit.codegen.time import TimeInside
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Nest
+from scanjit.schedule.nests import Likeness, Nest
+
+
+class NestSources:
+    """The sources of the nests of one program. Nests that are alike have one source, which is written once."""
+
+    def __init__(self) -> None:
+        self._written: dict[object, tuple[Likeness, Source]] = {}
+
+    def of(self, nest: Nest) -> Source:
+        """The source of a nest."""
+        own = Likeness(nest)
+        if own.key not in self._written:
+            self._written[own.key] = own, nest_source(nest)
+        known, source = self._written[own.key]
+        return source if known is own else source.called(known.names_in(own), nest.tile)
 
 
 def nest_source(nest: Nest) -> Source:

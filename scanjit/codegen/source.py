@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scanjit.codegen.names import imports
-from scanjit.schedule.nests import Buffer, Tile
+from scanjit.schedule.nests import Buffer, Names, Tile
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
@@ -30,6 +30,12 @@ class Source:
     calls: tuple[str, ...]
     tile: Tile
     looks: bool
+
+    def called(self, names: Names, tile: Tile | None) -> Source:
+        """The same function, called for a nest that is alike, and has this tile."""
+        addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
+        numbers = tuple(map(names.size, self.numbers))
+        return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile())
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ class Statements:
         known = [name for atom, name in self.common.counters.items() if atom not in own or name == step]
         inner = Statements(self.common)
         write(inner)
-        counters = [name for name in known if name in inner.draft.words()]
+        words = inner.draft.words()
+        counters = [name for name in known if name in words]
         function = inner.source(label, at, counters)
         self.common.functions[function.name] = function
         self.draft.calls[function.name] = None

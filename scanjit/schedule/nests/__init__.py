@@ -13,6 +13,7 @@ from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref, row_major
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
+from scanjit.schedule.nests.likeness import Likeness, Names
 from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store
 from scanjit.schedule.nests.pack import Pack
@@ -48,9 +49,11 @@ __all__ = [
     "Lanewise",
     "LapackCall",
     "Lifetime",
+    "Likeness",
     "Linear",
     "Literal",
     "Load",
+    "Names",
     "Nest",
     "NestLoop",
     "OwnRows",

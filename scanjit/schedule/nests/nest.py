@@ -46,6 +46,11 @@ class Lanewise:
     registers: tuple[Linear, ...]
     steps: Dimension
 
+    @property
+    def roots(self) -> list[Value]:
+        """All factors and terms."""
+        return [value for step in self.registers for value in (step.factor, step.term) if value is not None]
+
 
 @dataclass(frozen=True, eq=False)
 class Nest(Job):

@@ -1,0 +1,156 @@
+"""Nests that are alike: they differ only in the buffers, loops and sizes that they name.
+
+The two directions of a layer consist of such nests, and so do the layers of a stack. What is written for one nest
+serves another one that is alike, under other names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import singledispatch
+from operator import attrgetter
+from types import MappingProxyType
+
+import numpy as np
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.loops import NestLoop
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.nests.values import Value, walk_values
+from scanjit.types import Atom, Dim, Dimension
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """The names in one nest, each with the name of the same thing in another nest that is alike."""
+
+    buffers: Mapping[Buffer, Buffer]
+    atoms: Mapping[Atom, Dimension]
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer in the other nest. What no nest names, as the scratch memory of a thread, is the same for both."""
+        return self.buffers.get(buffer, buffer)
+
+    def size(self, dim: Dimension) -> Dimension:
+        """The dimension in the other nest."""
+        return types.substitute(dim, self.atoms)
+
+
+class Likeness:
+    """What a nest does, with numbers in place of names.
+
+    Nests are alike if their `key` is the same. It holds everything but the `plan` of the nest, and what buffers are
+    called, how large they are and who gives them.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self._buffers: dict[Buffer, int] = {}
+        self._atoms: dict[Atom, int] = {}
+        self._numbers: dict[object, tuple[int]] = {}
+        self._parts: list[object] = []
+        steps = [] if nest.lanewise is None else nest.lanewise.roots
+        for value in walk_values([*nest.roots, *steps]):  # operands first: none is described inside of another one
+            self.code(value)
+        self._parts.append(_content(nest, self))
+        self.key = tuple(self._parts)
+
+    def names_in(self, other: Likeness) -> Names:
+        """How a nest that is alike calls what this one names."""
+        atoms = zip(self._atoms, other._atoms, strict=True)
+        buffers = dict(zip(self._buffers, other._buffers, strict=True))
+        return Names(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
+
+    def code(self, part: object) -> object:
+        """What stands for a part of the nest in the key."""
+        kind = type(part)
+        if kind not in _CODERS:
+            _CODERS[kind] = _code.dispatch(kind)
+        return _CODERS[kind](part, self)
+
+    def number(self, part: Value | NestLoop | Dim) -> tuple[int]:
+        """The number of a part that is compared by identity. When it is met first, it is described."""
+        found = self._numbers.get(part)
+        if found is None:
+            found = self._numbers[part] = (len(self._numbers),)  # a tuple: an int stands for itself
+            self._parts.append((found, _terms(part, self) if isinstance(part, Dim) else _content(part, self)))
+        return found
+
+    def buffer(self, buffer: Buffer) -> tuple[int, object]:
+        """The number of a buffer, and its dtype."""
+        return self._buffers.setdefault(buffer, len(self._buffers)), buffer.dtype
+
+    def atom(self, atom: Atom) -> object:
+        """The number of a size or value; the kind of a function, and the codes of its arguments."""
+        if atom.args:
+            return atom.kind, *map(self.code, atom.args)
+        return self._atoms.setdefault(atom, len(self._atoms)), atom.kind
+
+
+_CODERS: dict[type, Callable[[object, Likeness], object]] = {}
+"""By the type of a part, what gives its code: parts are many, and `singledispatch` takes its time to find it."""
+_MEMBERS: dict[type, Callable[[object], tuple[object, ...]]] = {}
+"""By the type of a part, what gives all that it consists of."""
+
+
+@singledispatch
+def _code(part: object, writer: Likeness) -> object:
+    """What stands for a part in the key of a likeness."""
+    return _content(part, writer) if is_dataclass(part) else part
+
+
+@_code.register
+def _(part: Value | NestLoop, writer: Likeness) -> object:
+    return writer.number(part)
+
+
+@_code.register
+def _(dim: Dim, writer: Likeness) -> object:
+    return writer.number(dim)
+
+
+@_code.register
+def _(buffer: Buffer, writer: Likeness) -> object:
+    return writer.buffer(buffer)
+
+
+@_code.register(tuple)
+def _(parts: tuple[object, ...], writer: Likeness) -> object:
+    return tuple([writer.code(part) for part in parts])
+
+
+@_code.register(dict)
+@_code.register(MappingProxyType)
+def _(parts: Mapping[object, object], writer: Likeness) -> object:
+    return tuple([writer.code(part) for pair in parts.items() for part in pair])
+
+
+@_code.register(float)
+@_code.register(bool)
+@_code.register(np.generic)
+def _(number: object, writer: Likeness) -> object:
+    return repr(number)  # `==` is true for 0.0 and -0.0, and false for two NaN
+
+
+@_code.register
+def _(plan: Plan, writer: Likeness) -> object:
+    return None
+
+
+def _content(part: object, writer: Likeness) -> object:
+    """The type of a part, and the codes of all that it consists of."""
+    kind = type(part)
+    if kind not in _MEMBERS:
+        names = [field.name for field in fields(part)] if is_dataclass(part) else ["size", "parts"]
+        _MEMBERS[kind] = attrgetter(*names)
+    return kind, *[writer.code(member) for member in _MEMBERS[kind](part)]
+
+
+def _terms(dim: Dim, writer: Likeness) -> object:
+    """The terms of a dimension."""
+    for function in types.functions_in([dim]):  # arguments first: none is described inside of another one
+        for argument in function.args:
+            writer.code(argument)
+    return tuple([(*[writer.atom(atom) for atom in monomial], factor) for monomial, factor in dim.terms])

@@ -1,0 +1,154 @@
+"""Nests that are alike have one source: it is the one that each of them would have by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.codegen import generate, nest
+from scanjit.ops.elementwise import ADD, MUL
+from scanjit.ops.probe import has_probes
+from scanjit.runtime.program import compile_program
+from scanjit.schedule.nests import Access, Apply, Buffer, Likeness, Literal, Load, Nest, NestLoop, Reduce, Store, Tile
+from tests.fuzz.programs import program
+from tests.golden.programs import PROGRAMS
+
+
+def stack(layers, directions=2):
+    """Recurrent layers on top of each other, each in two directions, with the gradients of all weights."""
+    x = h = sj.tensor(("T", "B", 8), "float32", "x")
+    weights = []
+    for layer in range(layers):
+        made = []
+        for direction in range(directions):
+            size = h.type.shape[2]
+            w = sj.tensor((size, 16), "float32", f"w{layer}{direction}")
+            u = sj.tensor((16, 16), "float32", f"u{layer}{direction}")
+            start = np.zeros((1, 16), "float32") + x[0, :, :1] * 0
+            made.append(
+                sj.scan(
+                    lambda x_t, h, w=w, u=u: np.tanh(x_t @ w + h @ u),
+                    sequences=h,
+                    outputs_info=start,
+                    go_backwards=direction == 1,
+                )
+            )
+            weights += [w, u]
+        h = sj.concatenate(made, axis=2)
+    return [x, *weights], [(h * h).sum(), *sj.grad((h * h).sum(), weights)]
+
+
+def cases():
+    yield from (pytest.param(*make(), id=name) for name, make in PROGRAMS.items())
+    yield pytest.param(*stack(2), id="stack")
+    for seed in range(6_100_000, 6_100_040):
+        made = program(seed)
+        if has_probes(made.outputs):  # the interpreter alone runs these
+            continue
+        yield pytest.param(list(made.inputs), list(made.outputs), id=str(seed))
+
+
+@pytest.mark.parametrize(("leaves", "outputs"), list(cases()))
+def test_the_source_is_the_same_as_that_of_each_nest_by_itself(leaves, outputs, monkeypatch):
+    for stage in compile_program(leaves, outputs, "f", "emulate").stages:
+        shared = generate(stage.program)
+        monkeypatch.setattr(nest.NestSources, "of", lambda self, one: nest.nest_source(one))
+        alone = generate(stage.program)
+        monkeypatch.undo()
+        assert [f.text for f in shared.functions] == [f.text for f in alone.functions]
+        assert entries(shared) == entries(alone)
+
+
+def entries(code):
+    """The table of a program. How many turns a piece has is a new size each time that code is generated."""
+    turns = [turns for _, turns in code.pieces]
+    return ["turns" if entry in turns else entry for entry in code.table]
+
+
+def test_more_equal_layers_write_no_more_nests(monkeypatch):
+    written = []
+    real = nest.nest_source
+    monkeypatch.setattr(nest, "nest_source", lambda one: written.append(one) or real(one))
+    counts = []
+    for layers in (3, 5):
+        written.clear()
+        compile_program(*stack(layers), "f", "emulate")
+        counts.append(len(written))
+    assert counts[0] == counts[1]
+
+
+# ---- which nests are alike -------------------------------------------------------------------------------------------
+
+
+def sums(x, y, rows=3, columns=4, number=1.0, label="sums", tile=None):
+    """The nest `y[i] = sum(x[i, j] for j) * number`."""
+    i, j = NestLoop(rows), NestLoop(columns)
+    total = Reduce(x.dtype, sj.ir.OPS["sum"], (j,), Load(x.dtype, Access(x, 0, {i: columns, j: 1})))
+    value = Apply(x.dtype, MUL, (total, Literal(x.dtype, number)), {})
+    return Nest((i,), (Store(Access(y, 0, {i: 1}), value),), label, tile=tile)
+
+
+def memory(shape, dtype="float32"):
+    return Buffer(np.dtype(dtype), shape, "temporary")
+
+
+def key(nest):
+    return Likeness(nest).key
+
+
+def test_names_do_not_matter():
+    n, m = types.size("n"), types.size("m")
+    one, other = sums(memory((n, 4)), memory((n,)), n), sums(memory((m, 4)), memory((m,)), m)
+    assert key(one) == key(other)
+    names = Likeness(one).names_in(Likeness(other))
+    (x, y), (x2, y2) = ([buffer for buffer, _, _ in nest.refs()] for nest in (one, other))
+    assert names.buffer(x) is x2
+    assert names.buffer(y) is y2
+    assert names.size(n * 4 + (n + 1) // 8) == m * 4 + (m + 1) // 8
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda: sums(memory((3, 4)), memory((3,)), rows=2),
+        lambda: sums(memory((3, 4)), memory((3,)), columns=5),
+        lambda: sums(memory((3, 4)), memory((3,)), rows=types.size("n")),
+        lambda: sums(memory((3, 4)), memory((3,)), number=2.0),
+        lambda: sums(memory((3, 4)), memory((3,)), number=1),
+        lambda: sums(memory((3, 4)), memory((3,)), number=True),
+        lambda: sums(memory((3, 4)), memory((3,)), label="other"),
+        lambda: sums(memory((3, 4), "float64"), memory((3,), "float64")),
+        lambda: sums(memory((3, 4)), memory((3,), "float64")),
+        lambda: sums(memory((3, 4)), memory((3,)), tile=Tile(lanes=8)),
+        lambda: replace(sums(memory((3, 4)), memory((3,))), sequential=True),
+    ],
+)
+def test_everything_else_matters(changed):
+    assert key(sums(memory((3, 4)), memory((3,)))) != key(changed())
+
+
+def test_numbers_that_are_equal_but_not_the_same_matter():
+    zero, minus = (sums(memory((3, 4)), memory((3,)), number=number) for number in (0.0, -0.0))
+    assert key(zero) != key(minus)
+    nan, other = (sums(memory((3, 4)), memory((3,)), number=float("nan")) for _ in range(2))
+    assert key(nan) == key(other)
+
+
+def test_it_matters_which_buffers_and_sizes_are_the_same():
+    x, y = memory((3, 3)), memory((3,))
+    assert key(sums(x, x)) != key(sums(x, y))
+    n, m = types.size("n"), types.size("m")
+    assert key(sums(x, y, n, n)) != key(sums(x, y, n, m))
+    assert key(sums(x, y, n, n + 1)) != key(sums(x, y, n, n + 2))
+
+
+def test_it_matters_which_values_are_the_same():
+    x, y, i = memory((3,)), memory((3,)), NestLoop(3)
+    load, again = (Load(x.dtype, Access(x, 0, {i: 1})) for _ in range(2))
+    twice, both = (Apply(x.dtype, ADD, args, {}) for args in ((load, load), (load, again)))
+    nests = [Nest((i,), (Store(Access(y, 0, {i: 1}), value),), "add") for value in (twice, both)]
+    assert key(nests[0]) != key(nests[1])
