@@ -1,8 +1,10 @@
-"""What the functions of one program share: the table that they read, the counters of loops, what they call."""
+"""What is known while a function is written: of the program, and of the table and the counters of the function."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
@@ -48,34 +50,43 @@ class Place:
 
 @dataclass
 class Common:
-    """What is known of a program while its functions are written.
+    """What is known of a program while a function of it is written.
 
     Attributes
     ----------
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
-    table : the name of each entry, in the order of the table.
     functions : by name, each after those that it calls.
-    counters : the variables that count the steps and blocks of loops.
     pieces : nests that are computed a piece at a time, and the number of turns in a piece.
     nests : the sources of nests.
     kept_sizes : the sizes that decide what statements compute that run once.
+    table : the name of each entry that this function loads.
+    counters : the variables of this function that count the steps and blocks of loops.
+    named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
+        called alike in all functions: those that do the same with other buffers have the same text, and are one.
     """
 
     program: Program
     timed: list[Job] | None
-    table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     functions: dict[str, Source] = field(default_factory=dict)
-    counters: dict[Atom, str] = field(default_factory=dict)
     pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
     nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
+    table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
+    counters: dict[Atom, str] = field(default_factory=dict)
+    named: bool = True
+
+    def inside(self, counters: Mapping[Atom, str]) -> Common:
+        """The same for another function of the program, which is given the values of some counters."""
+        return replace(self, table={}, counters=dict(counters), named=False)
 
     def entry(self, kind: str, what: Buffer | Dimension) -> str:
         """The variable that holds an entry of the table."""
         found = self.table.get((kind, what))
         if found is None:
-            name = _word(what.name) if isinstance(what, Buffer) else "n"
+            name = "n"
+            if isinstance(what, Buffer):
+                name = _word(what.name) if self.named else "p"
             found = self.table[kind, what] = f"{name}{len(self.table)}"
         return found
 
@@ -92,8 +103,8 @@ class Common:
         atom = types.as_atom(dim)
         assert atom is not None
         if atom not in self.counters:
-            same = sum(known.startswith(name) for known in self.counters.values())
-            self.counters[atom] = f"{name}{same}"
+            taken = set(self.counters.values())
+            self.counters[atom] = next(new for k in itertools.count() if (new := f"{name}{k}") not in taken)
         return self.counters[atom]
 
     def moves(self, dim: Dimension) -> bool:
@@ -127,12 +138,14 @@ class Common:
 
 
 class Draft:
-    """The lines of a function while it is written. `shares` come first: variables that say what its thread computes."""
+    """The lines of one function. `shares` come first: variables that say what its thread computes. `tables` are those
+    of the functions that it calls, one after the other; its own entries lie behind them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.shares: list[str] = []
         self.calls: dict[str, None] = {}
+        self.tables: list[Buffer | Dimension] = []
         self._counts: dict[str, int] = {}
 
     def add(self, at: Place, *lines: str) -> None:
@@ -144,19 +157,24 @@ class Draft:
         self._counts[name] = self._counts.get(name, -1) + 1
         return f"{name}{self._counts[name]}"
 
+    def table_of(self, function: Source) -> str:
+        """Where the table of a function begins that is called, as text."""
+        place = 8 * len(self.tables)
+        self.tables += function.table
+        return f"table + {place}" if place else "table"
+
     def words(self) -> set[str]:
         """Every name in what is written so far."""
         return set(re.findall(r"\w+", "\n".join((*self.shares, *self.lines))))
 
-    def text(self, table: dict[tuple[str, Buffer | Dimension], str]) -> list[str]:
-        """All lines. What they use of the table is loaded first."""
-        words = self.words()
-        loads = [
-            f"{name} = load_i64(table{f' + {8 * i}' if i else ''})"
-            for i, name in enumerate(table.values())
-            if name in words
-        ]
-        return ["    " + line for line in (*loads, *self.shares, *self.lines)]
+    def text(self, names: Mapping[tuple[str, Buffer | Dimension], str]) -> tuple[list[str], list[Buffer | Dimension]]:
+        """All lines, and the whole table. What the lines use of their own entries is loaded first."""
+        words, table, loads = self.words(), self.tables[:], []
+        for (_, entry), name in names.items():
+            if name in words:
+                loads.append(f"{name} = load_i64(table{f' + {8 * len(table)}' if table else ''})")
+                table.append(entry)
+        return ["    " + line for line in (*loads, *self.shares, *self.lines)], table
 
 
 def _word(name: str) -> str:

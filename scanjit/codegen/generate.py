@@ -18,14 +18,15 @@ class Generated:
     Attributes
     ----------
     functions : each comes after those that it calls; the last is the main function.
-    table : what the caller puts in the table: addresses of buffers, and values of dimensions.
+    table : what the caller puts in the table: addresses of buffers, and values of dimensions. An entry stands in it
+        once for each function that reads it.
     timed : the statements whose time is taken. The buffer `PROFILE` gets two numbers of each, ticks and runs.
     pieces : nests that run a piece at a time, and the number of turns of `split` in a piece, an atom in `table`.
     kept_sizes : what the results of statements that run once depend on, beside the values that they read.
     """
 
     functions: list[Source]
-    table: list[Buffer | Dimension]
+    table: tuple[Buffer | Dimension, ...]
     timed: list[Job]
     pieces: list[tuple[Nest, Dimension]]
     kept_sizes: list[Dimension]
@@ -43,5 +44,5 @@ def generate(program: Program, label: str = "main", profile: bool = False) -> Ge
     writer = Statements(common)
     writer.write(program.suite, Place())
     main = writer.source(label, Place())
-    functions, table = [*common.functions.values(), main], [entry for _, entry in common.table]
-    return Generated(functions, table, common.timed or [], common.pieces, list(common.kept_sizes))
+    functions = [*common.functions.values(), main]
+    return Generated(functions, main.table, common.timed or [], common.pieces, list(common.kept_sizes))

@@ -19,14 +19,17 @@ class NestSources:
 
     def __init__(self) -> None:
         self._written: dict[object, tuple[Likeness, Source]] = {}
+        self._sources: dict[Nest, Source] = {}
 
     def of(self, nest: Nest) -> Source:
         """The source of a nest."""
-        own = Likeness(nest)
-        if own.key not in self._written:
-            self._written[own.key] = own, nest_source(nest)
-        known, source = self._written[own.key]
-        return source if known is own else source.called(known.names_in(own), nest.tile)
+        if nest not in self._sources:
+            own = Likeness(nest)
+            if own.key not in self._written:
+                self._written[own.key] = own, nest_source(nest)
+            known, source = self._written[own.key]
+            self._sources[nest] = source if known is own else source.called(known.names_in(own), nest.tile)
+        return self._sources[nest]
 
 
 def nest_source(nest: Nest) -> Source:

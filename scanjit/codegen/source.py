@@ -16,9 +16,9 @@ from scanjit.types import Dimension
 class Source:
     """The source of a function.
 
-    Its first parameters are `addresses`, then `numbers`. A function that runs statements has neither, but a table,
-    the number of its thread, counters. The last parameters of a nest are the ranges that its thread computes: of the
-    tile's `split`, and of its `own` rows, if that is another loop. If it `looks` whether to end, the line of its
+    Its first parameters are `addresses`, then `numbers`. A function that runs statements has neither, but a `table` of
+    such, the number of its thread, counters. The last parameters of a nest are the ranges that its thread computes: of
+    the tile's `split`, and of its `own` rows, if that is another loop. If it `looks` whether to end, the line of its
     thread follows.
     """
 
@@ -30,6 +30,7 @@ class Source:
     calls: tuple[str, ...]
     tile: Tile
     looks: bool
+    table: tuple[Buffer | Dimension, ...] = ()
 
     def called(self, names: Names, tile: Tile | None) -> Source:
         """The same function, called for a nest that is alike, and has this tile."""
@@ -60,6 +61,7 @@ class Parameters:
         more: Sequence[str],
         calls: Sequence[str] = (),
         tile: Tile | None = None,
+        table: Sequence[Buffer | Dimension] = (),
     ) -> Source:
         """The source of a function with these parameters and `more`: imports, and a function named by its content."""
         names = [*self.addresses.values(), *self.numbers.values(), *more]
@@ -68,4 +70,5 @@ class Parameters:
         name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
         text = "\n".join([*head, "", "", f"def {name}{signature}", *(lines or ["    return"]), ""])
         places, sizes = tuple(self.addresses), tuple(self.numbers)
-        return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), "line" in more)
+        looks = "line" in more
+        return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), looks, tuple(table))

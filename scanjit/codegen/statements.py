@@ -1,7 +1,9 @@
 """Functions that run statements: loops over time and blocks of it, branches, loops side by side.
 
 A function takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller
-computed from the sizes of this call. Only what changes from step to step is computed in it.
+computed from the sizes of this call. Only what changes from step to step is computed in it. The tables of the functions
+that it calls are the first parts of its own: so two layers of a stack, or both directions of one, can be calls of one
+function with two tables.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ DEEPEST = 8
 """Loops that are nested deeper are functions of their own: Python allows 20 loops inside each other."""
 PORTION = 16
 """So many statements of a long sequence are a function of their own."""
+FEWEST = 3
+"""So many statements at least are a function of their own if others do the same with other buffers."""
+Portion = tuple[Statement, ...]
+"""Statements that one function may run: a statement, or jobs that come one after the other."""
 
 
 class Statements:
@@ -34,18 +40,31 @@ class Statements:
 
     def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
         """The function, which takes the values of these counters."""
-        lines, names = self.draft.text(self.common.table), [*at.parameters, *counters]
-        return Parameters().source(label, lines, names, tuple(self.draft.calls))
+        lines, table = self.draft.text(self.common.table)
+        return Parameters().source(label, lines, [*at.parameters, *counters], tuple(self.draft.calls), table=table)
 
     def write(self, statements: Sequence[Statement], at: Place) -> None:
         """Write statements, in order."""
         if not statements:
             self.draft.add(at, "pass")
-        for few in _portions(statements):
-            if len(few) > 1 or (at.depth > DEEPEST and few[0].repeats and not few[0].ends_early):
+        portions = _portions(statements)
+        alike = self._alike(portions, at)
+        for few in portions:
+            if few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST):
                 self._portion(few, at)
-            else:
-                self._statement(few[0], at)
+                continue
+            for statement in few:
+                self._statement(statement, at)
+
+    def _alike(self, portions: Sequence[Portion], at: Place) -> set[Portion]:
+        """The portions that functions of the same text would run, as for the layers of a stack."""
+        titles = [tuple(statement.title for statement in few) for few in portions]
+        found: dict[str, list[Portion]] = {}
+        for few, title in zip(portions, titles, strict=True):
+            if len(few) >= FEWEST and titles.count(title) > 1 and self.common.timed is None:
+                tried = Statements(replace(self.common, functions={}, pieces=[], kept_sizes={}))
+                found.setdefault(tried._part(few, at)[0], []).append(few)
+        return {few for same in found.values() if len(same) > 1 for few in same}
 
     def _statement(self, statement: Statement, at: Place) -> None:
         match statement:
@@ -64,15 +83,17 @@ class Statements:
 
     # ---- functions of their own --------------------------------------------------------------------------------------
 
-    def _portion(self, few: Sequence[Statement], at: Place) -> None:
+    def _portion(self, few: Portion, at: Place) -> None:
         """Call a function that runs some of many statements: the time to compile one grows faster than its length."""
+        name, table, counters = self._part(few, at)
+        self.draft.add(at, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
 
+    def _part(self, few: Portion, at: Place) -> tuple[str, str, list[str]]:
         def write(inner: Statements) -> None:
             for statement in few:
                 inner._statement(statement, replace(at, depth=0))
 
-        name, counters = self._function("part", few, at, write)
-        self.draft.add(at, f"{name}({', '.join([*at.parameters, *counters])})")
+        return self._function("part", few, at, write)
 
     def _function(
         self,
@@ -81,20 +102,20 @@ class Statements:
         at: Place,
         write: Callable[[Statements], None],
         step: str = "",
-    ) -> tuple[str, list[str]]:
-        """Write a function that runs statements: its name, and the counters that it takes. These are not counters of
-        the statements themselves (which are known from before if the same steps are written a second time), except for
-        that of a `step`."""
+    ) -> tuple[str, str, list[str]]:
+        """Write a function that runs statements: its name, where its table begins, and the counters that it takes.
+        These are not counters of the statements themselves (which are known from before if the same steps are written a
+        second time), except for that of a `step`."""
         own = _counted(statements)
-        known = [name for atom, name in self.common.counters.items() if atom not in own or name == step]
-        inner = Statements(self.common)
+        known = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
+        inner = Statements(self.common.inside(known))
         write(inner)
         words = inner.draft.words()
-        counters = [name for name in known if name in words]
+        counters = [name for name in known.values() if name in words]
         function = inner.source(label, at, counters)
         self.common.functions[function.name] = function
         self.draft.calls[function.name] = None
-        return function.name, counters
+        return function.name, self.draft.table_of(function), counters
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -158,11 +179,12 @@ class Statements:
             self.draft.add(at, "pass")
             return
         place = Place(team=at.team)
-        name, counters = self._function("step", [loop], place, lambda inner: inner._step(loop, step, place), step)
+        write = lambda inner: inner._step(loop, step, place)
+        name, table, counters = self._function("step", [loop], place, write, step)
 
         def call(number: str) -> str:
             given = [number if counter == step else counter for counter in counters]
-            return f"{name}({', '.join([*at.parameters, *given])})"
+            return f"{name}({', '.join([table, *at.parameters[1:], *given])})"
 
         copies = loop.unroll
         if copies is True:  # a long loop iterates over such stretches
@@ -201,22 +223,26 @@ class Statements:
     def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
         place = Place(team=True)
-        name, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
+        name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
         def call(thread: str, threads: str, sync: str) -> str:
-            return f"{name}({', '.join(['table', thread, threads, 'line', 'thread', sync, *counters])})"
+            return f"{name}({', '.join([table, thread, threads, 'line', 'thread', sync, *counters])})"
 
         return call
 
 
-def _portions(statements: Sequence[Statement]) -> list[Sequence[Statement]]:
-    """Statements one by one; where many jobs come one after the other, `PORTION` of them at a time."""
-    found: list[Sequence[Statement]] = []
+def _portions(statements: Sequence[Statement]) -> list[Portion]:
+    """Statements one by one, but all jobs that come one after the other; if they are many, `PORTION` at a time."""
+    found: list[Portion] = []
     for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
-        some = list(run)
-        size = PORTION if plain and len(some) > 2 * PORTION else 1
+        some = tuple(run)
+        size = 1 if not plain else PORTION if len(some) > 2 * PORTION else len(some)
         found += [some[i : i + size] for i in range(0, len(some), size)]
     return found
+
+
+def _loops(few: Portion) -> bool:
+    return any(statement.repeats and not statement.ends_early for statement in few)
 
 
 def _counted(statements: Sequence[Statement]) -> set[Atom]:

@@ -50,7 +50,7 @@ class CompiledStage:
         self.table = Table.of(self.program, self.code)
         self.timer = None if timer is None else timer(self.program, self.code)
         self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
-        self._given = [(entry, i) for i, entry in enumerate(self.table.inputs) if entry is not None]
+        self._given = self.table.inputs
         self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
         self._decides = bool(decided(self.program))
         self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
@@ -137,16 +137,16 @@ class CompiledStage:
             return self._run_with(sized, sized.entries[:], self._given, arrays, made)
         workspace = self.workspaces.take(sized.workspace)
         ready = self.table.ready
-        values = [arrays[i] for i in self._shared] if ready is not None else []
-        held = ready is not None and workspace.holds(sized, values)
+        values = [arrays[i] for i in self._shared] if ready else []
+        held = bool(ready) and workspace.holds(sized, values)
         if held and workspace.filled_for is sized:
             code = self._run_with(sized, workspace.entries[:], self._arguments, arrays, made)
         else:
             entries, base = sized.entries[:], workspace.base
-            for entry, offset in zip(self.table.temporaries, sized.offsets, strict=True):
-                entries[entry] = base + offset
-            if ready is not None:
-                entries[ready] = held
+            for entry, which in self.table.temporaries:
+                entries[entry] = base + sized.offsets[which]
+            for entry in ready:
+                entries[entry] = held
             code = self._run_with(sized, entries, self._given, arrays, made)
             self._note(workspace, sized, values, entries)
         self.workspaces.leave(workspace)
@@ -154,9 +154,10 @@ class CompiledStage:
 
     def _note(self, workspace: Workspace, sized: Sized, values: list[np.ndarray], entries: array[int]) -> None:
         """Note, after a call, what a workspace holds."""
-        if self.table.ready is None:
+        if not self.table.ready:
             return
-        entries[self.table.ready] = True
+        for entry in self.table.ready:
+            entries[entry] = True
         tail = self.table.tail
         entries[len(entries) - tail :] = array("q", bytes(8 * tail))
         workspace.filled_for, workspace.values, workspace.entries = sized, values, entries
@@ -173,14 +174,13 @@ class CompiledStage:
         table, here = self.table, entries.buffer_info()[0]
         for entry, number in given:
             entries[entry] = address(arrays[number])
-        for place, result in zip(table.outputs, made, strict=True):
-            if place is not None:
-                entries[place] = address(result)
+        for entry, number in table.outputs:
+            entries[entry] = address(made[number])
         status = len(entries) - table.tail
-        if table.status is not None:
-            entries[table.status] = here + 8 * status
-        if table.sync is not None:
-            entries[table.sync] = here + 8 * (status + STATUS_WORDS)
+        for entry in table.status:
+            entries[entry] = here + 8 * status
+        for entry in table.sync:
+            entries[entry] = here + 8 * (status + STATUS_WORDS)
         count = (sized.sharing.threads if self._decides else processors.count()) if sized.sharing.several else 1
         if self.timer is None:
             self._run(self._main, here, count)

@@ -19,19 +19,18 @@ def emulate(
     """Run generated code; returns its status. Every buffer is an allocation of its own."""
     memory = Memory()
     entries = np.array(sized.entries)
-    for i, array in zip(table.inputs, arrays, strict=True):
-        if i is not None:
-            entries[i] = memory.add(array, writable=False, name="input")
-    for i, array in zip(table.outputs, made, strict=True):
-        if i is not None:
-            entries[i] = memory.add(array, name="output")
+    inputs = [memory.add(array, writable=False, name="input") for array in arrays]
+    outputs = [memory.add(array, name="output") for array in made]
+    temporaries = [
+        memory.allocate(size, life.buffer.name) for life, size in zip(table.lives, sized.nbytes, strict=True)
+    ]
+    for places, found in ((table.inputs, inputs), (table.outputs, outputs), (table.temporaries, temporaries)):
+        for i, which in places:
+            entries[i] = found[which]
     for i, data in table.constants:
         entries[i] = memory.add(data, writable=False, name="constant")
-    for i, life, size in zip(table.temporaries, table.lives, sized.nbytes, strict=True):
-        entries[i] = memory.allocate(size, life.buffer.name)
     status = np.zeros(1, np.int64)
-    if table.status is not None:
-        entries[table.status] = memory.add(status, name="status", raced=True)
+    entries[table.status] = memory.add(status, name="status", raced=True)
     functions: dict[str, Any] = {}
     for source in code.functions:
         module = load_source(source.text, memory, source.name)

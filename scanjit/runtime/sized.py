@@ -66,8 +66,10 @@ def sized(program: Program, code: Generated, table: Table, sizes: Mapping[Atom, 
         assert atom is not None
         known[atom] = piece(nest, known)
     entries = array("q", bytes(8 * (len(code.table) + table.tail)))
-    for i, entry in table.numbers:
-        entries[i] = types.evaluate(entry, known)
+    for dim, places in table.numbers:
+        value = types.evaluate(dim, known)
+        for i in places:
+            entries[i] = value
     for i, data in table.constants:
         entries[i] = address(data)
     offsets, total = assign(table.lives, known)

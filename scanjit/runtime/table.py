@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,59 +23,68 @@ where threads meet."""
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Which entry of a program's table is what. An entry that the code does not read is None.
+    """Which entries of a program's table are what. There is one for each function that reads it.
 
     Attributes
     ----------
-    inputs : of each argument.
-    out_buffers, outputs : the buffers that hold results, and their entries.
-    lives, temporaries : the lifetimes of the temporaries that the code uses, and their entries.
+    inputs : entries, each with the number of an argument.
+    out_buffers, outputs : the buffers that hold results; and entries, each with the number of such a buffer.
+    lives, temporaries : the lifetimes of the temporaries that the code uses; and entries, each with the number of one.
     lasting : how many temporaries keep their values between calls. They are the first ones.
     constants : entries, each with its array.
-    status : the address of the status, in which code reports an index out of bounds.
-    sync : the address of the words where threads meet.
-    ready : the entry that says whether these values are there already: 0 or 1.
-    numbers : entries, each with the size whose value it holds.
+    status : of the address of the status, in which code reports an index out of bounds.
+    sync : of the address of the words where threads meet.
+    ready : of a number that says whether the values that last between calls are there already: 0 or 1.
+    numbers : sizes, each with the entries that hold its value.
     tail : how many words lie behind the entries.
     atoms : the sizes of a call that the table and all places depend on.
     """
 
-    inputs: list[int | None]
+    inputs: list[tuple[int, int]]
     out_buffers: list[Buffer]
-    outputs: list[int | None]
+    outputs: list[tuple[int, int]]
     lives: list[Lifetime]
-    temporaries: list[int]
+    temporaries: list[tuple[int, int]]
     lasting: int
     constants: list[tuple[int, np.ndarray]]
-    status: int | None
-    sync: int | None
-    ready: int | None
-    numbers: list[tuple[int, Dimension]]
+    status: list[int]
+    sync: list[int]
+    ready: list[int]
+    numbers: list[tuple[Dimension, list[int]]]
     tail: int
     atoms: list[Atom]
 
     @classmethod
     def of(cls, program: Program, code: Generated) -> Table:
         """The table of a program's code."""
-        place = {entry: i for i, entry in enumerate(code.table) if isinstance(entry, Buffer)}
+        places: dict[Buffer, list[int]] = {}
+        numbers: dict[Dimension, list[int]] = {}
+        for i, entry in enumerate(code.table):
+            if isinstance(entry, Buffer):
+                places.setdefault(entry, []).append(i)
+            else:
+                numbers.setdefault(entry, []).append(i)
+
+        def entries(buffers: Iterable[Buffer]) -> list[tuple[int, int]]:
+            return [(i, which) for which, buffer in enumerate(buffers) for i in places.get(buffer, ())]
+
         out_buffers = list(dict.fromkeys(ref.buffer for ref in program.outputs))
-        lives = [life for life in program.lifetimes if life.buffer in place]
-        if SCRATCH in place:
+        lives = [life for life in program.lifetimes if life.buffer in places]
+        if SCRATCH in places:
             lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
         branches = max((len(s.branches) for s in program.suite if isinstance(s, Beside)), default=0)
-        numbers = [(i, entry) for i, entry in enumerate(code.table) if not isinstance(entry, Buffer)]
         return cls(
-            inputs=[place.get(buffer) for buffer in program.inputs],
+            inputs=entries(program.inputs),
             out_buffers=out_buffers,
-            outputs=[place.get(buffer) for buffer in out_buffers],
+            outputs=entries(out_buffers),
             lives=lives,
-            temporaries=[place[life.buffer] for life in lives],
-            lasting=sum(buffer in place for buffer in program.lasting),
-            constants=[(i, buffer.data) for buffer, i in place.items() if buffer.data is not None],
-            status=place.get(STATUS),
-            sync=place.get(SYNC),
-            ready=place.get(PREPARED),
-            numbers=numbers,
+            temporaries=entries(life.buffer for life in lives),
+            lasting=sum(buffer in places for buffer in program.lasting),
+            constants=[(i, buffer.data) for buffer in places if buffer.data is not None for i in places[buffer]],
+            status=places.get(STATUS, []),
+            sync=places.get(SYNC, []),
+            ready=places.get(PREPARED, []),
+            numbers=list(numbers.items()),
             tail=STATUS_WORDS + SYNC_WORDS * (1 + branches),
             atoms=_atoms(program, code, [*out_buffers, *(life.buffer for life in lives)]),
         )
@@ -83,7 +92,7 @@ class Table:
 
 def _atoms(program: Program, code: Generated, buffers: Sequence[Buffer]) -> list[Atom]:
     """The sizes of a call; without the numbers that are decided when these are known."""
-    dims: list[Dimension] = [entry for entry in code.table if isinstance(entry, Dim)]
+    dims: list[Dimension] = [entry for entry in dict.fromkeys(code.table) if isinstance(entry, Dim)]
     dims += [dim for buffer in buffers for dim in buffer.shape]
     dims += [dim for ref in program.outputs for dim in (*ref.shape, ref.offset)]
     ours = {atom for dim in (*decided(program), *(turns for _, turns in code.pieces)) for atom in types.atoms(dim)}
