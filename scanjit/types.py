@@ -45,8 +45,16 @@ class Atom:
     not_negative: bool
     """Whether the atom is certainly >= 0."""
 
-    def __init__(self, kind: str, name: str, args: tuple[Dimension, ...] = (), node: NodeBelow = None) -> None:
-        self.kind, self.name, self.args, self.node, self.serial = kind, name, args, node, next(_serial)
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        args: tuple[Dimension, ...] = (),
+        node: NodeBelow = None,
+        numbered: bool = False,
+    ) -> None:
+        self.kind, self.args, self.node, self.serial = kind, args, node, next(_serial)
+        self.name = f"{name}{self.serial}" if numbered else name
         plain = kind in ("size", "value")
         self.bases = () if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
         self.not_negative = _atom_not_negative(self)
@@ -345,7 +353,12 @@ def _atom_not_negative(atom: Atom) -> bool:
 
 def size(name: str | None = None) -> Dim:
     """The dimension of a name (the same for equal names), or a new anonymous one."""
-    return dim_of(_anonymous_atom() if name is None else _named_atom(name))
+    return anonymous_size() if name is None else dim_of(_named_atom(name))
+
+
+def anonymous_size(word: str = "n") -> Dim:
+    """A new dimension. It is shown as the word and a number."""
+    return dim_of(_anonymous_atom(word))
 
 
 def dim_of(atom: Atom) -> Dim:
@@ -362,10 +375,8 @@ def is_named(atom: Atom) -> bool:
     return _named.get(atom.name) is atom
 
 
-def _anonymous_atom() -> Atom:
-    atom = Atom("size", "")
-    atom.name = f"n{atom.serial}"
-    return atom
+def _anonymous_atom(word: str = "n") -> Atom:
+    return Atom("size", word, numbered=True)
 
 
 def value_dim(node: NodeBelow, name: str) -> Dim:

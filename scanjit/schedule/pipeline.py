@@ -55,5 +55,6 @@ def fused_program(origins: Sequence[Node], outputs: Sequence[Node], target: Targ
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
     made = lower(origins, outputs)
-    suite = [statement.rebased(made.place) for statement in fuse(made.region)]
-    return Program(made.inputs, made.outputs, suite, made.context.codes, target, made.context.notes)
+    suite = tuple(statement.rebased(made.place) for statement in fuse(made.region))
+    codes, notes = tuple(made.context.codes), tuple(made.context.notes)
+    return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

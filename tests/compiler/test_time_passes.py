@@ -22,8 +22,11 @@ Pass = Callable[[Program], Program]
 
 
 def fields(thing: object) -> dict[str, object]:
-    """What a statement or a buffer holds. Values are compared by identity, lists by their elements."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in vars(thing).items()}
+    """What a program, a statement or a buffer holds: no lists, which anybody might change."""
+    held = dict(vars(thing))
+    lists = [name for name, value in held.items() if isinstance(value, list)]
+    assert not lists, f"{thing} has lists: {lists}"
+    return held
 
 
 def given(program: Program) -> Iterator[Statement | Buffer]:

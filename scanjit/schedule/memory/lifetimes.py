@@ -53,4 +53,4 @@ def find_lifetimes(program: Program) -> Program:
                 first[buffer] = begin
     found = [Lifetime(buffer, -1, sys.maxsize) for buffer in program.lasting]
     found += [Lifetime(b, first[b], last[b], branches[b]) for b in first if b not in program.lasting]
-    return replace(program, lifetimes=found)
+    return replace(program, lifetimes=tuple(found))

@@ -31,8 +31,8 @@ def find_once(program: Program) -> Program:
             if not _stays(statement, found, uses):
                 del found[statement]
     made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
-    lasting = [buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer])]
-    return replace(program, once=list(found), lasting=lasting)
+    lasting = tuple(buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer]))
+    return replace(program, once=tuple(found), lasting=lasting)
 
 
 def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from scanjit.ir import Node
 from scanjit.schedule.nests.buffers import Buffer, Ref
@@ -32,14 +32,18 @@ class Program:
     pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.
     """
 
-    inputs: Sequence[Buffer]
-    outputs: Sequence[Ref]
-    suite: Sequence[Statement]
-    codes: Sequence[Node]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Ref, ...]
+    suite: tuple[Statement, ...]
+    codes: tuple[Node, ...]
     target: Target
-    notes: Sequence[str] = ()
-    once: Sequence[Job] = ()
-    lasting: Sequence[Buffer] = ()
-    lifetimes: Sequence[Lifetime] = ()
+    notes: tuple[str, ...] = ()
+    once: tuple[Job, ...] = ()
+    lasting: tuple[Buffer, ...] = ()
+    lifetimes: tuple[Lifetime, ...] = ()
     single: Mapping[Nest, Nest] = field(default_factory=dict)
-    pieces: Sequence[Nest] = ()
+    pieces: tuple[Nest, ...] = ()
+
+    def with_suite(self, suite: Iterable[Statement], notes: Iterable[str] = ()) -> Program:
+        """The program of other statements, about which `explain` says `notes` too."""
+        return replace(self, suite=tuple(suite), notes=(*self.notes, *notes))

@@ -134,11 +134,7 @@ def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:
 
 def counter(name: str) -> Dimension:
     """A new dimension that changes while the program runs."""
-    dim = types.size()
-    atom = types.as_atom(dim)
-    assert atom is not None
-    atom.name = f"{name}{atom.serial}"
-    return dim
+    return types.anonymous_size(name)
 
 
 def is_counter(atom: Atom) -> bool:

@@ -8,7 +8,6 @@ together; `teams` decides who runs them, when the sizes are known.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from scanjit.schedule.nests import Beside, Buffer, Program, Statement, counter
 
@@ -31,10 +30,10 @@ def side_by_side(program: Program) -> Program:
         else:
             stretch.append(statement)
     suite += _arranged(stretch, program.once)
-    notes = program.notes
+    notes = []
     if not any(isinstance(statement, Beside) for statement in suite) and sum(s.in_steps for s in suite) > 1:
-        notes = [*notes, "no loops side by side: of any two, one needs the other"]
-    return replace(program, suite=suite, notes=notes)
+        notes = ["no loops side by side: of any two, one needs the other"]
+    return program.with_suite(suite, notes)
 
 
 def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[Statement]:

@@ -15,7 +15,7 @@ def find_forms(program: Program) -> Program:
     single = {
         nest: one for nest in every if isinstance(nest, Nest) and (one := _for_one_row(nest, nest in steps)) is not None
     }
-    pieces = [nest for nest in program.suite if isinstance(nest, Nest) and nest not in single and in_pieces(nest)]
+    pieces = tuple(nest for nest in program.suite if isinstance(nest, Nest) and nest not in single and in_pieces(nest))
     return replace(program, single=single, pieces=pieces)
 
 

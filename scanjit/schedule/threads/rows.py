@@ -34,7 +34,7 @@ def own_rows(program: Program) -> Program:
     """The program in which each loop over time whose rows never meet says which rows these are (`TimeLoop.rows`), and
     each nest in it which loop goes over them (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
-    return replace(program, suite=[_rebuilt(statement, frozenset(), made) for statement in program.suite])
+    return program.with_suite(_rebuilt(statement, frozenset(), made) for statement in program.suite)
 
 
 def with_rows(suite: Sequence[Statement]) -> list[TimeLoop]:

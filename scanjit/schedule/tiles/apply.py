@@ -37,8 +37,8 @@ def in_forms(
 
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
-    notes = list(program.notes)
-    return changed(program, suite=_tiled(program.suite, program.target, True, notes), notes=notes)
+    notes: list[str] = []
+    return program.with_suite(_tiled(program.suite, program.target, True, notes), notes)
 
 
 def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:

@@ -17,8 +17,7 @@ def with_packs(program: Program) -> Program:
     """The program with its packs: right operands of products, copied into panels. A pack that is the same in all turns
     of a loop stands before it; nests that need the same pack share it."""
     writer = _Writer()
-    suite = writer.suite(program.suite, None)
-    return changed(program, suite=suite, notes=[*program.notes, *writer.notes])
+    return program.with_suite(writer.suite(program.suite, None), writer.notes)
 
 
 @dataclass(eq=False)

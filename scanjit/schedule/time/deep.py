@@ -31,11 +31,11 @@ LEAST_PACKED = 2048
 def cut_long_sums(program: Program) -> Program:
     """The program in which long sums of products are made a stretch of terms at a time. Where the best loop for lanes
     depends on a size, a nest gets a form for each loop."""
-    notes, suite = list(program.notes), list[Statement]()
+    notes, suite = list[str](), list[Statement]()
     cut = partial(_cut, target=program.target, notes=notes)
     for statement in program.suite:
         suite += in_forms(statement, program.target, notes, cut) if isinstance(statement, Nest) else [statement]
-    return changed(program, suite=suite, notes=notes)
+    return program.with_suite(suite, notes)
 
 
 def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:

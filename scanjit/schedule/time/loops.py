@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace as changed
 
 from scanjit.schedule.nests import Buffer, Program, Statement, TimeLoop
 from scanjit.schedule.time.blocks import blocked
@@ -19,8 +18,8 @@ from scanjit.target import Target
 def in_stretches(program: Program) -> Program:
     """The program whose scans run a stretch of steps at a time, where that saves memory: what goes along with a scan
     stays in the cache, and what a gradient reads of a scan with checkpoints is recomputed."""
-    notes = list(program.notes)
-    return changed(program, suite=_cut(program.suite, frozenset(), program.target, notes), notes=notes)
+    notes: list[str] = []
+    return program.with_suite(_cut(program.suite, frozenset(), program.target, notes), notes)
 
 
 def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
