@@ -50,6 +50,7 @@ def passes(module: ModuleType, table: str) -> str:
 
 PASSES: dict[str, Callable[[], str]] = {
     "rewrite": lambda: passes(rewriting, "PIPELINE"),
+    "loops": lambda: passes(rewriting, "LOOPS"),
     "schedule": lambda: passes(scheduling, "PASSES"),
 }
 

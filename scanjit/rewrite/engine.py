@@ -17,7 +17,7 @@ class Note:
 
     Parameters
     ----------
-    pass_name : the name in `PIPELINE`.
+    pass_name : the name in `PIPELINE` or `LOOPS`.
     where : `file:line` of the user's code that the note is about; "" if there is none.
     text : one sentence.
     """

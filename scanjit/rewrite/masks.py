@@ -77,9 +77,14 @@ def moved(facts: Facts, axes: Mapping[int, int]) -> Facts:
     return {replace(m, axes=new): facts[m] for m, new in kept.items() if len(set(new)) == len(new)}
 
 
-def flipped(axes: Mapping[int, int]) -> dict[int, int]:
-    """The inverse of a map of axes."""
-    return {b: a for a, b in axes.items()}
+def arriving(facts: Facts, node: Node, i: int) -> Facts:
+    """Facts about operand `i` of a node as facts about the node."""
+    return moved(facts, along(node, i)) if facts else facts
+
+
+def leaving(facts: Facts, node: Node, i: int) -> Facts:
+    """Facts about a node as facts about its operand `i`."""
+    return moved(facts, {b: a for a, b in along(node, i).items()}) if facts else facts
 
 
 def mask_of(node: Node) -> Mask | None:
@@ -120,7 +125,7 @@ def zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
 def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     if is_zero(node):
         return None
-    facts = [moved(known(x), along(node, i)) for i, x in enumerate(node.operands)]
+    facts = [arriving(known(x), node, i) for i, x in enumerate(node.operands)]
     op = node.op
     if op is WHERE:
         chosen, other = chosen_by(node, known)
@@ -129,6 +134,8 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
         return functools.reduce(both, [facts[i] for i in op.zero_with])
     passes = not isinstance(op, Elementwise) and (op.is_linear or (isinstance(op, Reduction) and op.keeps_zero))
     if not passes and not isinstance(op, Elementwise):
+        return NOWHERE
+    if all(fact == NOWHERE for fact in facts):
         return NOWHERE
     numbers: list[object] = [None if passes else scalar(x) for x in node.operands]
     varying = [fact for fact, number in zip(facts, numbers, strict=True) if number is None]
@@ -147,9 +154,9 @@ def _of_zeros(node: Node, numbers: list[object]) -> bool:
 
 def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]:
     """Where a `where` certainly does not take its second operand, and where it does not take its third one."""
-    own, axes = mask_of(node.operands[0]), along(node, 0)
+    own = mask_of(node.operands[0])
     other = {} if own is None else {replace(own, holds=not own.holds): False}
-    return moved(known(node.operands[0]), axes), moved(other, axes)
+    return arriving(known(node.operands[0]), node, 0), arriving(other, node, 0)
 
 
 # ---- what is wanted --------------------------------------------------------------------------------------------------
@@ -161,13 +168,13 @@ def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -
     op = node.op
     if op.aligned is None:
         return NOWHERE
-    if facts is not None and not _stays_finite(node, i):
+    if facts and not _stays_finite(node, i):
         facts = {mask: finite for mask, finite in facts.items() if not finite}
     if op is WHERE and i:
         facts = both(facts, chosen_by(node, known)[i - 1])
     elif op is MUL:
-        facts = both(facts, _killed(moved(known(node.operands[1 - i]), along(node, 1 - i))))
-    back = moved(facts, flipped(along(node, i)))
+        facts = both(facts, _killed(arriving(known(node.operands[1 - i]), node, 1 - i)))
+    back = leaving(facts, node, i)
     if op is CONTRACT:
         mine, others = (node.params[side] for side in (("left", "right") if i == 0 else ("right", "left")))
         pairs = {a: mine.index(label) for a, label in enumerate(others) if label in mine}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scanjit.ir import Node
+from scanjit.ir import Node, replace
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules
 from scanjit.rewrite.branches import share, sizes_outside
+from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.scan_hoist import hoist
@@ -63,12 +64,7 @@ def lower(outputs: Sequence[Node]) -> list[Node]:
     return sizes_outside(all_own_lengths(Rewriter(factor.small | factor.large)(outputs)), [])
 
 
-PIPELINE: tuple[tuple[str, Pass], ...] = (
-    ("share", share),  # first, while equal computations inside and outside of branches are still equal nodes
-    ("factors", factors),  # before anything is decided about what a gradient reads
-    ("simplify", simplify),
-    ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
-    ("sizes_outside", sizes_outside),
+LOOPS: tuple[tuple[str, Pass], ...] = (
     ("merge", merge),  # the loop of a value and its copy in the gradient become one; before a pass changes either
     ("last_rows", last_rows),
     ("prune", prune),
@@ -87,10 +83,38 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
+)
+"""The names and the passes of `loops`."""
+
+
+def loops(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Apply the passes of `LOOPS`. They do not see the elementwise ops at the end of a graph, such as the updates of an
+    optimizer, which are often most of it."""
+    roots = without_end(outputs)
+    return replace(outputs, dict(zip(roots, passed(LOOPS, roots, notes), strict=True)))
+
+
+PIPELINE: tuple[tuple[str, Pass], ...] = (
+    ("share", share),  # first, while equal computations inside and outside of branches are still equal nodes
+    ("factors", factors),  # before anything is decided about what a gradient reads
+    ("simplify", simplify),
+    ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
+    ("sizes_outside", sizes_outside),
+    ("loops", loops),
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op
     ("guards", guards),  # products that masks make needless
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
+
+
+def passed(passes: Iterable[tuple[str, Pass]], outputs: Sequence[Node], notes: list[Note]) -> list[Node]:
+    """The outputs after some passes, each of which is verified if verification is on."""
+    nodes = list(outputs)
+    for name, function in passes:
+        before, nodes = nodes, function(nodes, notes)
+        if VERIFY:
+            verify(before, nodes, name)
+    return nodes
 
 
 def run(outputs: Sequence[Node]) -> Rewritten:
@@ -112,9 +136,4 @@ def run(outputs: Sequence[Node]) -> Rewritten:
         If verification is on and a pass made an invalid graph.
     """
     notes: list[Note] = []
-    nodes = list(outputs)
-    for name, function in PIPELINE:
-        before, nodes = nodes, function(nodes, notes)
-        if VERIFY:
-            verify(before, nodes, name)
-    return Rewritten(nodes, notes)
+    return Rewritten(passed(PIPELINE, outputs, notes), notes)

@@ -107,7 +107,7 @@ def passed(names: str, outputs: Sequence[Node]) -> tuple[list[Node], list[str]]:
     notes: list[Note] = []
     new = list(outputs)
     for name in names.split():
-        before, new = new, dict(pipeline.PIPELINE)[name](new, notes)
+        before, new = new, dict(pipeline.PIPELINE + pipeline.LOOPS)[name](new, notes)
         pipeline.verify(before, new, name)
     for changed in ({}, {"T": 1}, {"T": 0}):
         same(outputs, new, values(outputs, changed))

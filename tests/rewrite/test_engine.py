@@ -118,7 +118,10 @@ def test_notes_say_what_and_where() -> None:
     x, h = symbol("x", "T", 3), symbol("h", 3)
     out = scan(lambda r, h: fn("tanh", r * 0.5 + h), [x], [h])
     notes = run([out]).notes
-    assert all(isinstance(note, Note) and note.text and note.pass_name in dict(pipeline.PIPELINE) for note in notes)
+    assert all(
+        isinstance(note, Note) and note.text and note.pass_name in dict(pipeline.PIPELINE + pipeline.LOOPS)
+        for note in notes
+    )
     assert str(Note("prune", "model.py:3", "a result was dropped")) == "prune: a result was dropped (model.py:3)"
 
 

@@ -12,12 +12,13 @@ import pytest
 from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import BOUND, PART, Node, constant, walk
-from scanjit.loops import scan
+from scanjit.loops import scan, until
 from scanjit.ops.linalg import contract
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, SLICE, window
-from scanjit.ops.stretch import full
-from scanjit.rewrite import run
+from scanjit.ops.stretch import SUM, broadcast_to, full
+from scanjit.rewrite import Note, pipeline, run
+from scanjit.rewrite.end import without_end
 from tests.rewrite.support import body, checked, count, cut, fn, mm, scans, shape, symbol, total, view
 
 I, H = 2, 4
@@ -357,3 +358,37 @@ def test_the_same_output_twice() -> None:
     x = symbol("x", "n")
     a, b = run([x * 1.0, x]).outputs
     assert a is b is x
+
+
+# ---- the end of a graph ----------------------------------------------------------------------------------------------
+
+
+def test_passes_over_loops_do_not_see_the_elementwise_ops_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = parameters(1)
+    wrt = {key: p[key] for key in ("W", "R", "b")}
+    _, *gradients = trained(scan(lambda x, h: tanh(mm(x, p["W"]) + mm(h, p["R"]) + p["b"]), [p["x"]], [p["h"]]), wrt)
+    seen: list[Node] = []
+
+    def spy(outputs: list[Node], notes: list[Note]) -> list[Node]:
+        seen.extend(outputs)
+        return outputs
+
+    monkeypatch.setattr(pipeline, "LOOPS", (("spy", spy),))
+    run([w - 0.5 * g / fn("sqrt", total(g * g)) for w, g in zip(wrt.values(), gradients, strict=True)])
+    assert all(n.op in (PART, SUM) for n in seen) and len(seen) == 2 * len(wrt)
+    assert sum(node.op.name == "mul" for node in walk(seen)) == len(wrt)  # what sums read is not at the end
+
+
+def test_the_end_of_a_graph_has_the_sizes_of_the_loops_before_it() -> None:
+    x, h = symbol("x", "T"), symbol("h")
+    rows, _ = scan(lambda r, s, u: ([s + r, u * r], until(s > 0.5)), [x], [h, h])  # `prune` drops the second output
+    outputs, _ = checked([fn("exp", rows) * 2.0 + 1.0])
+    atom = types.as_atom(outputs[0].type.shape[0])
+    assert atom is not None and atom.node in set(walk(outputs)) and outputs[0].type.shape != rows.type.shape
+
+
+def test_what_only_sizes_are_read_of_is_not_at_the_end() -> None:
+    n, x = symbol("n", dtype="int64"), symbol("x")
+    size = types.value_dim(fn("add", n, 1), "m")
+    wide = broadcast_to(x, (size,))
+    assert without_end([wide * 2.0]) == [wide]

@@ -237,7 +237,7 @@ def _passed_if_rows(names: str, outs: list[Node]) -> tuple[list[Node], list[str]
     notes: list[Note] = []
     new = list(outs)
     for name in names.split():
-        new = dict(pipeline.PIPELINE)[name](new, notes)
+        new = dict(pipeline.PIPELINE + pipeline.LOOPS)[name](new, notes)
     for changed in ({}, {"T": 1}):
         same(outs, new, values(outs, changed))
     return new, [note.text for note in notes]

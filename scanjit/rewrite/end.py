@@ -1,0 +1,23 @@
+"""The end of a graph: the elementwise ops behind everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit.ir import CONSTANT, LEAVES, Node, walk
+from scanjit.ops.elementwise import Elementwise
+from scanjit.walks import bottom_up
+
+
+def without_end(outputs: Sequence[Node]) -> list[Node]:
+    """The nodes that the outputs are computed from by elementwise ops alone, in the order in which a walk meets them.
+
+    What loops compute is among them. Example: of `w - 0.1 * gradient`, it is `gradient`.
+    """
+    others: set[Node] = set()
+    for node in reversed(walk(outputs)):  # an op comes after all ops that use its result
+        if node in others or not isinstance(node.op, Elementwise) or node.applied.sizes:
+            others.add(node)
+            others.update(node.args)
+    met = bottom_up(outputs, lambda node: () if node in others else node.args)
+    return [node for node in met if node in others and node.op not in LEAVES and node.op is not CONSTANT]
