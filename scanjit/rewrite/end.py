@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scanjit.ir import CONSTANT, LEAVES, Node, walk
+from scanjit.ir import CONSTANT, ORIGINS, Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.walks import bottom_up
 
@@ -20,4 +20,4 @@ def without_end(outputs: Sequence[Node]) -> list[Node]:
             others.add(node)
             others.update(node.args)
     met = bottom_up(outputs, lambda node: () if node in others else node.args)
-    return [node for node in met if node in others and node.op not in LEAVES and node.op is not CONSTANT]
+    return [node for node in met if node in others and node.op not in ORIGINS and node.op is not CONSTANT]
