@@ -2,16 +2,26 @@
 
 Rows of ours are columns of Fortran's: it sees each matrix transposed. So the lower triangle is its upper one, and a
 system `t @ x = b` is one with t to the right of x.
+
+No call of LAPACK can be stopped. So matrices are factored in blocks of columns, and systems solved for some of their
+right sides at a time: between two calls, the function looks whether it is to end. A matrix of at most `BLOCK` columns
+takes one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import LapackCall, Ref
+
+BLOCK = 256
+"""The columns that one call factors: with the rows of a matrix of 10,000, about 50 ms."""
+SOLVED = 2**31
+"""One call computes about so many products, where it does so for some of the right sides of a system: as long."""
+ENDED = ("if interrupted(line):", "    return")
 
 
 def call_source(call: LapackCall) -> Source:
@@ -41,7 +51,7 @@ class _CallWriter:
             lines.append("    " * depth + f"for i{axis} in range({self.number(size)}):")
             depth += 1
         if depth > 1:
-            lines += ["    " * depth + "if interrupted(line):", "    " * depth + "    return"]
+            lines += ["    " * depth + line for line in ENDED]
         for k, (ref, base) in enumerate(zip(self.call.places, bases, strict=True)):
             steps = ref.strides[:-2] if len(ref.shape) > 1 else ()
             moved = [f" + i{axis}*{self.number(step * self.size)}" for axis, step in enumerate(steps)]
@@ -59,17 +69,45 @@ class _CallWriter:
         """A line that stores a number."""
         return f"store({address}, splat_{self.kind}({value}))"
 
+    def blocks(self, n: str, step: str, factor: Sequence[str], beside: Sequence[str], rest: Sequence[str]) -> list[str]:
+        """Factor a matrix by blocks of columns: `factor` the block of `wide` columns from `k` on, whose first entry on
+        the diagonal is at `corner`; compute what stands `beside` it, with columns from `first` on; and take the product
+        of both off the `rest`, `columns` from `j` on at a time."""
+        lines = [
+            f"for k in range(0, {n}, {BLOCK}):",
+            *(f"    {line}" for line in ENDED),
+            f"    wide = min({BLOCK}, {n} - k)",
+            "    first = k + wide",
+            f"    corner = m0 + k*{step} + k*{self.size}",
+            *(f"    {line}" for line in factor),
+            f"    beside = m0 + first*{step} + k*{self.size}",
+            *(f"    {line}" for line in beside),
+            f"    for j in range(first, {n}, {BLOCK}):",
+            *(f"        {line}" for line in ENDED),
+            f"        columns = min({BLOCK}, {n} - j)",
+            *(f"        {line}" for line in rest),
+        ]
+        return lines
+
     def cholesky(self) -> list[str]:
         """The factor in the lower triangle, zeros above; NaN in the lower triangle if there is none."""
         (whole,) = self.call.places
-        n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
+        n, step, lead = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size), self.leading(whole)
+        block = f"m0 + j*{step} + k*{self.size}, {lead}, m0 + j*{step} + first*{self.size}, {lead}"
         return [
-            f"info = potrf_{self.lapack}(1, {n}, m0, {self.leading(whole)})",
+            "bad = 0",
+            *self.blocks(
+                n,
+                step,
+                [f"info = potrf_{self.lapack}(1, wide, corner, {lead})", "if info != 0:", "    bad = 1"],
+                [f"info = trsm_{self.lapack}(0, 1, 1, 0, wide, {n} - first, corner, {lead}, beside, {lead})"],
+                [f"info = gemm_{self.lapack}(1, 0, j + columns - first, columns, wide, beside, {lead}, {block})"],
+            ),
             f"for i in range({n}):",
             f"    row = m0 + i*{step}",
             f"    for j in range(i + 1, {n}):",
             f"        {self.stored(f'row + j*{self.size}', '0.0')}",
-            "    if info != 0:",
+            "    if bad != 0:",
             "        for j in range(i + 1):",
             f"            {self.stored(f'row + j*{self.size}', 'nan')}",
         ]
@@ -77,52 +115,94 @@ class _CallWriter:
     def lu(self) -> list[str]:
         """The factors, and the rows below them: the order of columns, its inverse, and the signs of exchanges."""
         whole, _ = self.call.places
-        n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
+        n, step, lead = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size), self.leading(whole)
+        below = f"m0 + k*{step} + first*{self.size}"
+        block = f"m0 + j*{step} + k*{self.size}, {lead}, m0 + j*{step} + first*{self.size}, {lead}"
         return [
-            f"info = getrf_{self.lapack}({n}, m0, {self.leading(whole)}, m1)",
-            f"if {n} > 1 and load_i64(m1) >> 32 != 0:",  # two integers of 32 bits, each at least 1
-            f"    for k in range({n}):",
-            f"        i = {n} - 1 - k",
-            "        pair = load_i64(m1 + (i >> 1)*8)",
-            "        store_i64(m1 + i*8, (pair >> 32*(i & 1)) & 4294967295)",
             f"order = m1 + {n}*8",
             f"last = m0 + {n}*{step}",
             f"inverse = last + {step}",
             f"signs = inverse + {step}",
             f"for i in range({n}):",
             "    store_i64(order + i*8, i)",
-            f"for i in range({n}):",
-            f"    other = min(max(load_i64(m1 + i*8) - 1, i), {n} - 1)",
-            f"    {self.stored(f'signs + i*{self.size}', '1.0')}",
-            "    if other != i:",
-            f"        {self.stored(f'signs + i*{self.size}', '-1.0')}",
-            "        kept = load_i64(order + i*8)",
-            "        store_i64(order + i*8, load_i64(order + other*8))",
-            "        store_i64(order + other*8, kept)",
+            *self.blocks(
+                n,
+                step,
+                [f"info = getrf_{self.lapack}({n} - k, wide, corner, {lead}, m1 + k*8)", *self.exchanges(n, step)],
+                [f"info = trsm_{self.lapack}(0, 0, 0, 1, wide, {n} - first, corner, {lead}, beside, {lead})"],
+                [f"info = gemm_{self.lapack}(0, 0, {n} - first, columns, wide, {below}, {lead}, {block})"],
+            ),
             f"for i in range({n}):",
             "    column = load_i64(order + i*8)",
             f"    store(last + i*{self.size}, cast_{self.kind}(splat_i64x1(column)))",
             f"    store(inverse + column*{self.size}, cast_{self.kind}(splat_i64x1(i)))",
         ]
 
+    def exchanges(self, n: str, step: str) -> list[str]:
+        """Read which columns a block has exchanged, note it, and exchange them in all rows beside the block."""
+        entry = [f"row + {i}*{self.size}" for i in ("i", "other")]
+        return [
+            "if wide > 1 and load_i64(m1 + k*8) >> 32 != 0:",  # two integers of 32 bits, each at least 1
+            "    for back in range(wide):",
+            "        i = wide - 1 - back",
+            "        pair = load_i64(m1 + k*8 + (i >> 1)*8)",
+            "        store_i64(m1 + (k + i)*8, (pair >> 32*(i & 1)) & 4294967295)",
+            "for i in range(k, first):",
+            f"    other = min(max(load_i64(m1 + i*8) - 1 + k, i), {n} - 1)",
+            "    store_i64(m1 + i*8, other)",
+            f"    {self.stored(f'signs + i*{self.size}', '1.0')}",
+            "    if other != i:",
+            f"        {self.stored(f'signs + i*{self.size}', '-1.0')}",
+            "        kept = load_i64(order + i*8)",
+            "        store_i64(order + i*8, load_i64(order + other*8))",
+            "        store_i64(order + other*8, kept)",
+            f"for at in range({n}):",
+            "    if at < k or at >= first:",
+            f"        row = m0 + at*{step}",
+            "        for i in range(k, first):",
+            "            other = load_i64(m1 + i*8)",
+            f"            one = load_{self.kind}({entry[0]})",
+            f"            store({entry[0]}, load_{self.kind}({entry[1]}))",
+            f"            store({entry[1]}, one)",
+        ]
+
     def triangular_solve(self) -> list[str]:
-        """Solve in place; NaN if there is a zero on the diagonal."""
+        """Solve in place, by blocks of unknowns; NaN if there is a zero on the diagonal."""
         t, x = self.call.places
         lower, trans, unit = (int(self.call.flags[name]) for name in ("lower", "trans", "unit"))
         n, columns = (self.number(dim) for dim in x.shape[-2:])
-        row = self.number(x.strides[-2] * self.size)
-        flags = f"1, {lower}, {trans}, {unit}"
+        across, row = (self.number(ref.strides[-2] * self.size) for ref in (t, x))
+        step, lead = self.leading(t), self.leading(x)
+        if lower != trans:
+            begin, rest, count = "begin", "first", f"{n} - first"
+        else:
+            begin, rest, count = f"({n} - 1)//{BLOCK}*{BLOCK} - begin", "0", "k"
+        beside = f"k*{across} + {rest}*{self.size}" if trans else f"{rest}*{across} + k*{self.size}"
+        block = f"1, {lower}, {trans}, {unit}, some, wide, corner, {step}, right, {lead}"
+        others = f"0, {trans}, some, {count}, wide, right, {lead}, m0 + {beside}, {step}, rest, {lead}"
         lines = [
-            f"info = trsm_{self.lapack}({flags}, {columns}, {n}, m0, {self.leading(t)}, m1, {self.leading(x)})",
+            f"most = max({SOLVED // BLOCK} // max({n}, 1), {BLOCK})",
+            f"for j in range(0, {columns}, most):",
+            f"    some = min(most, {columns} - j)",
+            f"    for begin in range(0, {n}, {BLOCK}):",
+            *(f"        {line}" for line in ENDED),
+            f"        k = {begin}",
+            f"        wide = min({BLOCK}, {n} - k)",
+            "        first = k + wide",
+            f"        corner = m0 + k*{across} + k*{self.size}",
+            f"        right = m1 + k*{row} + j*{self.size}",
+            f"        info = trsm_{self.lapack}({block})",
+            f"        rest = m1 + {rest}*{row} + j*{self.size}",
+            f"        info = gemm_{self.lapack}({others})",
         ]
         if unit:
             return lines
-        step = self.number((t.strides[-2] + 1) * self.size)
+        diagonal = self.number((t.strides[-2] + 1) * self.size)
         return [
             *lines,
             "singular = 0",
             f"for i in range({n}):",
-            f"    if any_of(load_{self.kind}(m0 + i*{step}) == 0.0):",
+            f"    if any_of(load_{self.kind}(m0 + i*{diagonal}) == 0.0):",
             "        singular = 1",
             "if singular != 0:",
             f"    for i in range({n}):",

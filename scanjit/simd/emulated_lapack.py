@@ -38,9 +38,9 @@ def potrf(memory: Memory, kind: Kind, upper: int, n: int, a: int, step: int) -> 
     return 0
 
 
-def getrf(memory: Memory, kind: Kind, n: int, a: int, step: int, pivots: int) -> int:
+def getrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
     """LU factors with partial pivoting, in place; returns the first column without a pivot, counted from 1, or 0."""
-    f, info = _columns(memory, kind, n, n, a, step), 0
+    f, info = _columns(memory, kind, m, n, a, step), 0
     for k in range(n):
         best = k + int(np.argmax(np.abs(f[k:, k])))
         memory.store_i64(pivots + 8 * k, best + 1)
@@ -84,7 +84,29 @@ def trsm(
     return 0
 
 
-FUNCTIONS: dict[str, Callable[..., int]] = {"potrf": potrf, "getrf": getrf, "trsm": trsm}
+def gemm(
+    memory: Memory,
+    kind: Kind,
+    trans_a: int,
+    trans_b: int,
+    m: int,
+    n: int,
+    k: int,
+    a: int,
+    a_step: int,
+    b: int,
+    b_step: int,
+    c: int,
+    c_step: int,
+) -> int:
+    """A product, taken off a matrix in place."""
+    left = _columns(memory, kind, k, m, a, a_step).T if trans_a else _columns(memory, kind, m, k, a, a_step)
+    right = _columns(memory, kind, n, k, b, b_step).T if trans_b else _columns(memory, kind, k, n, b, b_step)
+    _put(memory, kind, _columns(memory, kind, m, n, c, c_step) - left @ right, c, c_step)
+    return 0
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {"potrf": potrf, "getrf": getrf, "trsm": trsm, "gemm": gemm}
 
 
 def resolve(name: str, kind: Kind, memory: Memory) -> Callable[..., int]:

@@ -3,7 +3,8 @@
 Fortran takes everything by address. Its integers have 32 or 64 bits, depending on how the library was built. The same
 code is right for both: an integer is put into a slot of 64 bits, whose low half, read as 32 bits, is the same number
 (all machines that kernels are made for are little-endian); and a slot for a result is 0 before the call. Only an array
-of integers depends on their size: see `getrf`.
+of integers depends on their size: see `getrf`. After all of these come the lengths of the letters, which some compilers
+of Fortran pass.
 
 The symbols are our own. Whoever loads the code gives them addresses (`scanjit.runtime.lapack`).
 """
@@ -21,15 +22,17 @@ from .llvm_lanes import element_type
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 PREFIX = "scanjit_lapack_"
-ROUTINES = tuple(letter + name for letter in "sd" for name in ("potrf", "getrf", "trsm"))
+ROUTINES = tuple(letter + name for letter in "sd" for name in ("potrf", "getrf", "trsm", "gemm"))
 """What is called, by its name in Fortran."""
-FUNCTIONS = {"potrf": 4, "getrf": 4, "trsm": 10}
+FUNCTIONS = {"potrf": 4, "getrf": 5, "trsm": 10, "gemm": 11}
 """The names in generated code (followed by `_f32` or `_f64`), and the numbers of arguments, all integers:
 
 - `info = potrf(upper, n, a, step)`: Cholesky factor of columns, in place; `info` is 0 if there is one;
-- `info = getrf(n, a, step, pivots)`: LU factors of columns, in place; at `pivots` n integers, counted from 1, side by
-  side in as many bits as the library's integers have;
-- `info = trsm(right, upper, trans, unit, m, n, a, step, b, b_step)`: a triangular system, b (m by n) in place.
+- `info = getrf(m, n, a, step, pivots)`: LU factors of n columns of m numbers, m at least n, in place; at `pivots` n
+  integers, counted from 1, side by side in as many bits as the library's integers have;
+- `info = trsm(right, upper, trans, unit, m, n, a, step, b, b_step)`: a triangular system, b (m by n) in place;
+- `info = gemm(trans_a, trans_b, m, n, k, a, a_step, b, b_step, c, c_step)`: take the product of a (m by k, or k by m if
+  `trans_a`) and b (k by n, or n by k if `trans_b`) off c (m by n).
 """
 
 
@@ -55,15 +58,22 @@ def call(builder: ir.IRBuilder, name: str, kind: Kind, args: Sequence[ir.Value])
         upper, n, a, step = args
         given = [_letter(builder, upper, "U", "L"), _slot(builder, n), a, _slot(builder, step), info, I64(1)]
     elif name == "getrf":
-        n, a, step, pivots = args
-        given = [_slot(builder, n), _slot(builder, n), a, _slot(builder, step), pivots, info]
+        m, n, a, step, pivots = args
+        given = [_slot(builder, m), _slot(builder, n), a, _slot(builder, step), pivots, info]
+    elif name == "gemm":
+        trans_a, trans_b, *sizes, a, a_step, b, b_step, c, c_step = args
+        less, whole = (_slot(builder, ir.Constant(element_type(kind), sign)) for sign in (-1.0, 1.0))
+        given = [_letter(builder, flag, "T", "N") for flag in (trans_a, trans_b)]
+        given += [_slot(builder, size) for size in sizes]
+        given += [less, a, _slot(builder, a_step), b, _slot(builder, b_step), whole, c, _slot(builder, c_step)]
+        given += [I64(1)] * 2
     else:
         right, upper, trans, unit, m, n, a, step, b, b_step = args
         flags = ((right, "R", "L"), (upper, "U", "L"), (trans, "T", "N"), (unit, "U", "N"))
         one = _slot(builder, ir.Constant(element_type(kind), 1.0))
         given = [_letter(builder, *flag) for flag in flags]
         given += [_slot(builder, m), _slot(builder, n), one, a, _slot(builder, step), b, _slot(builder, b_step)]
-        given += [I64(1)] * 4  # the lengths of the letters, which some compilers of Fortran pass
+        given += [I64(1)] * 4
     function = builder.module.globals.get(symbol)
     if function is None:
         function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [I64] * len(given)), symbol)

@@ -138,7 +138,7 @@ PLAIN = frozenset(
     "store store_masked store_strided scatter load_i64 store_i64 barrier interrupted clock select any_of all_of "
     "lane lane0 lane_i64 concat_lanes opaque".split()
 )
-PLAIN |= {f"{routine}_{kind}" for routine in ("potrf", "getrf", "trsm") for kind in ("f32", "f64")}
+PLAIN |= {f"{routine}_{kind}" for routine in ("potrf", "getrf", "trsm", "gemm") for kind in ("f32", "f64")}
 SLIDES = {f"slide_{way}{count}": (way == "up", count) for way in ("up", "down") for count in (1, 2, 4, 8)}
 """Functions of (x, other) that move the lanes of x by `count`. Up: lane 0 goes to lane `count`, and the last lanes of
 the other vector move in below; down: its first lanes move in above."""

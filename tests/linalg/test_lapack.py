@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.codegen import call
 from scanjit.kinds import Kind
+from scanjit.ops.factor import TRIANGULAR_SOLVE
 from scanjit.runtime import lapack, threads
 from scanjit.simd import emulated_lapack
 from scanjit.simd.emulated_memory import Memory
@@ -37,17 +40,19 @@ def test_none_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         lapack.address.__wrapped__("dpotrf")
 
 
-def test_pivots_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 3, 256])
+def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a library writes them whose integers are of 32 bits: two in the place of one."""
 
-    def getrf(memory: Memory, kind: Kind, n: int, a: int, step: int, pivots: int) -> int:
+    def getrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
         wide = memory.allocate(8 * n)
-        info = emulated_lapack.getrf(memory, kind, n, a, step, wide)
+        info = emulated_lapack.getrf(memory, kind, m, n, a, step, wide)
         found = [memory.load_i64(wide + 8 * i) for i in range(n)] + [0] * n
-        for i in range(n):
+        for i in range((n + 1) // 2):
             memory.store_i64(pivots + 8 * i, found[2 * i] | found[2 * i + 1] << 32)
         return info
 
+    monkeypatch.setattr(call, "BLOCK", block)
     a = sj.matrix("a")
     f = sj.function([a], [sj.inv(a), sj.det(a)], mode="emulate")
     rng = np.random.default_rng(0)
@@ -57,6 +62,62 @@ def test_pivots_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
         inverse, det = f(value)
         np.testing.assert_allclose(inverse, np.linalg.inv(value), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(det, np.linalg.det(value), rtol=1e-8)
+
+
+def system(rng: np.random.Generator, n: int, lower: bool, trans: bool, unit: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix of which a triangular system uses a triangle, and the matrix of that system."""
+    whole = rng.normal(size=(n, n)) / n + 2 * np.eye(n)
+    used = np.tril(whole) if lower else np.triu(whole)
+    if unit:
+        np.fill_diagonal(used, 1)
+    return whole, used.T if trans else used
+
+
+def check_systems(sizes: Sequence[int], mode: str) -> None:
+    """All kinds of triangular systems, and factors."""
+    rng = np.random.default_rng(1)
+    a, b = sj.tensor(("n", "n"), name="a"), sj.tensor(("n", "m"), name="b")
+    kinds = list(itertools.product([False, True], repeat=3))
+    solutions = [TRIANGULAR_SOLVE(a, b, lower=lower, trans=trans, unit=unit) for lower, trans, unit in kinds]
+    solve = sj.function([a, b], solutions, mode=mode)
+    factors = sj.function([a, b], [sj.inv(a), sj.solve(a, b), sj.cholesky(a @ a.T)], mode=mode)
+    for n in sizes:
+        right = rng.normal(size=(n, 5))
+        for k, kind in enumerate(kinds):
+            whole, used = system(rng, n, *kind)
+            np.testing.assert_allclose(used @ solve(whole, right)[k], right, rtol=1e-9, atol=1e-9)
+        value = rng.normal(size=(n, n))
+        inverse, solution, factor = factors(value, right)
+        np.testing.assert_allclose(inverse @ value, np.eye(n), atol=1e-7)
+        np.testing.assert_allclose(value @ solution, right, atol=1e-7)
+        np.testing.assert_allclose(factor @ factor.T, value @ value.T, atol=1e-9)
+        np.testing.assert_array_equal(factor, np.tril(factor))
+
+
+@pytest.mark.parametrize("block", [1, 3])
+def test_systems_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "BLOCK", block)
+    monkeypatch.setattr(call, "SOLVED", 1)  # and so many right sides at a time
+    check_systems((1, 3, 4, 10), "emulate")
+
+
+def test_systems_of_more_than_one_block() -> None:
+    check_systems((257, 600), "numba")
+
+
+def test_each_block_looks_whether_to_end() -> None:
+    a, b = sj.matrix("a"), sj.matrix("b")
+    for result, looks in ((sj.cholesky(a), 2), (sj.det(a), 2), (sj.solve_triangular(a, b), 1)):
+        (kernel,) = [part for part in sj.function([a, b], result).source.split("\ndef ") if "info = " in part]
+        assert kernel.count("    if interrupted(line):") == looks
+
+
+def test_a_matrix_without_a_factor_in_its_last_block() -> None:
+    a = sj.matrix("a")
+    value = np.eye(300)
+    value[299, 299] = -1.0
+    found = sj.function([a], sj.cholesky(a))(value)
+    assert np.isnan(found[np.tril_indices(300)]).all() and not found[np.triu_indices(300, 1)].any()
 
 
 @pytest.fixture
