@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scanjit import errors, types
@@ -12,7 +12,7 @@ from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.elementwise import EQUAL, cast
-from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.shape import IOTA, RESHAPE, window
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension, Type
@@ -34,9 +34,10 @@ def jacobian(
     output : a float tensor.
     wrt, consider_constant, disconnected : see `grad`.
     mode : "reverse" computes the derivatives of all elements of the output as one batch of `vjp`, "forward" those by
-        all elements of the variables as one batch of `jvp` for each variable. The work is that of one derivative times
-        the size of the output, or of the variables. By default the one of which there are fewer: where the sizes do not
-        say so yet, the one whose size is known and small; if there is none, both are built, and each call takes one.
+        all elements of the variables as batches of `jvp`: one for all small variables, one for each large one. The work
+        is that of one derivative times the size of the output, or of the variables. By default the one of which there
+        are fewer: where the sizes do not say so yet, the one whose size is known and small; if there is none, both are
+        built, and each call takes one.
 
     Returns
     -------
@@ -67,8 +68,8 @@ def jacobian(
     constants = [as_node(value) for value in consider_constant]
     if disconnected == "raise":
         check_connected([node], variables, constants)
-    makers = {
-        "forward": lambda: [_forward(node, variable, constants) for variable in variables],
+    makers: dict[str, Callable[[], list[Node]]] = {
+        "forward": lambda: _forward([node], variables, constants)[0],
         "reverse": lambda: _reverse(node, variables, constants, disconnected),
     }
     rows, columns = types.product(node.type.shape), _entries(variables)
@@ -105,29 +106,72 @@ def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node],
     rest = "zero" if disconnected == "raise" else disconnected  # that has been checked
     rows = vjp(output, list(variables), seed, constants, rest)
     shape = output.type.shape
-    return [RESHAPE(found, shape=(*shape, *row.type.shape)) for found, row in zip(_each(rows, seed), rows, strict=True)]
+    found = _each(rows, [seed])
+    return [RESHAPE(rows, shape=(*shape, *x.type.shape)) for rows, x in zip(found, variables, strict=True)]
 
 
-def _forward(output: Node, variable: Node, constants: Sequence[Node]) -> Node:
-    seed = new_input(variable.type)
-    (found,) = _each([jvp(output, variable, seed, constants)], seed)
-    last = DIMSHUFFLE(found, order=(*range(1, found.ndim), 0))
-    return RESHAPE(last, shape=(*output.type.shape, *variable.type.shape))
+def _forward(outputs: Sequence[Node], variables: Sequence[Node], constants: Sequence[Node]) -> list[list[Node]]:
+    """The derivatives of each output by each of the variables."""
+    found: dict[Node, list[Node]] = {}
+    for group in _groups(variables):
+        found |= _of_group(outputs, group, constants)
+    return [[found[variable][i] for variable in variables] for i in range(len(outputs))]
 
 
-def _each(outputs: Sequence[Node], seed: Node) -> list[Node]:
-    """The outputs for each seed that is one in one place and zero elsewhere, along a first axis."""
-    basis = _basis(seed.type)
-    count = basis.type.shape[0]
-    batched = batch_graph(outputs, {seed: basis}, count)
+def _diagonal(outputs: Sequence[Node], variables: Sequence[Node], constants: Sequence[Node]) -> list[list[Node]]:
+    """The derivative of each output by the variable in the same place."""
+    of = dict(zip(variables, outputs, strict=True))
+    found: dict[Node, list[Node]] = {}
+    for group in _groups(variables):
+        by = _of_group([of[variable] for variable in group], group, constants)
+        found |= {variable: [by[variable][i]] for i, variable in enumerate(group)}
+    return [found[variable] for variable in variables]
+
+
+def _groups(variables: Sequence[Node]) -> list[list[Node]]:
+    """Variables whose derivatives are one batch: all small ones, so that one program serves them. A large one has a
+    batch of its own, in which nothing is computed that depends on others alone. So has one that is computed, perhaps
+    from another: that one's derivatives go through it."""
+    small: list[Node] = []
+    alone: list[Node] = []
+    for variable in dict.fromkeys(variables):
+        entries = _entries([*small, variable])
+        fits = isinstance(entries, int) and entries <= _FEW and not variable.args
+        (small if fits else alone).append(variable)
+    return [*([small] if small else []), *([variable] for variable in alone)]
+
+
+def _of_group(outputs: Sequence[Node], variables: list[Node], constants: Sequence[Node]) -> dict[Node, list[Node]]:
+    """For each variable the derivatives of the outputs by it."""
+    seeds = [new_input(variable.type) for variable in variables]
+    found = _each(jvp(list(outputs), variables, seeds, constants), seeds)
+    last = [DIMSHUFFLE(rows, order=(*range(1, rows.ndim), 0)) for rows in found]
+    result: dict[Node, list[Node]] = {}
+    begin: Dimension = 0
+    for variable in variables:
+        size, shape = types.product(variable.type.shape), variable.type.shape
+        columns = [window(rows, rows.ndim - 1, begin, size) for rows in last]
+        result[variable] = [RESHAPE(x, shape=(*x.type.shape[:-1], *shape)) for x in columns]
+        begin = begin + size
+    return result
+
+
+def _each(outputs: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
+    """The outputs where one element of all seeds is one and the others are zero: along a first axis, for each
+    element."""
+    count, bases = _entries(seeds), {}
+    begin: Dimension = 0
+    for seed in seeds:
+        bases[seed] = _basis(seed.type, begin, count)
+        begin = begin + types.product(seed.type.shape)
+    batched = batch_graph(outputs, bases, count)
     return [new if flag else broadcast_to(new, (count, *new.type.shape)) for new, flag in batched]
 
 
-def _basis(type_: Type) -> Node:
-    """All tensors of a type that are one in one place and zero elsewhere."""
-    count = types.product(type_.shape)
-    index = IOTA(length=count)
-    equal = apply(EQUAL, DIMSHUFFLE(index, order=(0, None)), DIMSHUFFLE(index, order=(None, 0)))
+def _basis(type_: Type, begin: Dimension, count: Dimension) -> Node:
+    """`count` tensors of a type: from `begin` on, each is one in the next place. All else is zero."""
+    places = IOTA(length=types.product(type_.shape)) + dim_node(begin)
+    equal = apply(EQUAL, DIMSHUFFLE(IOTA(length=count), order=(0, None)), DIMSHUFFLE(places, order=(None, 0)))
     return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
 
 
@@ -163,9 +207,15 @@ def hessian(
     """
     constants = tuple(consider_constant)
     variables, tree = flatten(wrt)
-    rows = [grad(cost, variable, None, constants, disconnected) for variable in variables]
-    by = [wrt] * len(variables) if mixed else variables
-    return tree.unflatten([jacobian(row, second, constants, "zero") for row, second in zip(rows, by, strict=True)])
+    rows = grad(cost, variables, None, constants, disconnected)
+    nodes, fixed = [float_node(variable, "wrt") for variable in variables], [*map(as_node, constants)]
+    try:  # what forward derivatives share is computed once
+        blocks = _forward(rows, nodes, fixed) if mixed else _diagonal(rows, nodes, fixed)
+    except errors.GradientError:  # a rule of the user's that is not linear in the cotangent
+        blocks = [
+            _reverse(row, nodes if mixed else [node], fixed, "zero") for row, node in zip(rows, nodes, strict=True)
+        ]
+    return tree.unflatten([tree.unflatten(row) if mixed else row[0] for row in blocks])
 
 
 def hvp(cost: Any, wrt: Any, vectors: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:

@@ -53,6 +53,20 @@ def test_any_order_and_forward_mode():
     np.testing.assert_allclose(curvature, np.diag(4 * np.exp(2 * v)))
 
 
+def test_second_derivatives_of_a_rule_that_is_not_linear() -> None:
+    """There is no forward mode. The Hessian is made in reverse mode."""
+    clipped = sj.custom_vjp(lambda x: x * x * x)
+    clipped.defvjp(lambda cotangent, output, x: sj.minimum(cotangent * 3 * x * x, 10.0))
+    x, w = sj.vector("x"), sj.scalar("w")
+    cost = (clipped(x) * w).sum()
+    blocks = sj.hessian(cost, [x, w], mixed=True)
+    xx, xw, wx, ww = run([x, w], [*blocks[0], *blocks[1]], np.array([0.5, 3.0]), 2.0)
+    np.testing.assert_allclose(xx, np.diag([6.0, 0.0]))
+    np.testing.assert_allclose(xw, [1.5 / 2, 0.0])
+    np.testing.assert_allclose(run([x, w], sj.hessian(cost, [x, w])[0], np.array([0.5, 3.0]), 2.0), xx)
+    assert ww == 0 and wx.shape == (2,)
+
+
 def test_the_second_derivative_is_that_of_the_rule():
     x, w = sj.vector("x"), sj.vector("w")
     first = sj.grad(odd(x, w), x)

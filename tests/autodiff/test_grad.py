@@ -17,6 +17,8 @@ from scanjit.ops.branch import IFELSE
 from scanjit.ops.chain import pullback, pushforward
 from scanjit.ops.elementwise import CAST, FLOOR, STOP_GRADIENT, SUB, TANH, WHERE
 from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.scan import SCAN
+from scanjit.rewrite import run
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.shared import shared
 from tests.autodiff.helpers import loop, total, value, values, var
@@ -323,6 +325,45 @@ def test_a_hessian_is_one_program(size: int | str) -> None:
     for got, above, below in zip((sx, ss), *slopes, strict=True):
         np.testing.assert_allclose(got, (above - below) / 2e-5, rtol=1e-6)
     np.testing.assert_allclose(xx, np.diag(np.diag(xx)))
+
+
+def test_second_derivatives_of_a_loop_are_two_loops() -> None:
+    """The value, and one batch of changes for all small variables; a large one has a batch of its own."""
+    xs, a, b, w = var("xs", 4), var("a"), var("b"), var("w", 3)
+    big = var("big", 70)
+    (last, _) = loop(
+        lambda c, r, k: ([tanh(c[0] * k[0] + r[0] * k[1])], [c[0]]), [b], [xs], [a * total(w * w), total(big * big)]
+    )
+    env = {xs: np.array([0.3, -0.2, 0.5, 1.0]), a: 0.7, b: 0.2, w: np.array([0.5, -1.0, 0.8]), big: np.full(70, 0.1)}
+    for wrt, carries in (((a,), 2), ((a, b, w), 2), ((a, big), 3)):
+        mixed = hessian(last, wrt, mixed=True)
+        flat = [node for row in mixed for node in row]
+        forward, back = (node for node in ir.walk(run([last, *grad(last, wrt), *flat]).outputs) if node.op is SCAN)
+        assert forward.params["carries"] == carries and back.params["reverse"]
+        for x, row in zip(wrt, mixed, strict=True):
+            for y, block in zip(wrt, row, strict=True):
+                wanted = value(jacobian(grad(last, x), y, disconnected="zero", mode="reverse"), env)
+                np.testing.assert_allclose(value(block, env), wanted, rtol=1e-10, atol=1e-13)
+        alone = hessian(last, wrt)
+        for i in range(len(wrt)):
+            np.testing.assert_allclose(value(alone[i], env), value(mixed[i][i], env), rtol=1e-12)
+
+
+def test_second_derivatives_by_a_variable_that_is_computed_from_another() -> None:
+    x = var("x", 2)
+    y = x * x
+    cost = total(y * x)  # x**3; and by y alone, y * x
+    (xx, xy), (yx, yy) = hessian(cost, [x, y], mixed=True)
+    env = {x: np.array([3.0, 5.0])}
+    np.testing.assert_allclose(value(xx, env), np.diag([18.0, 30.0]))
+    np.testing.assert_allclose(value(yx, env), np.eye(2))
+    back = [value(jacobian(g, v, mode="reverse", disconnected="zero"), env) for g in grad(cost, [x, y]) for v in (x, y)]
+    for got, wanted in zip((xx, xy, yx, yy), back, strict=True):
+        np.testing.assert_allclose(value(got, env), wanted)
+    (alone_x, alone_y), twice = hessian(cost, [x, y]), hessian(cost, [x, x])
+    np.testing.assert_array_equal(value(alone_x, env), value(xx, env))
+    np.testing.assert_array_equal(value(alone_y, env), value(yy, env))
+    assert [value(h, env).tolist() for h in twice] == [value(xx, env).tolist()] * 2
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
