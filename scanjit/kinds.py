@@ -57,6 +57,11 @@ class Kind(NamedTuple):
         return self.family == "b"
 
     @property
+    def never_negative(self) -> bool:
+        """Whether none of its values is below zero: it is an integer without a sign, or a mask."""
+        return self.family in ("u", "b")
+
+    @property
     def order(self) -> int:
         """Where it stands in the order of masks, integers, floats. A value of an earlier one can become a later one."""
         return "biuf".index(self.family) - (self.family in "uf")
@@ -111,3 +116,14 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
 def integer_of(bits: int) -> Kind:
     """The integers with a sign of so many bits."""
     return next(kind for kind in KINDS.values() if kind.signed and kind.bits == bits)
+
+
+def holds_numbers(dtype: np.dtype) -> bool:
+    """Whether elements of a NumPy dtype, which may be none of ours, are numbers or bools.
+
+    Examples
+    --------
+    >>> holds_numbers(np.dtype("float16")), holds_numbers(np.dtype("datetime64"))
+    (True, False)
+    """
+    return dtype.kind in "biuf"

@@ -11,6 +11,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, Node
+from scanjit.kinds import kind_of
 from scanjit.ops import Elementwise
 from scanjit.ops.elementwise import FLOORDIV, MOD, ROUND
 from scanjit.ops.index import GATHER
@@ -86,7 +87,7 @@ def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
     """A number. With `weak` it is a Python number, which takes on the dtype of the other operands."""
     array = np.asarray(value)
     number = array.item()
-    if array.dtype.kind == "f":
+    if kind_of(array.dtype).floating:
         text = (
             "np.nan" if np.isnan(number) else ("-" * (number < 0) + "np.inf") if np.isinf(number) else _shortest(array)
         )
@@ -104,7 +105,7 @@ def _shortest(array: np.ndarray) -> str:
 
 
 def _type_name(dtype: np.dtype) -> str:
-    return "np.bool" if dtype.kind == "b" else f"np.{dtype.name}"
+    return "np.bool" if kind_of(dtype).is_mask else f"np.{dtype.name}"
 
 
 def dtype_text(dtype: np.dtype) -> str:
@@ -140,14 +141,14 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 
 def _cast(draft: Context, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
-    if x.dtype.kind == "f" and dtype.kind in "iu":
+    if x.type.kind.floating and kind_of(dtype).integral:
         function = draft.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
         return call(function, draft.value(x).text, f"dtype={literal(dtype)}")
     return Text(f"{draft.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 
 
 def _pow(draft: Context, node: Node) -> Text:
-    if node.dtype.kind == "f":
+    if node.type.kind.floating:
         return infix(node.op, *operands(draft, node))
     function = draft.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
     return call(function, *(draft.value(x).text for x in node.operands))
@@ -166,7 +167,7 @@ def _log_sigmoid(draft: Context, node: Node) -> Text:
 def _rounded(draft: Context, node: Node) -> Text:
     x = draft.value(node.args[0])
     name = "rint" if node.op is ROUND else node.op.name
-    return x if node.dtype.kind in "iu" else call(f"np.{name}", x.text)
+    return x if node.type.kind.integral else call(f"np.{name}", x.text)
 
 
 # ---- reductions and products -----------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def _contract(draft: Context, node: Node) -> Text:
     a, b = (draft.value(x) for x in node.operands)
     labels = [node.params[name] for name in ("left", "right", "out")]
     letters = subscripts("a", *labels)
-    if node.dtype.kind == "b":
+    if node.type.kind.is_mask:
         return Text(f"(np.einsum({letters!r}, {a.text}, {b.text}, dtype=int) > 0)", ATOM)
     return matrix_product(a, b, *labels) or call("np.einsum", repr(letters), a.text, b.text)
 

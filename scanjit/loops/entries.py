@@ -11,6 +11,7 @@ import numpy as np
 from scanjit import types
 from scanjit.errors import ScanError
 from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
+from scanjit.kinds import holds_numbers
 from scanjit.loops.structure import Tree, describe, flatten, is_container
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.types import Dim, Dimension
@@ -169,7 +170,7 @@ def symbol(value: Any, label: str) -> Node:
             array = np.asarray(value)
         except ValueError:
             array = np.asarray(None)
-        if array.dtype.kind not in "biuf":
+        if not holds_numbers(array.dtype):
             raise ScanError(f"{label} is not a tensor", got=describe(value), expected="a symbol, an array or a number")
     return as_node(value)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node
+from scanjit.kinds import holds_numbers
 from scanjit.types import Type
 
 READY = 0x101
@@ -116,7 +117,7 @@ class Slot:
             if errors.from_outside(error):
                 raise
             raise self._not_an_array(value, str(error)) from None
-        if array.dtype.kind not in "biuf":
+        if not holds_numbers(array.dtype):
             raise self._not_an_array(value, f"its elements are {array.dtype}")
         if not isinstance(value, list | tuple):
             return self._from_array(array)

@@ -20,6 +20,7 @@ from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.config import config
 from scanjit.ir import Node, is_symbol
+from scanjit.kinds import holds_numbers
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
@@ -190,8 +191,15 @@ class _Call:
         """The kinds of the arrays. A Python float takes the dtype of the float arrays beside it."""
         arrays = [_as_array(leaf) for leaf in self.arrays]
         self._check(arrays)
-        weak = [_is_weak(leaf) and array.dtype.kind == "f" for leaf, array in zip(self.arrays, arrays, strict=True)]
-        floats = [a.dtype for a, is_weak in zip(arrays, weak, strict=True) if a.dtype.kind == "f" and not is_weak]
+        weak = [
+            _is_weak(leaf) and np.issubdtype(array.dtype, np.floating)
+            for leaf, array in zip(self.arrays, arrays, strict=True)
+        ]
+        floats = [
+            a.dtype
+            for a, is_weak in zip(arrays, weak, strict=True)
+            if np.issubdtype(a.dtype, np.floating) and not is_weak
+        ]
         common = np.result_type(*floats) if floats else np.dtype(config.floatX)
         return tuple(
             (common if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
@@ -200,7 +208,7 @@ class _Call:
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
         for i, array in enumerate(arrays):
-            if array.dtype.kind not in "biuf":
+            if not holds_numbers(array.dtype):
                 value = self.arrays[i]
                 raise errors.ArgumentError(
                     f"{self.labels()[i]}, an argument of {self.name}, is no array of numbers",

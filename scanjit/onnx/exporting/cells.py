@@ -109,7 +109,7 @@ class _Step:
         inits, (sequence,), consts = roles.split(node.operands)
         body: Graph = node.params["body"]
         kinds = {(init.dtype, init.ndim) for init in inits}
-        if kinds != {(sequence.dtype, 2)} or sequence.dtype.kind != "f" or not all(map(_is_known, consts)):
+        if kinds != {(sequence.dtype, 2)} or not sequence.type.kind.floating or not all(map(_is_known, consts)):
             return None
         batch, size = inits[0].type.shape
         build, source = _rowwise(sequence)

@@ -11,7 +11,7 @@ from scanjit.ops.windows import WINDOWS
 def conv(w: Writer, node: Node, filters: str) -> str | None:
     """A product written as Conv; None if it is not a convolution over one or two axes."""
     seen, weights = node.operands
-    if seen.op is not WINDOWS or node.dtype.kind != "f":
+    if seen.op is not WINDOWS or not node.type.kind.floating:
         return None
     count = len(seen.params["axes"])
     x = seen.operands[0]

@@ -16,7 +16,7 @@ def plain(kind: str, of_bools: str | None = None) -> Rule:
     """An op that ONNX has, perhaps by another name for bools."""
 
     def rule(w: Writer, node: Node, *operands: str) -> str:
-        return w.op(of_bools if of_bools and node.operands[0].dtype.kind == "b" else kind, *operands)
+        return w.op(of_bools if of_bools and node.operands[0].type.kind.is_mask else kind, *operands)
 
     return rule
 
@@ -25,7 +25,7 @@ def bitwise(kind: str) -> Rule:
     """Logic: of bools, or of each bit of integers."""
 
     def rule(w: Writer, node: Node, *operands: str) -> str:
-        return w.op(kind if node.dtype.kind == "b" else "Bitwise" + kind, *operands)
+        return w.op(kind if node.type.kind.is_mask else "Bitwise" + kind, *operands)
 
     return rule
 
@@ -34,7 +34,7 @@ def compared(kind: str) -> Rule:
     """A comparison. Bools are compared as numbers."""
 
     def rule(w: Writer, node: Node, *operands: str) -> str:
-        if node.operands[0].dtype.kind == "b":
+        if node.operands[0].type.kind.is_mask:
             operands = tuple(w.cast(operand, np.int32) for operand in operands)
         return w.op(kind, *operands)
 
@@ -48,7 +48,7 @@ def same(w: Writer, node: Node, first: str, *others: str) -> str:
 
 def rounding(kind: str) -> Rule:
     """Rounds floats; integers stay as they are."""
-    return lambda w, node, x: x if node.dtype.kind in "iu" else w.op(kind, x)
+    return lambda w, node, x: x if node.type.kind.integral else w.op(kind, x)
 
 
 def number(w: Writer, node: Node, value: Any) -> str:
@@ -70,14 +70,14 @@ Numbers = Callable[[float], str]
 
 def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
     """A quotient rounded down."""
-    if node.dtype.kind == "f":
+    if node.type.kind.floating:
         return w.op("Floor", w.op("Div", a, b))
     return w.quotient(a, b, safe=False, dtype=node.dtype)
 
 
 def mod(w: Writer, node: Node, a: str, b: str) -> str:
     """The remainder of a quotient rounded down. It has the sign of the divisor."""
-    if node.dtype.kind != "f":
+    if not node.type.kind.floating:
         return w.rest(a, b, safe=False, dtype=node.dtype)
     zero = number(w, node, 0)
     left = w.op("Mod", a, b, fmod=1)
@@ -88,7 +88,7 @@ def mod(w: Writer, node: Node, a: str, b: str) -> str:
 
 def trunc(w: Writer, node: Node, x: str) -> str:
     """Rounds towards zero."""
-    return x if node.dtype.kind in "iu" else w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x)))
+    return x if node.type.kind.integral else w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x)))
 
 
 def expm1(w: Writer, k: Numbers, x: str) -> str:
@@ -120,4 +120,4 @@ def scaled_log(base: float) -> Rule:
 
 def relu(w: Writer, node: Node, x: str) -> str:
     """x where it is positive, else 0."""
-    return w.op("Relu", x) if node.dtype.kind == "f" else w.op("Max", x, number(w, node, 0))
+    return w.op("Relu", x) if node.type.kind.floating else w.op("Max", x, number(w, node, 0))

@@ -11,15 +11,15 @@ from scanjit.onnx.exporting.writer import Writer
 
 def contract(w: Writer, node: Node, a: str, b: str) -> str:
     """A sum of products over shared labels."""
-    dtype = node.dtype
+    kind = node.type.kind
     convolved = conv(w, node, b)
     if convolved is not None:
         return convolved
-    if dtype.kind == "b":
+    if kind.is_mask:
         found = _product(w, node, w.cast(a, np.int32), w.cast(b, np.int32))
         return w.op("Greater", found, w.constant(0, np.int32))
-    if dtype.kind in "iu" and dtype.itemsize < 4:
-        return w.cast(_product(w, node, w.cast(a, np.int32), w.cast(b, np.int32)), dtype)
+    if kind.integral and kind.size < 4:
+        return w.cast(_product(w, node, w.cast(a, np.int32), w.cast(b, np.int32)), node.dtype)
     return _product(w, node, a, b)
 
 

@@ -181,7 +181,7 @@ def reduction(kind: str) -> Rule:
         axes, dtype = node.params["axes"], node.dtype
         if not axes:
             return x
-        narrow = dtype.kind in "biu" and dtype.itemsize < 4
+        narrow = not node.type.kind.floating and dtype.itemsize < 4
         x = w.cast(x, np.int32) if narrow else x
         if w.opset >= _AXES_ARE_INPUTS.get(kind, 18):
             y = w.op(kind, x, w.ints(*axes), keepdims=0)

@@ -13,7 +13,7 @@ from scanjit.onnx.exporting.writer import Rule
 
 TABLE: dict[str, Rule] = {
     # arithmetic
-    "abs": lambda w, node, x: x if node.dtype.kind in "bu" else w.op("Abs", x),
+    "abs": lambda w, node, x: x if node.type.kind.never_negative else w.op("Abs", x),
     "add": e.plain("Add", "Or"),
     "cbrt": e.formula(lambda w, k, x: w.op("Mul", w.op("Sign", x), w.op("Pow", w.op("Abs", x), k(1 / 3)))),
     "ceil": e.rounding("Ceil"),
@@ -60,7 +60,7 @@ TABLE: dict[str, Rule] = {
     "equal": e.plain("Equal"),
     "greater": e.compared("Greater"),
     "greater_equal": e.compared("GreaterOrEqual"),
-    "invert": lambda w, node, x: w.op("Not" if node.dtype.kind == "b" else "BitwiseNot", x),
+    "invert": lambda w, node, x: w.op("Not" if node.type.kind.is_mask else "BitwiseNot", x),
     "isinf": e.plain("IsInf"),
     "isnan": e.plain("IsNaN"),
     "less": e.compared("Less"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 from scanjit.show.identifiers import writable
@@ -102,7 +103,7 @@ class Writer:
 
     def where(self, condition: str, a: str, b: str, dtype: Any) -> str:
         """`where(condition, a, b)`. Runtimes lack it for bools: there it is made of And, Or and Not."""
-        if np.dtype(dtype).kind != "b":
+        if not kind_of(dtype).is_mask:
             return self.op("Where", condition, a, b)
         return self.op("Or", self.op("And", condition, a), self.op("And", self.op("Not", condition), b))
 

@@ -71,7 +71,7 @@ def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
 
 def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) -> Node:
     """A reduction in the dtype of the operand."""
-    if x.dtype.kind == "b" and op in (ops.MAX, ops.MIN):
+    if x.type.kind.is_mask and op in (ops.MAX, ops.MIN):
         op = ops.ANY if op is ops.MAX else ops.ALL
     if not axes:
         return x
@@ -385,7 +385,7 @@ def pool(largest: bool) -> Callable[[Call], list[Node]]:
         )
         axes = tuple(range(x.ndim, x.ndim + ndim))
         if largest:
-            lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+            lowest = -np.inf if x.type.kind.floating else np.iinfo(x.dtype).min
             return [ops.MAX(windows(x, lowest), axes=axes)]
         total = ops.SUM(windows(x, 0), axes=axes)
         if counted or not any(map(any, zeros)):

@@ -43,9 +43,9 @@ def mean(call: Call) -> Node:
 def divide(call: Call) -> Node:
     """A quotient; of integers, towards zero."""
     a, b = call.pair()
-    if a.dtype.kind == "f":
+    if a.type.kind.floating:
         return a / b
-    if a.dtype.kind == "u" or _never_negative(a, b):
+    if a.type.kind.never_negative or _never_negative(a, b):
         return a // b
     if (whole := _without_rest(a, b)) is not None:
         return whole // b
@@ -75,7 +75,7 @@ def modulo(call: Call) -> Node:
     a, b = call.pair()
     if not call.flag("fmod"):
         return ir.apply(MOD, a, b)
-    if a.dtype.kind == "u":
+    if a.type.kind.never_negative:
         return ir.apply(MOD, a, b)
     rest = ir.apply(MOD, ir.apply(ABS, a), ir.apply(ABS, b))
     return where(a < 0, -rest, rest)
@@ -84,9 +84,9 @@ def modulo(call: Call) -> Node:
 def power(call: Call) -> Node:
     """A power, in the dtype of the base."""
     x, exponent = call.input(0), call.input(1)
-    if exponent.dtype == x.dtype or x.dtype.kind == "f":
+    if exponent.dtype == x.dtype or x.type.kind.floating:
         return ops.power(x, cast(exponent, x.dtype))
-    if exponent.dtype.kind in "iu":
+    if exponent.type.kind.integral:
         return ops.power(x, cast(exponent, x.dtype))
     return cast(ops.power(cast(x, "float64"), cast(exponent, "float64")), x.dtype)
 
@@ -136,7 +136,7 @@ def choose(call: Call) -> Node:
 def shift(call: Call) -> Node:
     """Bits moved left or right."""
     x, count = call.pair()
-    if x.dtype.kind != "u":
+    if not x.type.kind.never_negative:
         raise call.refuse("of numbers with a sign", got=x.dtype)
     factor = ops.power(like(2, x), count)
     return x * factor if call.text("direction") == "LEFT" else x // factor

@@ -9,6 +9,7 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
+from scanjit.kinds import holds_numbers, kind_of
 from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
 from scanjit.ops.elementwise import cast
@@ -148,7 +149,7 @@ def _array(given: Any, dtype: np.dtype, name: str) -> np.ndarray:
     array = np.asarray(given)
     weak = isinstance(given, int | float) and not isinstance(given, bool)
     with np.errstate(all="ignore"):
-        made = array.astype(dtype) if array.dtype.kind in "biuf" else None
+        made = array.astype(dtype) if holds_numbers(array.dtype) else None
     fits = made is not None and (np.can_cast(array.dtype, dtype, "safe") or (weak and _same(array, made)))
     if made is None or not fits:
         raise errors.DtypeError(
@@ -161,7 +162,7 @@ def _array(given: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 def _same(number: np.ndarray, made: np.ndarray) -> bool:
     """Whether a Python number is still the same in another dtype. Rounding to a float does not count as a change."""
-    return made.dtype.kind == "f" or bool(number == made)
+    return kind_of(made.dtype).floating or bool(number == made)
 
 
 def _other_shape(name: str, dims: Sequence[Any], shape: Sequence[Any]) -> errors.ShapeError:

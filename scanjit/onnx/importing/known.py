@@ -16,6 +16,7 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node, Op
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import CAST, EQUAL, FLOORDIV, MOD, WHERE
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
@@ -83,7 +84,7 @@ def usual(condition: Node) -> bool | None:
 
 def dims(node: Node, what: str) -> tuple[Dimension, ...]:
     """The elements of a vector (or the only one of a scalar) of integers as dimensions."""
-    if node.dtype.kind not in "iu" or node.ndim > 1:
+    if not node.type.kind.integral or node.ndim > 1:
         raise errors.ArgumentError(f"{what} must be a vector of integers", got=node.type)
     count = node.type.shape[0] if node.ndim else 1
     if not isinstance(count, int) or count > _LONGEST:
@@ -106,7 +107,7 @@ def elements_of(node: Node, done: dict[Node, Elements | None]) -> Elements | Non
     """The elements of a tensor of no more than one axis, as far as they are dimensions; None if nothing is known."""
     if node not in done:
         done[node] = None
-        if not node.several and node.ndim <= 1 and node.dtype.kind in "iub":
+        if not node.several and node.ndim <= 1 and not node.type.kind.floating:
             done[node] = _read(node, done)
     return done[node]
 
@@ -117,14 +118,14 @@ def _read(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
         return None
     value = array(node)
     if value is not None:
-        return [bool(v) if value.dtype.kind == "b" else int(v) for v in value.reshape(-1)]
+        return [bool(v) if kind_of(value.dtype).is_mask else int(v) for v in value.reshape(-1)]
     if node.op is ir.SIZE:
         return [node.params["dim"]]
     rule = _RULES.get(node.op) or (_each(node.op.of_dims) if node.op.of_dims else None)
     operands = [elements_of(arg, done) for arg in node.operands] if rule is not None else [None]
     if rule is not None and not any(o is None for o in operands):
         return rule(count, *operands, **node.params)
-    return [size(node)] if not node.ndim and node.dtype.kind in "iu" else None
+    return [size(node)] if not node.ndim and node.type.kind.integral else None
 
 
 def _each(function: Callable[..., Any]) -> Callable[..., Elements]:
@@ -166,7 +167,7 @@ _RULES: dict[Op, Callable[..., Elements | None]] = {
     DIMSHUFFLE: _same,
     RESHAPE: _same,
     BROADCAST_TO: _same,
-    CAST: lambda count, x, *, dtype: x if dtype.kind in "iu" else None,
+    CAST: lambda count, x, *, dtype: x if kind_of(dtype).integral else None,
     FLOORDIV: _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a // b),
     MOD: _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a % b),
     EQUAL: _each(_equal),
@@ -180,7 +181,7 @@ _RULES: dict[Op, Callable[..., Elements | None]] = {
 def ints(node: Node, what: str) -> tuple[int, ...]:
     """The elements of a vector of integers that must be known."""
     value = array(node)
-    if value is not None and value.ndim <= 1 and value.dtype.kind in "iu":
+    if value is not None and value.ndim <= 1 and kind_of(value.dtype).integral:
         return tuple(int(v) for v in value.reshape(-1))
     found = dims(node, what)
     if not all(isinstance(dim, int) for dim in found):

@@ -10,6 +10,7 @@ from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 from scanjit.onnx.importing.graph import Reader, Scope
@@ -205,7 +206,7 @@ class Model:
         if name in self.initializers:
             return self.initializers[name].__scanjit_node__()
         array = tensors.array_of(self._initializers[name], self._reader.folder)
-        if array.dtype.kind != "f" or not array.ndim:
+        if not kind_of(array.dtype).floating or not array.ndim:
             return ir.constant(array)
         made = SharedVariable(array, Type(array.dtype, array.shape), name, self._label)
         self.initializers[name] = made

@@ -12,6 +12,7 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
 from scanjit.onnx import functions as tensor
 from scanjit.onnx import tensors
 from scanjit.onnx.importing import dense, recurrent
@@ -82,7 +83,7 @@ def rounded(x: Node, zero: Node | None, dtype: np.dtype) -> Node:
 
 
 def _check_integer(call: Call, dtype: np.dtype) -> None:
-    if dtype.kind not in "iu":
+    if not kind_of(dtype).integral:
         raise errors.DtypeError(f"{call.op} is for tensors of integers", got=dtype)
 
 
@@ -194,7 +195,7 @@ def _largest(w: Node) -> int:
 
 def _bytes(call: Call, i: int) -> Node:
     x = call.input(i)
-    if x.dtype.kind not in "iu" or x.dtype.itemsize != 1:
+    if not x.type.kind.integral or x.dtype.itemsize != 1:
         raise errors.DtypeError(f"the input {i} of {call.op} is of integers of 8 bits", got=x.type)
     return x
 

@@ -57,7 +57,7 @@ class Axis:
 def resize(call: Call) -> Node:
     """A tensor with some axes resized."""
     x, mode = call.input(0), call.choice("mode", "nearest", ("nearest", *_KERNELS), f"mode of {call.op}")
-    if mode != "nearest" and x.dtype.kind != "f":
+    if mode != "nearest" and not x.type.kind.floating:
         raise call.refuse(f"with mode={mode!r} of integers", got=x.type)
     entries = _nearest(call) if mode == "nearest" else _weighted(call, mode)
     outside = call.number("extrapolation_value", 0.0)

@@ -272,7 +272,7 @@ def constant(call: Call) -> Node:
 def range_(call: Call) -> Node:
     """`start`, `start + delta`, ... as long as it is before `limit`."""
     start, limit, delta = call.alike(*(scalar(call.input(i)) for i in range(3)))
-    if start.dtype.kind == "f":
+    if start.type.kind.floating:
         values = [known.array(x) for x in (start, limit, delta)]
         if not any(value is None for value in values):
             low, high, apart = (float(value) for value in values if value is not None)
