@@ -44,7 +44,7 @@ def _classes(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node, bool]:
             f"rank mismatch between targets and predictions: {t.ndim} and {p.ndim} dimensions; targets have the shape "
             "of the predictions, or one dimension less and hold the numbers of classes"
         )
-    if t.ndim < p.ndim and t.dtype.kind not in "iu":
+    if t.ndim < p.ndim and not t.type.kind.integral:
         raise TypeError(f"the numbers of classes must be integers, got targets of {t.dtype}")
     return p, t, t.ndim < p.ndim
 
@@ -79,7 +79,7 @@ def binary_crossentropy(predictions: Any, targets: Any) -> sj.Node:
     array([0.693, 0.288])
     """
     p, t = _aligned(predictions, targets)
-    if p.dtype.kind == "f":
+    if p.type.kind.floating:
         t = sj.cast(t, p.dtype)
     return -t * stable.log(p) - (1 - t) * stable.log1m(p)
 
@@ -163,7 +163,7 @@ def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
     loss = sj.as_tensor(loss)
     if weights is not None:
         weights = sj.as_tensor(weights)
-        if loss.dtype.kind == "f":
+        if loss.type.kind.floating:
             weights = sj.cast(weights, loss.dtype)
         loss = loss * weights
     if mode == "mean":
@@ -202,7 +202,7 @@ def binary_hinge_loss(
     p, t = _aligned(predictions, targets)
     if log_odds is not None and not log_odds:
         p = stable.log_odds(p)
-    t = sj.cast(t, p.dtype if p.dtype.kind == "f" else "float64")
+    t = sj.cast(t, p.dtype if p.type.kind.floating else "float64")
     return sj.relu(number(delta, p.dtype) - p * (2 * t - 1 if binary else t))
 
 

@@ -220,7 +220,7 @@ class Cell(Parametrized, Captured):
     @property
     def dtype(self) -> np.dtype:
         """The dtype of the parameters and of the state. Without parameters, `scanjit.config.floatX`."""
-        found = {param.dtype for param in self.params if param.dtype.kind == "f"}
+        found = {param.dtype for param in self.params if param.type.kind.floating}
         return np.result_type(*found) if found else np.dtype(sj.config.floatX)
 
     # ---- the recurrence ----------------------------------------------------------------------------------------------

@@ -113,8 +113,8 @@ def unfold(
 
 def _as_wide(state: Any, x: Any) -> Any:
     """A state in the dtypes that it has after a step. If `x` has a float64, all floats of the state become float64."""
-    wide = [leaf.dtype for leaf in flatten(x) if leaf.dtype.kind == "f"]
-    cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.dtype.kind == "f" else leaf
+    wide = [leaf.dtype for leaf in flatten(x) if leaf.type.kind.floating]
+    cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.type.kind.floating else leaf
     return transform(cast, state)
 
 

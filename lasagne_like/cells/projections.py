@@ -142,6 +142,6 @@ class EmbeddingWrapper(Wrapper):
         super().make_params((self.output_size,))
 
     def precompute(self, x: Any) -> Any:
-        if x.dtype.kind not in "iu":
+        if not x.type.kind.integral:
             raise TypeError(f"{self!r} takes integers, got {x.dtype}: make its input with an sj.itensor3(), say")
         return self.cell.precompute(sj.take(self.W, x[..., 0], axis=0))

@@ -47,7 +47,7 @@ class EmbeddingLayer(Layer):
         return (*input_shape, self.output_size)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        if input.dtype.kind not in "iu":
+        if not input.type.kind.integral:
             raise TypeError(
                 f"{self} takes integers, got {input.dtype}: make its input with InputLayer(shape, sj.lmatrix()), say"
             )

@@ -35,7 +35,7 @@ class _Noise(Layer, ABC):
 
 def _float_dtype(input: Any) -> Any:
     """The dtype of noise for an input: that of the input, if it is a float."""
-    return input.dtype if input.dtype.kind == "f" else sj.config.floatX
+    return input.dtype if input.type.kind.floating else sj.config.floatX
 
 
 class DropoutLayer(_Noise):

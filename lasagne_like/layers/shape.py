@@ -35,7 +35,7 @@ def _is_integer_scalar(size: Any) -> bool:
         size = sj.as_tensor(size)
     except sj.ScanjitError:
         return False
-    return size.ndim == 0 and size.dtype.kind in "iu"
+    return size.ndim == 0 and size.type.kind.integral
 
 
 class FlattenLayer(Layer):
