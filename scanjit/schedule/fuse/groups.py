@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scanjit.schedule.fuse.order import Order
+from scanjit.schedule.fuse.order import Around, Order
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
@@ -35,13 +35,17 @@ MOST_REDUCTIONS = 6
 
 @dataclass(eq=False)
 class _Group:
-    """Tasks of one space that become one nest, and what they do; or one item that is no task."""
+    """Tasks of one space that become one nest, and what they do; or one item that is no task. Groups come in the order
+    of their numbers; the `readers` of a group need something that it makes."""
 
+    number: int
     members: list[Item] = field(default_factory=list)
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
     read: set[object] = field(default_factory=set)
+    around: Around[Item] = field(default_factory=Around)
+    readers: set[_Group] = field(default_factory=set)
 
     def add(self, task: Task, values: Sequence[Value]) -> None:
         """Let a task join that computes these values."""
@@ -51,31 +55,100 @@ class _Group:
         self.values.update(values)
         self.loaded |= _loaded(values)
 
-    @property
-    def space(self) -> tuple[NestLoop, ...] | None:
-        """The space of its tasks; None where no task may join, as where one writes at computed places."""
-        first = self.members[0]
-        return first.space if isinstance(first, Task) and not first.store.indices else None
+
+class _Groups:
+    """The groups of a region, one item after the other. `where` is the group of an item; `over` are those over a space,
+    in order."""
+
+    def __init__(self, order: Order[Item]) -> None:
+        self.order = order
+        self.where: dict[Item, _Group] = {}
+        self._over: dict[tuple[NestLoop, ...], list[_Group]] = {}
+        self._count = 0
+
+    def add(self, item: Item) -> None:
+        """Put an item into a group."""
+        group = self._joined(item) if isinstance(item, Task) else self._begun([item])
+        group.around |= self.order.around[item]
+        self.where[item] = group
+        for need in item.needs:
+            self.where[need].readers.add(group)
+
+    def in_order(self) -> list[_Group]:
+        """All groups."""
+        return sorted(dict.fromkeys(self.where.values()), key=lambda group: group.number)
+
+    def _begun(self, members: list[Item]) -> _Group:
+        """A new group, the last one."""
+        self._count += 1
+        return _Group(self._count, members)
+
+    def _joined(self, task: Task) -> _Group:
+        """The group of a task."""
+        values = walk_values([task.store.value])
+        group = None if task.store.indices else self._partner(task, values)
+        if group is None:
+            group = self._begun([])
+            if not task.store.indices:  # where one writes at computed places, no other may join
+                self._over.setdefault(task.space, []).append(group)
+        group.add(task, values)
+        return group
+
+    def _partner(self, task: Task, values: Sequence[Value]) -> _Group | None:
+        """The nest that a task joins; None if it begins one of its own.
+
+        Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has
+        to wait for another one because they join. Of several such nests, the task joins the one that loads most of what
+        it loads; of equals, the last.
+
+        A nest that makes something for the task may stand before others that do so too. It is then put off to the end,
+        if none of those behind it needs it.
+        """
+        needed: dict[_Group, bool] = {}
+        for item, own_point in task.needs.items():
+            needed[self.where[item]] = needed.get(self.where[item], True) and own_point
+        last = max((group.number for group in needed), default=0)
+        found, loaded = _reductions(values), _loaded(values)
+        read, around = _read(found), self.order.around[task]
+
+        def fits(group: _Group) -> bool:
+            if not needed.get(group, True) or not _compatible(found, values, group, group in needed, read):
+                return False
+            return not self._stays_apart(task, found, group, around)
+
+        over = self._over.get(task.space, [])
+        near = [group for group in reversed(over) if group.number > self._count - LOOK_BACK]
+        ready = [group for group in near if group.number >= last and fits(group)]
+        if ready:
+            return max(ready, key=lambda group: len(loaded & group.loaded))
+        for group in near:
+            if group in needed and group.number < last and group.readers <= {group} and fits(group):
+                self._count += 1
+                group.number = self._count
+                over.remove(group)
+                over.append(group)
+                return group
+        return None
+
+    def _stays_apart(self, task: Task, found: set[Reduce], group: _Group, around: Around[Item]) -> bool:
+        """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or
+        make rows that are needed for a stretch of steps only together with others."""
+        reduces = bool(found or group.reductions)
+        waits = self.order.blocks(group.around, around) or (reduces and self.order.ties(group.around, around))
+        if found and group.reductions:
+            sizes = [loop.size for value in found | group.reductions for loop in value.loops]
+            waits = waits or _sums_apart(group.around, around, sizes)
+        return waits or _parts(group.around, around, task)
 
 
 def fuse(region: Region) -> list[Statement]:
     """The statements of a region: nests, and items that are no tasks. Tasks of one space are in one nest where none has
     to wait for another one to be complete."""
-    groups: list[_Group] = []
-    where: dict[Item, _Group] = {}
-    order = Order.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None)
+    groups = _Groups(Order.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
     for item in region.items:
-        if isinstance(item, Task):
-            values = walk_values([item.store.value])
-            group = _partner(item, values, groups, where, order) or _Group()
-            group.add(item, values)
-        else:
-            group = _Group([item])
-        if item is group.members[0]:
-            groups.append(group)
-        where[item] = group
-    stored = _stored(region, where)
-    return [made for group in groups if (made := _made(group, stored)) is not None]
+        groups.add(item)
+    stored = _stored(region, groups.where)
+    return [made for group in groups.in_order() if (made := _made(group, stored)) is not None]
 
 
 def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
@@ -97,72 +170,20 @@ def _reductions(values: Iterable[Value]) -> set[Reduce]:
     return {value for value in values if isinstance(value, Reduce)}
 
 
-def _partner(
-    task: Task, values: Sequence[Value], groups: list[_Group], where: Mapping[Item, _Group], order: Order[Item]
-) -> _Group | None:
-    """The nest that a task joins; None if it begins one of its own.
-
-    Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has to
-    wait for another one because they join. Of several such nests, the task joins the one that loads most of what it
-    loads; of equals, the last.
-
-    A nest that makes something for the task may stand before others that do so too. It is then put off to the end, if
-    none of those behind it needs it.
-    """
-    if task.store.indices:
-        return None
-    found = _reductions(values)
-    best: _Group | None = None
-    shared, loaded, read = -1, _loaded(values), _read(found)
-    needed: dict[_Group, bool] = {}
-    for item, own_point in task.needs.items():
-        needed[where[item]] = needed.get(where[item], True) and own_point
-    ready = True  # whether no later nest makes something for the task
-    for at in range(len(groups) - 1, max(len(groups) - LOOK_BACK, 0) - 1, -1):
-        group = groups[at]
-        dependent = group in needed
-        fits = group.space is task.space and needed.get(group, True)
-        fits = fits and _compatible(found, values, group, dependent, read)
-        if fits and not _stays_apart(task, found, group, order):
-            if dependent and not ready and best is None:
-                later = [need for other in groups[at + 1 :] for member in other.members for need in member.needs]
-                if not any(where[need] is group for need in later):
-                    groups.append(groups.pop(at))
-                    return group
-            common = len(loaded & group.loaded) if ready else -1
-            if common > shared:
-                best, shared = group, common
-        ready = ready and not dependent
-    return best
+def _sums_apart(some: Around[Item], other: Around[Item], sizes: Collection[Dimension]) -> bool:
+    """Whether two sums need different loops, one of which has as many steps as a sum has terms. `sizes` are the sizes
+    of the sums. A sum over time is computed along with the steps of the last loop that it needs: two sums that need
+    different loops go different ways."""
+    return any(plan.length in sizes for loop in some.needs ^ other.needs if (plan := _loop(loop)) is not None)
 
 
-def _stays_apart(task: Task, found: set[Reduce], group: _Group, order: Order[Item]) -> bool:
-    """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or make
-    rows that are needed for a stretch of steps only together with others."""
-    reduces = bool(found or group.reductions)
-    waits = order.blocks(group.members, task) or (reduces and order.ties(group.members, task))
-    if found and group.reductions:
-        sizes = [loop.size for value in found | group.reductions for loop in value.loops]
-        waits = waits or _sums_apart(order, group, task, sizes)
-    return waits or _parts(order, group, task)
-
-
-def _sums_apart(order: Order[Item], group: _Group, task: Task, sizes: Collection[Dimension]) -> bool:
-    """Whether a task sums over time, and needs other loops than a group, with as many steps as its sum has terms.
-    `sizes` are the sizes of its sums. A sum is computed along with the steps of the last loop that it needs: two sums
-    that need different loops go different ways."""
-    others = order.needed_by(group.members) ^ order.needs[task]
-    return any(plan.length in sizes for loop in others if (plan := _loop(loop)) is not None)
-
-
-def _parts(order: Order[Item], group: _Group, task: Task) -> bool:
+def _parts(some: Around[Item], other: Around[Item], task: Task) -> bool:
     """Whether a task and a group compute rows for different loops, and one of these has checkpoints.
 
     Rows that only this loop reads need memory for one stretch of steps. In a nest with other rows they would need
     it for all steps.
     """
-    fed, others = order.feeds[task], order.fed_by(group.members)
-    alone = (fed - others, others - fed)
+    alone = (some.feeds - other.feeds, other.feeds - some.feeds)
     return all(alone) and any(_has_checkpoints(loop, task) for loops in alone for loop in loops)
 
 

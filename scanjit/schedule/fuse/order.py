@@ -16,11 +16,23 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Order(Generic[T]):
-    """Which loops over time each thing needs, and which need it; directly or through others, and itself included."""
+class Around(Generic[T]):
+    """The loops over time that something `needs`, and those that it `feeds`; directly or through others, and itself
+    included."""
 
-    needs: Mapping[T, frozenset[T]]
-    feeds: Mapping[T, frozenset[T]]
+    needs: frozenset[T] = frozenset()
+    feeds: frozenset[T] = frozenset()
+
+    def __or__(self, other: Around[T]) -> Around[T]:
+        return Around(self.needs | other.needs, self.feeds | other.feeds)
+
+
+@dataclass(frozen=True)
+class Order(Generic[T]):
+    """The loops `around` each thing, and those `beside` each loop: they are independent of it."""
+
+    around: Mapping[T, Around[T]]
+    beside: Mapping[T, frozenset[T]]
 
     @classmethod
     def of(cls, needs: Mapping[T, Iterable[T]], is_loop: Callable[[T], bool]) -> Order[T]:
@@ -33,25 +45,17 @@ class Order(Generic[T]):
         for thing in reversed(own):
             for need in needs[thing]:
                 feeds[need] |= feeds[thing]
-        return cls(needed, feeds)
+        loops = frozenset[T]().union(*own.values())
+        around = {thing: Around(needed[thing], feeds[thing]) for thing in needs}
+        return cls(around, {loop: loops - needed[loop] - feeds[loop] for loop in loops})
 
-    def blocks(self, members: Iterable[T], thing: T) -> bool:
-        """Whether one nest of these members and a thing makes a loop wait for another one that it does not need."""
-        needed, fed = self.needed_by(members), self.fed_by(members)
-        return self._apart(needed, self.feeds[thing]) or self._apart(self.needs[thing], fed)
+    def blocks(self, some: Around[T], other: Around[T]) -> bool:
+        """Whether one nest of two things makes a loop wait for another one that it does not need."""
+        return self._apart(some.needs, other.feeds) or self._apart(other.needs, some.feeds)
 
-    def ties(self, members: Iterable[T], thing: T) -> bool:
-        """Whether a thing needs a loop that is independent of a loop which these members need."""
-        before = self.needed_by(members)
-        return self._apart(before, self.needs[thing] - before)
-
-    def needed_by(self, members: Iterable[T]) -> frozenset[T]:
-        """The loops that some of these need."""
-        return frozenset[T]().union(*(self.needs[member] for member in members))
-
-    def fed_by(self, members: Iterable[T]) -> frozenset[T]:
-        """The loops that need some of these."""
-        return frozenset[T]().union(*(self.feeds[member] for member in members))
+    def ties(self, some: Around[T], other: Around[T]) -> bool:
+        """Whether one thing needs a loop that is independent of a loop which the other one needs."""
+        return self._apart(some.needs, other.needs - some.needs)
 
     def _apart(self, some: frozenset[T], others: frozenset[T]) -> bool:
-        return any(a not in self.needs[b] and b not in self.needs[a] for a in some for b in others)
+        return bool(others) and any(not self.beside[loop].isdisjoint(others) for loop in some)

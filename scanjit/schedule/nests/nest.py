@@ -151,6 +151,8 @@ class Nest(Job):
 
         def moved(access: Access) -> Access:
             buffer, offset = place(access.buffer, access.offset)
+            if buffer is access.buffer and offset == access.offset:
+                return access
             return replace(access, buffer=buffer, offset=offset)
 
         return replace(self.rebuilt(moved), plan=None if self.plan is None else self.plan.rebased(place))

@@ -19,7 +19,7 @@ from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.signatures import DType
 from scanjit.types import Dimension
-from scanjit.walks import bottom_up, fold
+from scanjit.walks import bottom_up
 
 POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
 """Stands for the buffer of a `Position`, whose offset and strides are changed as those of an access."""
@@ -77,7 +77,7 @@ class Value(ABC):
 
     @abstractmethod
     def rebuilt(self, changes: Changes) -> Value:
-        """The same value with changed parts."""
+        """The same value with changed parts: itself, where none of them changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +110,9 @@ class Position(Value):
 
     def rebuilt(self, changes: Changes) -> Value:
         """The same position, changed as an access is."""
-        moved = changes.access(Access(POSITIONS, self.offset, self.strides))
-        return Position(self.dtype, moved.offset, moved.strides)
+        old = Access(POSITIONS, self.offset, self.strides)
+        moved = changes.access(old)
+        return self if moved is old else Position(self.dtype, moved.offset, moved.strides)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,8 @@ class Load(Value):
 
     def rebuilt(self, changes: Changes) -> Value:
         """A load from the changed place."""
-        return Load(self.dtype, changes.access(self.access), self.when)
+        access = changes.access(self.access)
+        return self if access is self.access else Load(self.dtype, access, self.when)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +209,8 @@ class Apply(Value):
 
     def rebuilt(self, changes: Changes) -> Value:
         """The op of changed arguments."""
-        return Apply(self.dtype, self.op, tuple(map(changes.value, self.args)), self.params)
+        args = tuple(map(changes.value, self.args))
+        return self if args == self.args else Apply(self.dtype, self.op, args, self.params)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +247,8 @@ class Reduce(Value):
         init = None if self.init is None else changes.value(self.init)
         if loops:
             guard = None if self.guard is None else changes.value(self.guard)
-            return Reduce(self.dtype, self.op, loops, term, init, guard)
+            same = loops == self.loops and (term, init, guard) == (self.term, self.init, self.guard)
+            return self if same else Reduce(self.dtype, self.op, loops, term, init, guard)
         if init is not None:
             return Apply(self.dtype, ADD, (init, term), {})
         return term if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
@@ -264,7 +268,8 @@ class Register(Value):
 
     def rebuilt(self, changes: Changes) -> Register:
         """A register that begins with the changed value."""
-        return Register(self.dtype, changes.value(self.init), self.index)
+        init = changes.value(self.init)
+        return self if init is self.init else Register(self.dtype, init, self.index)
 
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
@@ -290,11 +295,6 @@ def substitute(
         return value
 
     changes = Changes(get, access, loop)
-    for root in roots:
-        fold(
-            final(root),
-            lambda value: [final(operand) for operand in value.operands],
-            lambda value, _: value.rebuilt(changes),
-            done,
-        )
+    for value in bottom_up(map(final, roots), lambda value: [final(operand) for operand in value.operands]):
+        done[value] = value.rebuilt(changes)
     return get

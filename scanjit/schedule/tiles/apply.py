@@ -20,7 +20,7 @@ def in_forms(
 ) -> list[Statement]:
     """The statements that `shaped` makes of a nest. Where the best loop for lanes depends on a size, there is one form
     for each loop, in a `Blocks` that runs once or not at all."""
-    merged = merge_loops(nest)
+    merged = merge_loops(nest) if reductions_of(nest) else nest
     forms = lanes.forms(merged, target)
     if not forms:
         return shaped(nest)

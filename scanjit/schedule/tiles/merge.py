@@ -3,66 +3,79 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace as changed
 
 from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce
 from scanjit.types import Dimension
 
+Strides = dict[NestLoop, Dimension]
+
 
 def merge_loops(nest: Nest) -> Nest:
     """The nest in which one loop stands for two neighbours wherever all accesses go through these in equal steps. Loops
     of one iteration are dropped."""
-    met = [*_all_loops(nest), *(loop for strides in _stride_maps(nest) for loop in strides)]
-    nest = _rename(nest, {loop: None for loop in met if loop.size == 1})
-    while True:
-        strides = _stride_maps(nest)
-        pair = next((p for p in _adjacent(nest) if all(_steps_as_one(s, *p) for s in strides)), None)
-        if pair is None:
-            return nest
-        outer, inner = pair
+    groups, strides = _groups(nest), _strides(nest)
+    names: dict[NestLoop, NestLoop | None] = {
+        loop: None for loops in (*groups, *strides) for loop in loops if loop.size == 1
+    }
+    fastest: dict[NestLoop, NestLoop] = {}
+    """Of what a new loop stands for, the loop whose stride it has."""
+    groups = [tuple(loop for loop in group if loop not in names) for group in groups]
+    while pairs := _pairs(groups, strides):
+        outer, inner = pairs[0]
         one = NestLoop(outer.size * inner.size)
-        nest = _rename(nest, {outer: one, inner: one}, keep=inner)
+        fastest[one] = fastest.get(inner, inner)
+        names |= {loop: one for loop, new in names.items() if new in pairs[0]} | {outer: one, inner: one}
+        groups = [tuple(one if loop is inner else loop for loop in group if loop is not outer) for group in groups]
+        strides = [_merged(steps, outer, inner, one) for steps in strides]
+    return _renamed(nest, names, fastest.values(), groups[0]) if names else nest
 
 
-def _all_loops(nest: Nest) -> list[NestLoop]:
-    reduced = [loop for v in nest.values if isinstance(v, Reduce) for loop in v.loops]
-    return [*nest.space, *dict.fromkeys(reduced)]
+def _groups(nest: Nest) -> list[tuple[NestLoop, ...]]:
+    """The loops of the space, and those of each reduction."""
+    return [nest.space, *dict.fromkeys(value.loops for value in nest.values if isinstance(value, Reduce))]
 
 
-def _adjacent(nest: Nest) -> list[tuple[NestLoop, NestLoop]]:
-    """Pairs of loops of which the second is directly inside the first, wherever either occurs."""
-    groups = [tuple(nest.space)] + [v.loops for v in nest.values if isinstance(v, Reduce)]
+def _strides(nest: Nest) -> list[Strides]:
+    """The strides of all accesses and positions; equal ones once."""
+    maps = [access.strides for access, _ in nest.accesses()]
+    maps += [value.strides for value in nest.values if isinstance(value, Position)]
+    return [dict(items) for items in dict.fromkeys(tuple(strides.items()) for strides in maps)]
+
+
+def _pairs(groups: Sequence[tuple[NestLoop, ...]], strides: Sequence[Strides]) -> list[tuple[NestLoop, NestLoop]]:
+    """Pairs of loops of which the second is directly inside the first, wherever either occurs, and through which all
+    accesses go in equal steps."""
     pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
-    return [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
+    alone = [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
+    return [(a, b) for a, b in alone if all(steps.get(a, 0) == steps.get(b, 0) * b.size for steps in strides)]
 
 
-def _stride_maps(nest: Nest) -> list[dict[NestLoop, Dimension]]:
-    values = nest.values
-    maps = [dict(access.strides) for access, _ in nest.accesses()]
-    return maps + [dict(value.strides) for value in values if isinstance(value, Position)]
+def _merged(strides: Strides, outer: NestLoop, inner: NestLoop, one: NestLoop) -> Strides:
+    """The strides where one loop stands for two: it has the stride of the inner one."""
+    return {one if loop is inner else loop: stride for loop, stride in strides.items() if loop is not outer}
 
 
-def _steps_as_one(strides: dict[NestLoop, Dimension], outer: NestLoop, inner: NestLoop) -> bool:
-    return strides.get(outer, 0) == strides.get(inner, 0) * inner.size
-
-
-def _rename(nest: Nest, names: dict[NestLoop, NestLoop | None], keep: NestLoop | None = None) -> Nest:
-    """The nest with other loops: `names` maps a loop to a new one, or to None to drop it. Where two become one, the new
-    one has the stride of `keep`."""
+def _renamed(
+    nest: Nest,
+    names: Mapping[NestLoop, NestLoop | None],
+    fastest: Collection[NestLoop],
+    space: Sequence[NestLoop],
+) -> Nest:
+    """The nest with other loops: `names` maps a loop to a new one, or to None to drop it. A new loop has the stride of
+    that of the `fastest` loops which it stands for."""
 
     def access(old: Access) -> Access:
-        strides: dict[NestLoop, Dimension] = {}
-        for loop, stride in old.strides.items():
-            new = names.get(loop, loop)
-            if new is not None and (loop not in names or names[loop] is None or loop is keep):
-                strides[new] = stride
-        return changed(old, strides=strides)
+        if names.keys().isdisjoint(old.strides):
+            return old
+        kept = {loop: stride for loop, stride in old.strides.items() if loop not in names or loop in fastest}
+        return changed(old, strides={names.get(loop) or loop: stride for loop, stride in kept.items()})
 
     def loops(loop: NestLoop) -> NestLoop:
-        return names.get(loop, loop) or loop
+        return names.get(loop) or loop
 
-    space = [new for loop in nest.space if (new := names.get(loop, loop)) is not None]
     if nest.lane is not None:
         nest = changed(nest, lane=loops(nest.lane))
-    return nest.rebuilt(access, loops, list(dict.fromkeys(space)))
+    return nest.rebuilt(access, loops, space)

@@ -57,13 +57,14 @@ def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dic
             chain = _Search(flow, scan, found.keys(), target).chain()
             if chain.short or chain.sums or chain.rings:
                 found |= dict.fromkeys((scan, *chain.others), chain)
-                nests = _begun(flow.nests, chain)
-                new |= nests
-                flow = flow.with_nests(nests)
+                if chain.rings:
+                    nests = _begun(flow, chain)
+                    new |= nests
+                    flow = flow.with_nests(nests)
     return found, new
 
 
-def _begun(nests: Mapping[Statement, Nest], chain: Chain) -> dict[Statement, Nest]:
+def _begun(flow: Flow, chain: Chain) -> dict[Statement, Nest]:
     """The nests that write the initial values of rings. They write them into the buffers of last values instead."""
     plan = chain.plan
     begin = {plan.carries[i].store.buffer: (plan.first(i).offset, last) for i, last in chain.rings.items()}
@@ -76,8 +77,8 @@ def _begun(nests: Mapping[Statement, Nest], chain: Chain) -> dict[Statement, Nes
 
     return {
         statement: nest.rebuilt(moved)
-        for statement, nest in nests.items()
-        if any(written and access.buffer in begin for access, written in nest.accesses())
+        for statement, nest in flow.nests.items()
+        if not flow.writes[statement].isdisjoint(begin)
     }
 
 
@@ -124,7 +125,7 @@ class _Search:
             read = flow.writes[self.scan] & flow.reads[statement]
             if statement in self.taken or not read or not flow.needs[statement] <= known:
                 continue
-            if flow.order.ties([self.scan], statement):
+            if flow.order.ties(flow.order.around[self.scan], flow.order.around[statement]):
                 continue
             if self._is_rowwise(statement, read):
                 members.append(statement)
@@ -144,7 +145,7 @@ class _Search:
 
     def _read_by_rows(self, buffer: Buffer, found: Mapping[Statement, SumLoops]) -> bool:
         """Whether all that reads a buffer goes through it row by row: the scan, rowwise nests, and sums over time."""
-        for statement in self.flow.statements:
+        for statement in self.flow.using[buffer]:
             if statement is not self.scan and buffer in self.flow.reads[statement]:
                 if statement in found and not only_sums(found[statement], self.flow.nests[statement], {buffer}):
                     return False
@@ -165,7 +166,7 @@ class _Search:
         lags = {carry.store.buffer for carry in plan.carries if carry.lag is not None}
         for i, carry in enumerate(plan.carries):
             buffer = carry.store.buffer
-            readers = [s for s in flow.statements if s is not self.scan and buffer in flow.reads[s]]
+            readers = [s for s in flow.using[buffer] if s is not self.scan and buffer in flow.reads[s]]
             alone = all(g in found and only_sums(found[g], flow.nests[g], {buffer}) for g in readers)
             if buffer in lags & flow.temporaries and alone:
                 rings.setdefault(buffer, i)

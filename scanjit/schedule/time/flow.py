@@ -89,14 +89,19 @@ class Flow:
             below[statement] = set(self.needs[statement]).union(*(below[need] for need in self.needs[statement]))
         return below
 
-    def using(self, buffer: Buffer) -> list[Statement]:
-        """The statements that read or write a buffer."""
-        return [s for s in self.statements if buffer in self.reads[s] or buffer in self.writes[s]]
+    @cached_property
+    def using(self) -> Mapping[Buffer, list[Statement]]:
+        """The statements that read or write a buffer, in order."""
+        using: dict[Buffer, list[Statement]] = {}
+        for statement in self.statements:
+            for buffer in self.reads[statement] | self.writes[statement]:
+                using.setdefault(buffer, []).append(statement)
+        return using
 
     def is_private(self, buffer: Buffer, writer: Statement, readers: AbstractSet[Statement]) -> bool:
         """Whether a buffer is a temporary that only `writer` writes, and only it and `readers` read."""
         return buffer in self.temporaries and all(
-            s is writer or (s in readers and buffer not in self.writes[s]) for s in self.using(buffer)
+            s is writer or (s in readers and buffer not in self.writes[s]) for s in self.using[buffer]
         )
 
 

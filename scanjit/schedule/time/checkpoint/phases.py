@@ -88,7 +88,8 @@ def _can_be_done(
     for user in flow.users[statement]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
             return False
-    return not any(flow.order.blocks([loop], statement) for loop in phase.loops)
+    around = flow.order.around
+    return not any(flow.order.blocks(around[loop], around[statement]) for loop in phase.loops)
 
 
 def in_step(candidate: Candidate) -> Candidate | Refusal:

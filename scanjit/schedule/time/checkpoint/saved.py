@@ -35,7 +35,7 @@ def saved_carries(candidate: Candidate, loop: Statement) -> list[int]:
 def can_be_saved(candidate: Candidate, loop: Statement, i: int) -> bool:
     """Whether all that others do with a carry is to begin it and to read it after the last step."""
     plan = plan_of(loop)
-    others = [s for s in candidate.flow.using(plan.carries[i].store.buffer) if s is not loop]
+    others = [s for s in candidate.flow.using[plan.carries[i].store.buffer] if s is not loop]
     nests = [candidate.outside(s) for s in others]
     return plan.carries[i].trajectory or all(nest is not None and begins_or_ends(nest, plan, i) for nest in nests)
 

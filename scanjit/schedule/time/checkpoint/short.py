@@ -54,7 +54,7 @@ def _window(candidate: Candidate, buffer: Buffer) -> Window | None:
     window = candidate.windows[loop] if loop is not None else next(same, None)
     if window is None:
         return None
-    for statement in candidate.flow.using(buffer):
+    for statement in candidate.flow.using[buffer]:
         if not goes_by_rows(candidate, statement, buffer, window):
             nest = candidate.outside(statement)
             if loop is None or nest is None or not begins_or_ends(nest, plan_of(loop), carry):
