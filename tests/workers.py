@@ -5,18 +5,14 @@ from __future__ import annotations
 import ctypes
 
 from scanjit.config import MOST_THREADS
-from scanjit.runtime.native import native
-
-
-class _Line(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("number", "expected", "function", "ended", "state", "team")]
+from scanjit.runtime.native import Line, native
 
 
 class _Slot(ctypes.Structure):
     _fields_ = [
-        ("line", _Line),
+        ("line", Line),
         *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads")),
-        ("empty", ctypes.c_int64 * 4),
+        ("empty", ctypes.c_int64 * 3),
     ]
 
 

@@ -11,7 +11,7 @@ from scanjit import types
 from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Buffer, Job, Nest, OwnRows, Program
+from scanjit.schedule.nests import Buffer, Job, Nest, OwnRows, Program, Statement
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -31,11 +31,13 @@ class Place:
     rows : in a step whose threads may keep their rows, these rows.
     team : whether it is in a branch of what stands side by side. There, `thread` and `threads` count those of its team,
         and functions have two parameters more: the number of the thread among all, and where the team meets.
+    counted : whether it is in a loop over time whose steps are counted, for who waits for the call.
     """
 
     depth: int = 0
     rows: OwnRows | None = None
     team: bool = False
+    counted: bool = False
 
     @property
     def inside(self) -> Place:
@@ -60,6 +62,7 @@ class Common:
     pieces : nests that are computed a piece at a time, and the number of turns in a piece.
     nests : the sources of nests.
     kept_sizes : the sizes that decide what statements compute that run once.
+    done : of each loop over time whose steps are counted, how many were made before it: in earlier blocks of time.
     table : the name of each entry that this function loads.
     counters : the variables of this function that count the steps and blocks of loops.
     named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
@@ -72,6 +75,7 @@ class Common:
     pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
     nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
+    done: dict[Statement, Dimension] = field(default_factory=dict)
     table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
     named: bool = True

@@ -12,6 +12,7 @@ from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Job, LapackCall, Nest, Pack
+from scanjit.types import Dimension
 
 UNLOOKED = 16
 """After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
@@ -72,6 +73,10 @@ class Jobs:
         self._unlooked = 0
         self.draft.add(at, "if interrupted(line):", "    return")
 
+    def begin_loop(self, at: Place, steps: Dimension, early: bool = False) -> None:
+        """Note that a loop over time begins, how many steps it has, and whether it may end earlier."""
+        self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
+
     def meet(self, at: Place, everybody: bool = False) -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows."""
         threads = "threads" if everybody else self.sharing.step(at).threads
@@ -85,13 +90,18 @@ class Jobs:
 
     def _nest(self, nest: Nest, at: Place) -> Source:
         program, nests = self.common.program, self.common.nests
-        single = program.single.get(nest)
+        single, source = program.single.get(nest), nests.of(nest)
+        if nest.time is not None and source.looks and not at.counted:
+            self.begin_loop(at, nest.time.size)
+            self._call(source, at, nest if nest in program.pieces else None)
+            self.draft.add(at, "end_loop(line)")
+            return source
         if single is None or nest.tile is None or nest.tile.rows is None:
-            return self._call(nests.of(nest), at, nest if nest in program.pieces else None)
+            return self._call(source, at, nest if nest in program.pieces else None)
         self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
         self._call(nests.of(single), at.inside)
         self.draft.add(at, "else:")
-        return self._call(nests.of(nest), at.inside)
+        return self._call(source, at.inside)
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
         """Call a function that runs a job; for a nest that is given, a piece at a time."""

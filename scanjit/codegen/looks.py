@@ -59,6 +59,8 @@ class _Looks:
 
     def __init__(self, shared: bool) -> None:
         self.shared, self.count = shared, 0
+        self.around: list[Range] = []
+        """The loops around, the outermost first."""
 
     def lines_of(self, scope: Scope, inside: bool = False) -> _Lines:
         """What runs in a scope, which may lie inside of a loop of unknown length."""
@@ -72,7 +74,9 @@ class _Looks:
                 found = self.lines_of(line, inside)
             else:
                 turns = head.turns() if line.most is None else line.most
+                self.around.append(head)
                 found = self.lines_of(line, inside or turns is None)
+                self.around.pop()
                 found = self._loop(scope, i, head, line, turns, found, inside)
             lines, known = lines + found.number, known and found.known
         return _Lines(max(lines, 1), known)
@@ -84,22 +88,30 @@ class _Looks:
         if turns is not None and turns * turn.number <= STRETCH:
             return _Lines(turns * turn.number, turn.known)
         if turn.known and turn.number >= MANY and not self.shared:
-            loop.lines.insert(0, _look(f"{head.name} != {head.start} and interrupted(line)"))
+            loop.lines.insert(0, _look(f"{head.name} != {head.start} and {self._interrupted(loop, head.name)}"))
         elif turn.known and (loop.steps or not (inside or self.shared)) and head.step.isdecimal():
             outer.lines[place] = self._stretches(head, loop, 1 << (max(STRETCH // turn.number, 1).bit_length() - 1))
         elif loop.steps or not (turn.known or self.shared):
-            loop.lines.insert(0, _look("interrupted(line)"))
+            loop.lines.insert(0, _look(self._interrupted(loop, head.name)))
         else:
             return _Lines(STRETCH, False)
         self.count += 1
         return _Lines(STRETCH, False)
+
+    def _interrupted(self, loop: Scope, counter: str) -> str:
+        """Whether to end. A loop over time tells its step; and where each element goes through all steps before the
+        next one does, for which of how many elements it makes them."""
+        if not loop.steps:
+            return "interrupted(line)"
+        outer = next(((around.name, around.stop) for around in self.around), ("0", "0"))
+        return f"interrupted_at(line, {counter}, {', '.join(outer)})"
 
     def _stretches(self, head: Range, loop: Scope, turns: int) -> Scope:
         """A loop over stretches of a loop, which looks before each but the first."""
         length = turns * int(head.step)
         name = f"stretch{self.count}"
         around = Scope(f"for {name} in range({head.start}, {head.stop}, {length}):")
-        around.add(_look(f"{name} != {head.start} and interrupted(line)"))
+        around.add(_look(f"{name} != {head.start} and {self._interrupted(loop, name)}"))
         step = "" if head.step == "1" else f", {head.step}"
         loop.header = f"for {head.name} in range({name}, min({name} + {length}, {head.stop}){step}):"
         around.add(loop)

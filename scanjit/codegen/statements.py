@@ -18,8 +18,8 @@ from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Statement, TimeLoop
-from scanjit.types import Atom
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop
+from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
 """Loops that are nested deeper are functions of their own: Python allows 20 loops inside each other."""
@@ -127,10 +127,26 @@ class Statements:
         block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
         which = f"({count} - 1 - {block})" if blocks.backwards else block
+        scan, inside = None if at.counted else self._scan_of(blocks), at.inside
+        if scan is not None:
+            self.jobs.begin_loop(at, blocks.total)
         self.draft.add(at, f"for {block} in range({count}):")
-        self.draft.add(at.inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
-        self.write(blocks.suite, at.inside)
-        self.jobs.look(at.inside)
+        self.draft.add(inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
+        if scan is not None:
+            done = blocks.total - blocks.first - blocks.count if blocks.backwards else blocks.first
+            self.common.done[scan], inside = done, replace(inside, counted=True)
+            self.draft.add(inside, f"count_steps(line, {number(done)})")
+        self.write(blocks.suite, inside)
+        self.jobs.look(inside)
+        if scan is not None:
+            self.draft.add(at, "end_loop(line)")
+
+    def _scan_of(self, blocks: Blocks) -> Statement | None:
+        """The scan of which blocks of time run some steps each: the last one, as the others are run again for it. None
+        for other blocks."""
+        lengths: dict[Statement, Dimension] = {s: s.length for s in blocks.suite if isinstance(s, TimeLoop)}
+        lengths |= {s: s.time.size for s in blocks.suite if isinstance(s, Nest) and s.time is not None}
+        return next((s for s in reversed(blocks.suite) if s in lengths and self.common.moves(lengths[s])), None)
 
     def _if(self, choice: If, at: Place) -> None:
         """The branch that is chosen."""
@@ -146,19 +162,31 @@ class Statements:
     def _loop(self, loop: TimeLoop, at: Place) -> None:
         """A loop over time."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
+        inside = replace(at, counted=True)
+        if not at.counted:
+            self.jobs.begin_loop(at, loop.total, loop.count is not None)
+            self.common.done[loop] = 0
         if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
             self.draft.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
             self.jobs.meet(at)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
-            self._unrolled(loop, step, at)
+            self._unrolled(loop, step, inside)
         else:
             bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
             self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
-            self._step(loop, step, at.inside)
-            self.jobs.look(at.inside)
+            self._count(loop, loop.step, inside.inside)
+            self._step(loop, step, inside.inside)
+            self.jobs.look(inside.inside)
+        if not at.counted:
+            self.draft.add(at, "end_loop(line)")
         if loop.own_rows is not None:
             self.jobs.meet(at, everybody=True)
+
+    def _count(self, loop: TimeLoop, step: Dimension, at: Place) -> None:
+        """Note how many steps were made before this one, if it is this loop whose steps are counted."""
+        if (before := self.common.done.get(loop)) is not None:
+            self.draft.add(at, f"count_steps(line, {self.common.number(before + step - loop.start)})")
 
     def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
         common, add = self.common, self.draft.add
@@ -178,7 +206,7 @@ class Statements:
         if loop.length == 0:
             self.draft.add(at, "pass")
             return
-        place = Place(team=at.team)
+        place = Place(team=at.team, counted=True)
         write = lambda inner: inner._step(loop, step, place)
         name, table, counters = self._function("step", [loop], place, write, step)
 
@@ -191,16 +219,19 @@ class Statements:
             copies = MOST_UNROLLED if isinstance(loop.length, int) else 1
         if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
             for number in range(loop.length):
+                self._count(loop, loop.start + number, at)
                 self.draft.add(at, call(str(number)))
                 self.jobs.called(at)
             return
         full = self.common.number(loop.start + loop.length // copies * copies)
         if copies > 1:
             self.draft.add(at, f"for {step} in range({start}, {full}, {copies}):")
+            self._count(loop, loop.step, at.inside)
             self.draft.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
             self.jobs.look(at.inside)
         if full != stop or copies == 1:
             self.draft.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
+            self._count(loop, loop.step, at.inside)
             self.draft.add(at.inside, call(step))
             self.jobs.look(at.inside)
 
@@ -208,7 +239,7 @@ class Statements:
 
     def _beside(self, beside: Beside, at: Place) -> None:
         """Loops side by side: a function for each, which all threads call, or those of its team."""
-        calls = [self._branch(branch) for branch in beside.branches]
+        calls = [self._branch(branch, at) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
         for call in calls:
@@ -220,9 +251,9 @@ class Statements:
             self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
         self.jobs.meet(at.inside)
 
-    def _branch(self, branch: Statement) -> Callable[[str, str, str], str]:
+    def _branch(self, branch: Statement, at: Place) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
-        place = Place(team=True)
+        place = Place(team=True, counted=at.counted)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
         def call(thread: str, threads: str, sync: str) -> str:

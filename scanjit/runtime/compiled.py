@@ -14,6 +14,7 @@ from scanjit.runtime import host, processors, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
+from scanjit.runtime.steps import Steps
 from scanjit.runtime.table import STATUS_WORDS, Table
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
 from scanjit.schedule.memory.notes import notes as memory_notes
@@ -48,6 +49,7 @@ class CompiledStage:
         self._check_memory({})
         self.code = codegen.generate(self.program, name, profile=timer is not None)
         self.table = Table.of(self.program, self.code)
+        self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.program, self.code)
         self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
         self._given = self.table.inputs
@@ -182,8 +184,12 @@ class CompiledStage:
         for entry in table.sync:
             entries[entry] = here + 8 * (status + STATUS_WORDS)
         count = (sized.sharing.threads if self._decides else processors.count()) if sized.sharing.several else 1
-        if self.timer is None:
-            self._run(self._main, here, count)
-        else:
-            self.timer.run(lambda: self._run(self._main, here, count), here, sized, count)
+        try:
+            if self.timer is None:
+                self._run(self._main, here, count, self.steps)
+            else:
+                self.timer.run(lambda: self._run(self._main, here, count, self.steps), here, sized, count)
+        finally:
+            if self.steps.running:
+                self.steps.ended(here)
         return entries[status]

@@ -17,6 +17,7 @@ from scanjit.runtime import host
 from scanjit.runtime import threads as team
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
+from scanjit.runtime.native import silent
 
 SIDE_BY_SIDE = 12
 """Enough to hide the latency of an fma, and few enough for the registers of any machine."""
@@ -155,7 +156,7 @@ def _on_all(source: str, name: str, memory: np.ndarray, size: int, rounds: int, 
     table = array("q", [address(memory), size, rounds])
 
     def call() -> None:
-        run(program, table.buffer_info()[0], threads)
+        run(program, table.buffer_info()[0], threads, silent)
         assert memory.size  # it lives as long as this function
 
     return call

@@ -6,7 +6,8 @@ happens (wake threads, wait for them, give them back) is a function of machine c
 While it runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
 (`simd.interrupted`), which costs it a load from memory. When it has changed, the thread that made the call takes
 Python's lock and makes one step in Python: there, signal handlers run (in the main thread), and exceptions arrive that
-other threads send. If that raises, all threads of the program end, and the call raises what was raised.
+other threads send. If that raises, all threads of the program end, and the call raises what was raised. The step is a
+call of a function that the caller gave: it may tell somebody how far the program is (see `steps`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ IDLE_TICKS = 20
 """After so many ticks without a call, the clock thread sleeps."""
 
 _STRUCTS = {
-    "line": "ptr number, i64 expected, ptr function, i64 ended, ptr state, ptr team",
-    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [4 x i64] -",
+    "line": "ptr number, i64 expected, ptr function, i64 loops, i64 total, i64 early, i64 done, i64 step, "
+    "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table",
+    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [3 x i64] -",
     "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
     f"i64 busy, i64 stop, i64 workers, [5 x i64] -, [{MOST_THREADS} x %slot] slots",
     "blas": "ptr get, ptr set, i64 calls, i32 before",
@@ -40,6 +42,12 @@ holds the address of a `number` and what that is `expected` to be. When it is an
 says whether to end. The calling thread looks at the clock's ticks in this way, workers look at `stop`. `ended` says
 whether a signal handler raised something, `state` is what Python gave for its lock, and `team` is where `stop` is (null
 if there are no workers).
+
+A line also says how far its thread is. The main function writes how many `loops` over time have begun. Of the one that
+runs it writes how many steps it has in `total` (0 if none runs), whether it may end `early`, and how many steps are
+`done` (-1 if a nest makes them all). Such a nest tells the `function` at which `step` it is, and for which `element` of
+so many `elements`. `tick` is what Python calls with the address of the line when the clock has ticked, `table` that of
+the call.
 
 A *slot* is a worker: its line, the locks that it waits for (`wake`) and that it opens when it is `done`, and what to
 run.
@@ -54,12 +62,12 @@ had `before`.
 
 _TEXT = """
 @team = internal global ptr null
-@step = internal global ptr null
 @blas = internal global %blas zeroinitializer
 
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyLong_FromSsize_t(i64)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @Py_DecRef(ptr)
 declare ptr @PyMem_RawCalloc(i64, i64)
 declare ptr @PyThread_allocate_lock()
@@ -68,7 +76,7 @@ declare i32 @PyThread_acquire_lock_timed(ptr, i64, i32)
 declare void @PyThread_release_lock(ptr)
 declare i32 @PyThread_start_new_thread(ptr, ptr)
 
-; ---- for Python: a new team (of a new process), the function that is a step in Python, OpenBLAS's functions
+; ---- for Python: a new team (of a new process), OpenBLAS's functions
 
 define i64 @scanjit_new_team() {
   %size = ptrtoint ptr getelementptr (%team, ptr null, i32 1) to i64
@@ -88,11 +96,6 @@ done:
   ret i64 %address
 }
 
-define void @scanjit_set_step(ptr %function) {
-  store ptr %function, ptr @step
-  ret void
-}
-
 define void @scanjit_set_blas(ptr %get, ptr %set) {
   set blas.get @blas, %get
   set blas.set @blas, %set
@@ -101,11 +104,11 @@ define void @scanjit_set_blas(ptr %get, ptr %set) {
 
 ; ---- looking
 
-define internal i64 @told(ptr %line) {
+define internal i64 @told(ptr %line, i64 %step, i64 %element, i64 %elements) {
   ret i64 1
 }
 
-define internal i64 @look(ptr %line) {
+define internal i64 @look(ptr %line, i64 %step, i64 %element, i64 %elements) {
   %before = get line.ended %line
   %known = icmp ne i64 %before, 0
   br i1 %known, label %end, label %python
@@ -115,8 +118,17 @@ python:
   %ticks = get line.number %line
   %now = load atomic i64, ptr %ticks monotonic, align 8
   set line.expected %line, %now
-  %function = load ptr, ptr @step
-  %result = call ptr @PyObject_CallNoArgs(ptr %function)
+  set line.step %line, %step
+  set line.element %line, %element
+  set line.elements %line, %elements
+  %place = ptrtoint ptr %line to i64
+  %address = call ptr @PyLong_FromSsize_t(i64 %place)
+  %full = icmp eq ptr %address, null
+  br i1 %full, label %stop, label %tick
+tick:
+  %function = get line.tick %line
+  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %function, ptr %address, ptr null)
+  call void @Py_DecRef(ptr %address)
   %raised = icmp eq ptr %result, null
   br i1 %raised, label %stop, label %on
 on:
@@ -261,7 +273,7 @@ end:
 
 ; ---- calls. Python's lock is held when they begin and end
 
-define void @scanjit_run(ptr %program, i64 %table, i64 %threads) {
+define void @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %line = alloca %line, align 64
   %place = ptrtoint ptr %line to i64
   %team = load ptr, ptr @team
@@ -270,8 +282,12 @@ define void @scanjit_run(ptr %program, i64 %table, i64 %threads) {
   set line.number %line, %team
   set line.expected %line, %now
   set line.function %line, @look
+  set line.loops %line, 0
+  set line.total %line, 0
   set line.ended %line, 0
   set line.team %line, null
+  set line.tick %line, %tick
+  set line.table %line, %table
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
@@ -333,7 +349,7 @@ end:
   ret void
 }
 
-define void @scanjit_run_with_blas(ptr %program, i64 %table, i64 %threads) {
+define void @scanjit_run_with_blas(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %get = get blas.get @blas
   %set = get blas.set @blas
   %calls = get blas.calls @blas
@@ -347,7 +363,7 @@ one:
   call void %set(i32 1)
   br label %run
 run:
-  call void @scanjit_run(ptr %program, i64 %table, i64 %threads)
+  call void @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick)
   %now = get blas.calls @blas
   %last = icmp eq i64 %now, 1
   %less = sub i64 %now, 1
@@ -395,13 +411,24 @@ def _expanded(text: str) -> str:
     return "\n".join(lines)
 
 
-Run = Callable[[int, int, int], None]
-"""Takes a program's address, its table's address and the number of threads. Raises what a signal handler raises
-meanwhile."""
+Tick = Callable[[int], None]
+"""Called by the thread of a call, with the address of its `Line`, when the clock has ticked. Python runs signal
+handlers as it begins."""
 
 
-def _step_in_python() -> None:
-    """Called by the thread of a call when the clock has ticked. Python runs signal handlers as it begins."""
+def silent(line: int) -> None:
+    """A tick of a call that tells nobody how far it is."""
+
+
+Run = Callable[[int, int, int, Tick], None]
+"""Takes a program's address, its table's address, the number of threads, and what to call when the clock has ticked.
+Raises what that raises, or a signal handler meanwhile."""
+
+
+class Line(ctypes.Structure):
+    """A line as Python sees it, in the memory of the program: the fields as words."""
+
+    _fields_ = [(field.split()[1], ctypes.c_int64) for field in _STRUCTS["line"].split(", ")]
 
 
 class Native:
@@ -421,11 +448,11 @@ class Native:
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
         word = ctypes.c_ssize_t
-        self.run: Run = self._function("scanjit_run", None, word, word, word)
-        self.run_with_blas: Run = self._function("scanjit_run_with_blas", None, word, word, word)
+        call = (word, word, word, ctypes.py_object)
+        self.run: Run = self._function("scanjit_run", None, *call)
+        self.run_with_blas: Run = self._function("scanjit_run_with_blas", None, *call)
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word)
-        self._function("scanjit_set_step", None, ctypes.py_object)(_step_in_python)
         self.team = 0
         self.new_team()
 

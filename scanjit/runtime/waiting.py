@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import TextIO
 
-from scanjit.config import config
-
-SILENT = 1.0
-"""What takes fewer seconds says nothing."""
-_OFTEN = 0.25
-"""Seconds between two looks at how far it is."""
+from scanjit.errors import suppressed
+from scanjit.runtime import bars
+from scanjit.runtime.bars import Bar
 
 
 class Progress:
@@ -51,10 +46,10 @@ def current() -> Progress | None:
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """While inside, and once it takes more than a second, say on stderr or in the notebook's cell how far compiling is;
-    afterwards how long it took. Nothing is said where stderr is no terminal, or `config.progress` is False."""
-    stream = sys.stderr
-    if not config.progress or not _seen(stream) or _current.get() is not None:
+    """While inside, and once it takes more than a second, say how far compiling is (see `bars`); afterwards how long it
+    took. What is compiled inside of something that is told of already is part of that."""
+    stream = bars.seen()
+    if stream is None or _current.get() is not None:
         yield
         return
     progress = Progress(name)
@@ -70,79 +65,23 @@ def told(name: str) -> Iterator[None]:
         if progress.shown:
             made = f": {progress.kernels} kernels" if progress.kernels else ""
             kept = "; the next process takes them from the cache" if progress.kept == progress.kernels > 0 else ""
-            print(f"compiled {name}{made} in {progress.seconds:.1f} s{kept}", file=stream)
+            with suppressed(OSError, ValueError):
+                print(f"compiled {name}{made} in {progress.seconds:.1f} s{kept}", file=stream)
     finally:
         progress.ended.set()
         _current.reset(token)
 
 
-def _seen(stream: TextIO | None) -> bool:
-    """Whether somebody looks at a stream: in a terminal or in a notebook."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    with contextlib.suppress(AttributeError, ValueError):  # replaced by something else, or closed
-        return stream is not None and (stream.isatty() or getattr(shell, "kernel", None) is not None)
-    return False
-
-
 def _show(reference: weakref.ref[Progress], stream: TextIO) -> None:
     """Draw until compiling has ended, or was left by an exception."""
-    bar: Any = None
+    bar: Bar | None = None
     ended = False
     while not ended and (progress := reference()) is not None:
-        ended, wait = progress.ended.wait(_OFTEN), progress.seconds < SILENT
+        ended, wait = progress.ended.wait(bars.OFTEN), progress.seconds < bars.SILENT
         if not ended and not wait:
-            bar = bar or _bar(stream)
+            bar = bar or Bar(stream)
             progress.shown = True
-            bar.draw(progress)
+            bar.draw(str(progress), progress.done, progress.kernels)
         del progress
     if bar is not None:
         bar.clear()
-
-
-def _bar(stream: TextIO) -> _Text | _Tqdm:
-    try:
-        return _Tqdm(importlib.import_module("tqdm.auto").tqdm, stream)
-    except ImportError:
-        return _Text(stream)
-
-
-class _Text:
-    """One line of text, written over and over."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._width = stream, 0
-
-    def draw(self, progress: Progress) -> None:
-        """Write how far it is."""
-        self._write(str(progress))
-
-    def clear(self) -> None:
-        """Leave an empty line."""
-        self._write("")
-        self._stream.write("\r")
-        self._stream.flush()
-
-    def _write(self, text: str) -> None:
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
-
-
-class _Tqdm:
-    """A bar of tqdm's."""
-
-    def __init__(self, tqdm: Any, stream: TextIO) -> None:
-        self._new, self._stream = tqdm, stream
-        self._bar: Any = None
-
-    def draw(self, progress: Progress) -> None:
-        """Show how far it is."""
-        if self._bar is None:
-            self._bar = self._new(total=0, leave=False, file=self._stream, bar_format="{desc} |{bar}|")
-        self._bar.total, self._bar.n = progress.kernels, progress.done
-        self._bar.set_description_str(str(progress))
-
-    def clear(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()

@@ -192,6 +192,10 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "clock": time.perf_counter_ns,
         "barrier": _barrier,
         "interrupted": lambda line: False,  # Python runs, and so do its signal handlers
+        "interrupted_at": lambda line, *where: False,
+        "begin_loop": lambda line, steps, early: None,
+        "count_steps": lambda line, steps: None,
+        "end_loop": lambda line: None,
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),

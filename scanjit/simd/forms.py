@@ -214,6 +214,10 @@ FORMS: dict[str, Form] = {
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
     "barrier": Form("int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
     "interrupted": Form("int", "bool", lambda b, t, line: memory.interrupted(b, line)),
+    "interrupted_at": Form("int int int int", "bool", lambda b, t, *args: memory.interrupted(b, *args)),
+    "begin_loop": Form("int int int", "nothing", lambda b, t, *args: memory.begin_loop(b, *args)),
+    "count_steps": Form("int int", "nothing", lambda b, t, *args: memory.count_steps(b, *args)),
+    "end_loop": Form("int", "nothing", lambda b, t, line: memory.end_loop(b, line)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
 }
 """By name, without the suffix that says a type."""

@@ -181,25 +181,52 @@ somebody else. On a busy machine, the thread that is waited for may itself wait 
 only delay it."""
 
 
-def interrupted(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
+def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.Value:
     """Whether this thread is to end what it does.
 
     `line` is the address of three words: the address of a number, the value that the number is expected to have, and a
-    function. If the number has another value, the function is called with `line`, and says whether to end. Nearly
-    always it has that value, and all of this is three loads and a comparison."""
+    function. If the number has another value, the function is called with `line` and `where`, and says whether to end.
+    Nearly always it has that value, and all of this is three loads and a comparison.
+
+    `where` tells how far a nest with time is: its step, and for which of how many elements it makes all steps (0 of 0
+    if it makes each step for all of them). Left out, it is step -1: nothing is told."""
+    where = where or (I64(-1), I64(0), I64(0))
     number = builder.inttoptr(load_i64(builder, line), I64.as_pointer())
     expected = load_i64(builder, builder.add(line, I64(8)))
     before = builder.block
     changed = builder.icmp_signed("!=", builder.load_atomic(number, "monotonic", 8), expected)
     with builder.if_then(changed, likely=False):
-        kind = ir.FunctionType(I64, [I64])
+        kind = ir.FunctionType(I64, [I64] * 4)
         function = builder.inttoptr(load_i64(builder, builder.add(line, I64(16))), kind.as_pointer())
-        told = builder.icmp_signed("!=", builder.call(function, [line]), I64(0))
+        told = builder.icmp_signed("!=", builder.call(function, [line, *where]), I64(0))
         after = builder.block
     found = builder.phi(ir.IntType(1))
     found.add_incoming(ir.Constant(ir.IntType(1), 0), before)
     found.add_incoming(told, after)
     return found
+
+
+_LOOPS, _TOTAL, _EARLY, _DONE = (I64(offset) for offset in (24, 32, 40, 48))
+"""Where a line says how far its thread is: how many loops over time have begun; of the one that runs, how many steps it
+has (0: none runs), whether it may end earlier, and how many steps it has made (-1: not known)."""
+
+
+def begin_loop(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value, early: ir.Value) -> None:
+    """Note in a line (see `interrupted`) that a loop over time begins."""
+    loops = builder.add(line, _LOOPS)
+    store_i64(builder, loops, builder.add(load_i64(builder, loops), I64(1)))
+    for place, value in ((_TOTAL, steps), (_EARLY, early), (_DONE, I64(-1))):
+        store_i64(builder, builder.add(line, place), value)
+
+
+def count_steps(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value) -> None:
+    """Note in a line how many steps the loop has made."""
+    store_i64(builder, builder.add(line, _DONE), steps)
+
+
+def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
+    """Note in a line that the loop has ended."""
+    store_i64(builder, builder.add(line, _TOTAL), I64(0))
 
 
 def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: ir.Value) -> None:

@@ -18,6 +18,7 @@ from scanjit.codegen import call
 from scanjit.kinds import Kind
 from scanjit.ops.factor import TRIANGULAR_SOLVE
 from scanjit.runtime import lapack, threads
+from scanjit.runtime.native import silent
 from scanjit.simd import emulated_lapack
 from scanjit.simd.emulated_memory import Memory
 
@@ -145,8 +146,8 @@ def while_running() -> Looking:
     def looking(look: Callable[[], object]) -> None:
         inner = call(lambda *_: look())
         inner_address = ctypes.cast(inner, ctypes.c_void_p).value
-        outer = call(lambda *_: run(inner_address or 0, 0, 1))
-        run(ctypes.cast(outer, ctypes.c_void_p).value or 0, 0, 1)
+        outer = call(lambda *_: run(inner_address or 0, 0, 1, silent))
+        run(ctypes.cast(outer, ctypes.c_void_p).value or 0, 0, 1, silent)
 
     return looking
 

@@ -1,7 +1,6 @@
 """Who waits for a function to be compiled is told how far it is, in a terminal and in a notebook only."""
 
 import errno
-import importlib
 import io
 import re
 import sys
@@ -14,35 +13,21 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.runtime import cache, waiting
+from scanjit.runtime import bars, cache, waiting
 from scanjit.runtime.kernels import kernels
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def replace_stderr(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None) -> None:
-    """Of this module only: pytest sets the real one again and again."""
-    monkeypatch.setattr(waiting, "sys", types.SimpleNamespace(stderr=stream, modules=sys.modules))
+from tests.terminals import Terminal, without_tqdm
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    stream = Terminal()
-    replace_stderr(monkeypatch, stream)
-    monkeypatch.setattr(waiting, "SILENT", 0.0)
-    monkeypatch.setattr(waiting, "_OFTEN", 0.01)
-    return stream
+    monkeypatch.setattr(bars, "SILENT", 0.0)
+    monkeypatch.setattr(bars, "OFTEN", 0.01)
+    return Terminal.instead_of_stderr(monkeypatch)
 
 
 @pytest.fixture
 def no_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module
-    monkeypatch.setattr(
-        waiting.importlib, "import_module", lambda name: real("no_such_module" if name.startswith("tqdm") else name)
-    )
+    without_tqdm(monkeypatch)
 
 
 def wait_until_shown() -> None:
@@ -84,7 +69,7 @@ def test_without_new_kernels_it_counts_none(terminal: Terminal, no_tqdm: None) -
 
 
 def test_what_is_quick_says_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "SILENT", 100.0)
+    monkeypatch.setattr(bars, "SILENT", 100.0)
     with waiting.told("f"):
         time.sleep(0.03)
     assert terminal.getvalue() == ""
@@ -100,7 +85,7 @@ def test_it_can_be_turned_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
 def test_without_a_terminal_it_says_nothing(stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_stderr(monkeypatch, stream)
+    monkeypatch.setattr(sys, "stderr", stream)
     with waiting.told("f"):
         assert waiting.current() is None
 
@@ -108,7 +93,7 @@ def test_without_a_terminal_it_says_nothing(stream: io.StringIO | None, monkeypa
 def test_a_notebook_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", notebook)  # type: ignore[arg-type]
-    replace_stderr(monkeypatch, io.StringIO())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
     with waiting.told("f"):
         assert waiting.current() is not None
 
