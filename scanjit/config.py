@@ -36,8 +36,10 @@ class Config:
         op by op, as in mode="reference", whatever the mode of the function, and every value is looked at, also one
         that no result shows (`where(x > 0, log(x), 0)` of a zero). Constants of the graph may be infinite, and what is
         made of them; arguments and shared variables may not. "nan" looks for NaN only. False by default.
-    progress : whether compiling that takes more than a second says how far it is, on stderr if that is a terminal, or
-        in the notebook's cell: as a bar if tqdm is installed. True by default.
+    progress : whether compiling, or a call, that takes more than a second says how far it is, on stderr if that is a
+        terminal, or in the notebook's cell: as a bar if tqdm is installed. A call shows the steps that its loop over
+        time has made, as `train: step 1,200 of 50,000, 6 s`; of loops in loops, those of the outermost one. True by
+        default. It may be changed between calls, and while one runs.
 
     Examples
     --------

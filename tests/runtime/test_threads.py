@@ -91,7 +91,7 @@ def test_small_programs_stay_on_one_thread(network, monkeypatch):
 
     def watch(part):
         inner = part._run
-        monkeypatch.setattr(part, "_run", lambda *args: (given.append(args[-1]), inner(*args)))
+        monkeypatch.setattr(part, "_run", lambda *args: (given.append(args[2]), inner(*args)))
 
     for stage in network.executable.stages:
         watch(stage)
