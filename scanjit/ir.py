@@ -557,7 +557,7 @@ def replace(
     not name stay as they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
-        if not old.several:
+        if not old.several and old.type.shape != new.type.shape:
             for before, after in zip(old.type.shape, new.type.shape, strict=True):
                 atom = types.as_atom(before)
                 if atom is not None and before != after:

@@ -135,17 +135,23 @@ class _Level:
             if node.op is SCAN:
                 made = self.loops[node].rewritten()
                 if made is not None:
-                    parts[node] = dict(zip(made, ir.replace(list(made.values()), done), strict=True))
+                    parts[node] = dict(zip(made, _among(list(made.values()), done), strict=True))
                     continue
             args = tuple(done[arg] for arg in node.args)
             if node in guarded:
                 mask, labels = guarded[node]
-                (mask,) = ir.replace([mask], done)
+                (mask,) = _among([mask], done)
                 with errors.located(node.where):
                     done[node] = CONTRACT_WHERE(*args[:2], mask, **node.params, where=labels)
             else:
                 done[node] = rebuild(node, args)
         return done
+
+
+def _among(nodes: Sequence[Node], done: dict[Node, Node]) -> list[Node]:
+    """Nodes over those that were replaced as nodes over the replacements."""
+    met = [node for node in walk(nodes, done) if node in done]
+    return ir.replace(nodes, {node: done[node] for node in met})
 
 
 def _words(node: Node, labels: Sequence[int]) -> str:
