@@ -335,9 +335,9 @@ def _freeze(value: object) -> object:
     return value
 
 
-def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = None) -> Node:
+def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
     """The node that applies an op with its parameters to arguments. `like`: a node that does the same to operands of
-    the same types, so that the types of its results and its location are known."""
+    the same types. The new node has its types, and its location if `where` gives no other."""
     key = (applied, *map(id, args))
     found = _nodes.get(key)
     if found is not None:
@@ -349,7 +349,7 @@ def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = N
         node.where = errors.user_location()
         node.types, node.several = _inferred(op, args[: node.arity], node.params)
     else:
-        node.where, node.types, node.several = like.where, like.types, like.several
+        node.where, node.types, node.several = where or like.where, like.types, like.several
     if not node.several:
         node.type = node.types[0]
     node.serial, node.dim_ref, node.base = next(_serial), None, None
@@ -569,8 +569,10 @@ def replace(
     return [done[root] for root in roots]
 
 
-def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
-    """The node's op on other arguments (one for each of `node.args`), at the same location."""
+def rebuild(
+    node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None, where: str | None = None
+) -> Node:
+    """The node's op on other arguments (one for each of `node.args`), at the same location or at `where`."""
     if not dims and all(map(operator.is_, node.args, args)):
         return node
     changed = dict(dims or {})
@@ -584,8 +586,8 @@ def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] |
     if changed:
         params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
     elif typed:
-        return _intern(node.applied, node.applied.arguments(operands), node)
-    with errors.located(node.where):
+        return _intern(node.applied, node.applied.arguments(operands), node, where)
+    with errors.located(where or node.where):
         return node.op(*operands, **params)
 
 

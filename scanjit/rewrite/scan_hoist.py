@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from scanjit.ir import Node, replace, walk
 from scanjit.ops.view import View
-from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.alike import change_loops
+from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_free
 
@@ -16,8 +17,7 @@ from scanjit.rewrite.match import is_free
 def hoist(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Before a loop, compute the values that are the same in all of its steps. Inner loops come first: a value that
     leaves an inner loop may then leave the outer one."""
-    outputs = in_bodies(outputs, lambda inner: hoist(inner, notes))
-    return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
+    return change_loops(outputs, notes, _hoisted)
 
 
 def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:

@@ -11,6 +11,7 @@ from scanjit.ops.elementwise import ADD
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, is_zero, window_of, window_set
@@ -21,7 +22,8 @@ def last_rows(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Replace the last row of a stacked carry by the carry's final value, so that the stack is not needed. That there
     is a last row is checked before anything runs."""
     outputs = in_bodies(outputs, lambda inner: last_rows(inner, notes))
-    outputs = map_scans(outputs, lambda old, scan: _first_row(scan, notes))
+    alike = Alike(_first_row)
+    outputs = map_scans(outputs, lambda old, scan: alike(scan, notes))
     return rebuilt(outputs, lambda old, new: _final(new) if new.op is SLICE else None)
 
 

@@ -15,7 +15,8 @@ from scanjit.ir import PART, Node, dependents, walk
 from scanjit.ops.elementwise import ADD, Elementwise
 from scanjit.ops.stretch import SUM
 from scanjit.rewrite.accumulate import Term, accumulated
-from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
+from scanjit.rewrite.alike import change_loops
+from scanjit.rewrite.engine import Note, users_among
 from scanjit.rewrite.loop import Finished, Later, OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import shows_all
 from scanjit.rewrite.split import (
@@ -36,8 +37,7 @@ from scanjit.types import Dimension
 def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """After a loop, compute for all steps at once the values that no carry depends on. Sums over the steps leave too.
     Inner loops come first."""
-    outputs = in_bodies(outputs, lambda inner: hoist_post(inner, notes))
-    return map_scans(outputs, lambda old, scan: _Fission(scan, notes).parts())
+    return change_loops(outputs, notes, lambda scan, notes: _Fission(scan, notes).parts())
 
 
 class _Fission:

@@ -12,7 +12,8 @@ from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.view import View
-from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
+from scanjit.rewrite.alike import change_loops
+from scanjit.rewrite.engine import Note, users_among
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_hoist import frontier
 from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names, not_larger, size, tied
@@ -21,8 +22,7 @@ from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Before a loop, compute for all steps at once the values that depend on no carry: `x[t] @ W` becomes one product.
     Inner loops come first."""
-    outputs = in_bodies(outputs, lambda inner: hoist_pre(inner, notes))
-    return map_scans(outputs, lambda old, scan: _hoisted(scan, notes))
+    return change_loops(outputs, notes, _hoisted)
 
 
 def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:

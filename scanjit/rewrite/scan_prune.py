@@ -12,6 +12,7 @@ from scanjit.ops.scan import SCAN, oldest, renewed
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import is_free
@@ -24,10 +25,11 @@ _ROUNDS = 20
 def prune(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Drop the carries, stacks and operands of loops that nobody uses. Repeated, since a loop that needs less reads
     less from the loops before it."""
+    alike = Alike(_pruned)
     for _ in range(_ROUNDS):
         before = outputs
         used = used_parts(outputs)
-        outputs = map_scans(outputs, lambda old, scan: _pruned(scan, used[old], notes))  # noqa: B023
+        outputs = map_scans(outputs, lambda old, scan: alike(scan, notes, frozenset(used[old])))  # noqa: B023
         if all(a is b for a, b in zip(before, outputs, strict=True)):
             break
     return in_bodies(outputs, lambda inner: prune(inner, notes))
@@ -44,7 +46,7 @@ def used_parts(outputs: list[Node]) -> dict[Node, set[int]]:
     return found
 
 
-def _pruned(scan: Node, used: set[int], notes: list[Note]) -> Mapping[int, Node] | None:
+def _pruned(scan: Node, notes: list[Note], used: frozenset[int]) -> Mapping[int, Node] | None:
     length, until = scan.params["length"], scan.params["until"]
     if isinstance(length, int) and length <= 1 and not until and length >= 0:
         return _short(scan, notes)
@@ -95,7 +97,7 @@ def _row(x: Node) -> Node:
 # ---- results that nobody uses ----------------------------------------------------------------------------------------
 
 
-def _dead(loop: OpenScan, used: set[int], facts: list[str]) -> None:
+def _dead(loop: OpenScan, used: frozenset[int], facts: list[str]) -> None:
     """Drop ys that nobody uses, and carries on which nothing that is used depends."""
     needed = [r.node for i, r in enumerate(loop.results) if isinstance(r, Y) and i in used]
     live = {i for i, c in enumerate(loop.carries) if i in used}

@@ -1,0 +1,91 @@
+"""Loops that are alike are changed once: the two directions of a layer, the layers of a stack, the members of an
+ensemble.
+
+Two loops are alike if they differ only in what they read, in where the user wrote them, and in their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Concatenate, Generic, ParamSpec
+
+from scanjit.ir import Node, dim_nodes, new_input, rebuild, walk, with_params
+from scanjit.ops.scan import SCAN
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.types import Type
+from scanjit.walks import bottom_up
+
+Given = ParamSpec("Given")
+Parts = Mapping[int, Node] | None
+"""Nodes for the parts of a scan (by index), or None to leave it."""
+
+
+class Alike(Generic[Given]):
+    """A change of single loops that is made once for loops that are alike.
+
+    `change` sees a symbol in place of each tensor that a loop reads. It sees constants, and ops that only move data: it
+    may ask whether a sequence is a broadcast, but not how its elements are computed.
+    """
+
+    def __init__(self, change: Callable[Concatenate[Node, list[Note], Given], Parts]) -> None:
+        self._change = change
+        self._made: dict[tuple[Hashable, ...], tuple[Parts, list[Note]]] = {}
+        self._symbols: dict[tuple[int, Type], Node] = {}
+
+    def __call__(self, scan: Node, notes: list[Note], *given: Given.args, **named: Given.kwargs) -> Parts:
+        """What `change` returns. `given` is what else it depends on."""
+        if scan.applied.sizes or dim_nodes(
+            {"types": (*scan.types, *[x.type for x in scan.operands])}
+        ):  # a size is computed
+            return self._change(scan, notes, *given, **named)
+        read: dict[Node, Node] = {}
+        general = rebuild(scan, self._general(scan.operands, read))
+        if general.name is not None:
+            general = with_params(general, name=None)
+        key = general, *given, *named.items()
+        if key not in self._made:
+            about: list[Note] = []
+            self._made[key] = self._change(general, about, *given, **named), about
+        made, about = self._made[key]
+        notes += [replace(note, where=scan.where) if note.where == general.where else note for note in about]
+        return None if made is None else self._special(made, general, scan, read)
+
+    def _general(self, operands: Sequence[Node], read: dict[Node, Node]) -> tuple[Node, ...]:
+        """The operands of a loop with symbols in them. `read` gets the node that each symbol stands for."""
+        done: dict[Node, Node] = {}
+        for node in bottom_up(operands, lambda node: node.args if _is_seen(node) else ()):
+            if _is_seen(node):
+                done[node] = rebuild(node, tuple([done[arg] for arg in node.args]))
+            else:
+                key = len(read), node.type
+                if key not in self._symbols:
+                    self._symbols[key] = new_input(node.type)
+                done[node] = self._symbols[key]
+                read[done[node]] = node
+        return tuple([done[operand] for operand in operands])
+
+    def _special(
+        self, made: Mapping[int, Node], general: Node, scan: Node, read: Mapping[Node, Node]
+    ) -> dict[int, Node]:
+        """What was made for loops of a kind, for one of them."""
+        done = dict(read)
+        for node in walk(made.values(), read):
+            if node not in done:
+                own = node.where == general.where
+                new = rebuild(node, tuple([done[arg] for arg in node.args]), where=scan.where if own else None)
+                unnamed = own and node.op is SCAN and node.name is None and scan.name is not None
+                done[node] = with_params(new, name=scan.name) if unnamed else new
+        return {index: done[node] for index, node in made.items()}
+
+
+def _is_seen(node: Node) -> bool:
+    """Whether a change of a loop may look at this node, which the loop reads."""
+    return node.is_closed or (node.op.moves_data and not node.applied.sizes)
+
+
+def change_loops(outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], Parts]) -> list[Node]:
+    """Change all loops, inner ones first, once for those that are alike."""
+    outputs = in_bodies(outputs, lambda inner: change_loops(inner, notes, change))
+    alike = Alike(change)
+    return map_scans(outputs, lambda old, scan: alike(scan, notes))
