@@ -203,7 +203,7 @@ class _Builder:
             if rule is not None:
                 return rule(self, expr)
         name = expr.func.__name__
-        if isinstance(expr, self.sympy.core.function.AppliedUndef) and name in functions.__all__:
+        if isinstance(expr, self.sympy.core.function.AppliedUndef) and name in vars(functions)["__all__"]:
             return getattr(functions, name)(*map(self.node, expr.args))
         raise errors.NotSupportedError(
             f"sympy's {name} has no counterpart here", got=str(expr), fix="expr.rewrite(...) may express it by others"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scanjit import errors, types
 from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
@@ -17,30 +17,8 @@ from scanjit.ops.shape import RESHAPE
 from scanjit.ops.stretch import SUM, expand, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.elementwise import exp, isfinite, log, power, sqrt, stop_gradient
+from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of
-
-__all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "argmax",
-    "argmin",
-    "cummax",
-    "cumprod",
-    "cumsum",
-    "log_softmax",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "norm",
-    "prod",
-    "softmax",
-    "std",
-    "sum",
-    "var",
-]
 
 
 def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
@@ -393,3 +371,7 @@ def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node
     body = Graph.of([total, row, *sizes], [after, after])
     result = parts(scan_node(body, [start], [rows], sizes, rows.type.shape[0]))[1]
     return DIMSHUFFLE(result, order=(*range(1, axis + 1), 0, *range(axis + 1, x.ndim))) if axis else result
+
+
+if not TYPE_CHECKING:  # they cannot compute it
+    __all__ = defined(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,38 +16,9 @@ from scanjit.ops.shape import flip as flip_axis
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.tensor.indexing import getitem, take
+from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
 from scanjit.types import Dimension
-
-__all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_to",
-    "concatenate",
-    "dimshuffle",
-    "expand_dims",
-    "flatten",
-    "flip",
-    "hstack",
-    "moveaxis",
-    "ndim",
-    "pad",
-    "ravel",
-    "repeat",
-    "reshape",
-    "roll",
-    "shape",
-    "size",
-    "specify_shape",
-    "split",
-    "squeeze",
-    "stack",
-    "swapaxes",
-    "tile",
-    "transpose",
-    "vstack",
-]
 
 
 def shape(x: Any) -> tuple[Any, ...]:
@@ -638,3 +609,7 @@ def _pad_widths(given: Any, ndim: int) -> list[tuple[Dimension, Dimension]]:
     if any(isinstance(w, int) and w < 0 for pair in widths for w in pair):
         raise errors.ArgumentError("padding must not be negative", got=given)
     return widths
+
+
+if not TYPE_CHECKING:  # they cannot compute it
+    __all__ = defined(globals())
