@@ -53,8 +53,7 @@ def common(args: Sequence[Any]) -> SimdType:
 def splat(builder: ir.IRBuilder, kind: Kind, lanes: int, value: ir.Value) -> ir.Value:
     """A scalar in every lane. Literals become constants at once."""
     if isinstance(value, ir.Constant) and isinstance(value.constant, (bool, int, float)):
-        number = value.constant
-        return constant(kind, lanes, bool(number) if kind.is_mask else number)
+        return constant(kind, lanes, value.constant)
     target = element_type(kind)
     if isinstance(value.type, ir.IntType):
         if kind.is_mask:

@@ -4,6 +4,7 @@ import ast
 import ctypes
 import hashlib
 import random
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -88,6 +89,78 @@ def test_integers_are_those_of_python(seed: int) -> None:
     source = random.Random(seed)
     body = "\n".join(f"store({i}, {expression(source, 3)})" for i in range(40))
     assert compiled(body, ARGUMENTS, 40) == interpreted(body, ARGUMENTS, 40)
+
+
+def statements(source: random.Random, names: list[str], depth: int) -> list[str]:
+    """Random statements that read these variables: loops, branches, assignments. Each expression is one of a few, so
+    that many stand at several places: before, inside and behind loops and branches that may not be passed."""
+
+    def some(depth: int = 1) -> str:
+        found, chosen = expression(random.Random(source.randint(0, 9)), depth), {x: source.choice(names) for x in "abc"}
+        return re.sub(r"\b[abc]\b", lambda name: chosen[name[0]], found)
+
+    lines: list[str] = []
+    for _ in range(3):
+        new, form = f"x{source.getrandbits(60)}", source.randint(0, 6)
+        if form < 2:
+            lines.append(f"{new} = {some(2)} & 63")
+            names = [*names, new]
+        elif form < 4 or depth == 0:
+            lines.append(f"n = (n*3 + ({some()}) + {source.choice(names)}) & 1023")
+        elif form == 4:
+            first, last, step = (some() for _ in range(3))
+            step = source.choice(["1", "2", "-3", f"max({step}, 1)", f"(({step}) & 3) + 1", f"min({step}, -1)"])
+            lines.append(f"for {new} in range(({first}) & 7, ({last}) & 15, {step}):")
+            lines += [f"    {line}" for line in statements(source, [*names, new], depth - 1)]
+            lines += [f"    if n % 5 == {source.randint(0, 4)}:", "        break"] * source.randint(0, 1)
+        elif form == 5:
+            lines += [f"{new} = 0", f"while {new} < ({some()}) & 7 and n != {source.randint(0, 9)}:", f"    {new} += 1"]
+            lines += [f"    {line}" for line in statements(source, [*names, new], depth - 1)]
+        else:
+            lines.append(f"if {some()} < {some()} or ({some()}) % 3 == 1:")
+            lines += [f"    {line}" for line in statements(source, names, depth - 1)]
+            lines += ["    if n == 77:", "        return"] * source.randint(0, 1)
+            lines.append("else:")
+            lines += [f"    {line}" for line in statements(source, names, depth - 1)]
+        lines.append(f"store({len(lines) % 16}, n + ({some()}))")
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_written_once_has_the_values_of_each_place(seed: int) -> None:
+    source = random.Random(seed)
+    body = "\n".join(
+        ["n = 0", *(line for _ in range(5) for line in statements(source, ["a", "b", "c"], 4)), "store(16, n)"]
+    )
+    assert compiled(body, ARGUMENTS, 17) == interpreted(body, ARGUMENTS, 17)
+
+
+def written(body: str) -> str:
+    """The function of a kernel of `n` and `place` as text for LLVM."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    source = f"from scanjit.simd import load_f32x4, splat_f32x4, store, store_i64\n\n\ndef k(n, place):\n{lines}\n"
+    return translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")[0].partition("define void")[2]
+
+
+def test_what_a_loop_does_not_change_stands_before_it() -> None:
+    text = written("for i in range(n):\n    for j in range(n):\n        store_i64(place + n*3 + i*5, j*7)")
+    before, outer, inner = re.split(r"\nfor\d+:\n", text)
+    assert "mul nsw i64 %a0, 3" in before
+    assert ", 5" in outer and ", 3" not in outer
+    assert ", 7" in inner and ", 5" not in inner and ", 3" not in inner
+
+
+def test_what_is_known_is_not_written_again() -> None:
+    text = written("store_i64(place + n*8, n*8)\nif n*8 > 3:\n    store_i64(n*8, 1)\nstore_i64(place, n*9)")
+    assert text.count(", 8") == 1
+    text = written("if n > 3:\n    store_i64(n*8, 1)\nstore_i64(place, n*8)")
+    assert text.count(", 8") == 2  # the first is not always passed
+
+
+def test_what_is_computed_of_numbers_is_a_number() -> None:
+    text = written("for i in range(3*4, max(7, 2), -1):\n    store(place, splat_f32x4(0.5))")
+    assert "phi i64 [ 12," in text and "br i1 true" in text and "mul" not in text and "select" not in text
+    assert "splat (float" in text or "<float" in text
 
 
 def test_a_divisor_of_zero_gives_zero() -> None:

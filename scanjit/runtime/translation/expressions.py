@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.instructions import Instructions, Value
 from scanjit.simd.inlined import OPERATOR, inlined
+from scanjit.simd.llvm_lanes import constant
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
 from scanjit.target import Target
 
@@ -78,10 +80,10 @@ class Expressions:
             raise TypeError(f"kernels have no expression {type(expression).__name__}: {ast.unparse(expression)}")
         return write(expression)
 
-    def truth(self, expression: ast.expr) -> str:
+    def truth(self, expression: ast.expr) -> Value:
         """The value of an expression as a condition."""
         value = self.value(expression)
-        return value.text if value.type is BOOL else self._to.condition(f"icmp ne i64 {self._whole(value).text}, 0")
+        return value if value.type is BOOL else integers.compare(self._to, "ne", self._whole(value), integers.ZERO)
 
     def integer(self, expression: ast.expr) -> Value:
         """The value of an expression as an integer."""
@@ -93,7 +95,7 @@ class Expressions:
         if _has_vector(a, b):
             return self._intrinsic(OPERATOR + name, [a, b])
         if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
-            return self._to.get(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}")
+            return self._to.pure(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}", a, b)
         return integers.binary(self._to, name, self._whole(a), self._whole(b))
 
     def call(self, expression: ast.Call) -> Value:
@@ -139,6 +141,10 @@ class Expressions:
 
     def _intrinsic(self, name: str, arguments: Sequence[Value]) -> Value:
         function = inlined(name, tuple(each.type for each in arguments), self._target)
+        if name.startswith("splat_") and arguments[0].number is not None:
+            vector = function.result
+            assert isinstance(vector, SimdType)
+            return Value(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
         self._to.include(function.parts)
         given = ", ".join(f"{each.type.text} {each.text}" for each in arguments)
         call = f"call {function.result.text} {function.name}({given})"
@@ -154,7 +160,7 @@ class Expressions:
 
     def _unary(self, expression: ast.UnaryOp) -> Value:
         if isinstance(expression.op, ast.Not):
-            return self._to.get(BOOL, f"xor i1 {self.truth(expression.operand)}, true")
+            return integers.inverted(self._to, self.truth(expression.operand))
         name, value = _name_of(expression.op), self.value(expression.operand)
         if _has_vector(value):
             return self._intrinsic(OPERATOR + name, [value])
@@ -169,7 +175,7 @@ class Expressions:
             for operator, a, b in zip(expression.ops, values, values[1:], strict=False)
         ]
         for other in found[1:]:
-            found[0] = self._to.get(BOOL, f"and i1 {found[0].text}, {other.text}")
+            found[0] = self._to.pure(BOOL, f"and i1 {found[0].text}, {other.text}", found[0], other)
         return found[0]
 
     def _compared(self, name: str, a: Value, b: Value) -> Value:
@@ -181,20 +187,22 @@ class Expressions:
         """`a and b`, `a or b`: b is looked at only if a does not decide."""
         to, both = self._to, isinstance(expression.op, ast.And)
         after, known = to.label("end"), []
-        for each in expression.values[:-1]:
-            condition, more = self.truth(each), to.label("more")
-            known.append(f"[ {'false' if both else 'true'}, %{to.block} ]")
-            to.branch(condition, *((more, after) if both else (after, more)))
-            to.start(more)
-        known.append(f"[ {self.truth(expression.values[-1])}, %{to.block} ]")
-        to.jump(after)
+        with contextlib.ExitStack() as undecided:
+            for each in expression.values[:-1]:
+                condition, more = self.truth(each), to.label("more")
+                known.append(f"[ {'false' if both else 'true'}, %{to.block} ]")
+                to.branch(condition, *((more, after) if both else (after, more)))
+                to.start(more)
+                undecided.enter_context(to.sometimes())
+            known.append(f"[ {self.truth(expression.values[-1]).text}, %{to.block} ]")
+            to.jump(after)
         to.start(after)
         return to.get(BOOL, f"phi i1 {', '.join(known)}")
 
     def _whole(self, value: Value) -> Value:
         """The value as an integer."""
         if value.type is BOOL:
-            return self._to.get(INT, f"zext i1 {value.text} to i64")
+            return integers.whole(self._to, value)
         if value.type is not INT:
             raise TypeError(f"expected an integer, got {value.type.name}")
         return value

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from scanjit.simd.types import BOOL, INT, SimdType, Type
+from scanjit.simd.types import INT, SimdType, Type
 
 
 class Value(NamedTuple):
-    """A value of a kernel: its type, what LLVM calls it, and which number it is, where that is known."""
+    """A value of a kernel: its type, what LLVM calls it, which number it is, where that is known, and how many of the
+    loops around it change it: 0 for an argument, 1 for the counter of an outermost loop."""
 
     type: Type
     text: str
     number: bool | int | float | None = None
+    loops: int = 0
 
 
 class Instructions:
     """The instructions of one function, and the other functions of its module.
+
+    An instruction without effects is written once where its result is known, and before the loops that do not change
+    it: LLVM would find out the same, but it takes longer than to write, read and optimise the function without.
 
     Parameters
     ----------
@@ -31,41 +37,52 @@ class Instructions:
     """
 
     def __init__(self, in_memory: Iterable[str]) -> None:
-        self._lines: list[str] = []
+        self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
         self._parts: dict[str, str] = {}
         self._in_memory = frozenset(in_memory)
         self._variables: dict[str, Value] = {}
+        self._known: dict[str, Value] = {}  # results of instructions without effects, by their text
+        self._scopes: list[list[str]] = [[]]  # for each block of statements around: what is known in it alone
+        self._loops: list[tuple[list[str], list[str]]] = []  # for each loop around: the lines and the scope before it
         self._numbers = 0
         self.block = "entry"
         self.ended = False
         self.has_vectors = False
 
-    # ---- instructions and blocks
+    # ---- instructions
 
     def do(self, text: str) -> None:
         """An instruction without a result."""
         self._lines.append(text)
 
     def get(self, type_: Type, text: str) -> Value:
-        """An instruction with a result."""
-        value = Value(type_, self.name())
-        self.has_vectors = self.has_vectors or isinstance(type_, SimdType)
+        """An instruction with a result, which may be another one each time."""
+        value = self._named(type_, len(self._loops))
         self._lines.append(f"{value.text} = {text}")
         return value
 
-    def integer(self, text: str) -> str:
-        """An instruction whose result is an integer."""
-        return self.get(INT, text).text
+    def pure(self, type_: Type, text: str, *operands: Value) -> Value:
+        """An instruction without effects: its result depends on these operands alone."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._named(type_, max([each.loops for each in operands], default=0))
+            line = f"{found.text} = {text}"
+            if found.loops < len(self._loops):
+                lines, scope = self._loops[found.loops]
+                lines.append(line)
+            else:
+                scope = self._scopes[-1]
+                self._lines.append(line)
+            scope.append(text)
+        return found
 
-    def condition(self, text: str) -> str:
-        """An instruction whose result is a condition."""
-        return self.get(BOOL, text).text
-
-    def name(self) -> str:
-        """A new name for a result."""
+    def _named(self, type_: Type, loops: int) -> Value:
+        self.has_vectors = self.has_vectors or isinstance(type_, SimdType)
         self._numbers += 1
-        return f"%v{self._numbers}"
+        return Value(type_, f"%v{self._numbers}", None, loops)
+
+    # ---- blocks
 
     def label(self, kind: str) -> str:
         """A new name for a block."""
@@ -81,15 +98,40 @@ class Instructions:
         """Go on in another block, unless this one has ended."""
         self.end(f"br label %{label}")
 
-    def branch(self, condition: str, yes: str, no: str) -> None:
+    def branch(self, condition: Value, yes: str, no: str) -> None:
         """Go on in one of two blocks."""
-        self.end(f"br i1 {condition}, label %{yes}, label %{no}")
+        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}")
 
     def end(self, text: str) -> None:
         """The last instruction of a block; nothing if it has one already."""
         if not self.ended:
             self._lines.append(text)
             self.ended = True
+
+    @contextlib.contextmanager
+    def sometimes(self) -> Iterator[None]:
+        """What is written inside does not always run: its results are not known afterwards."""
+        self._scopes.append([])
+        yield
+        for text in self._scopes.pop():
+            del self._known[text]
+
+    @contextlib.contextmanager
+    def loop(self) -> Iterator[None]:
+        """What is written inside is the loop that begins with the next block."""
+        before: list[str] = []
+        self._lines.append(before)
+        self._loops.append((before, self._scopes[-1]))
+        with self.sometimes():
+            yield
+        self._loops.pop()
+
+    def counter(self) -> tuple[Value, list[str]]:
+        """An integer that has another value in each turn of this loop, and the line for its instruction, which is known
+        when the loop has ended."""
+        line: list[str] = []
+        self._lines.append(line)
+        return self._named(INT, len(self._loops)), line
 
     # ---- variables
 
@@ -123,5 +165,6 @@ class Instructions:
         """The whole text. The function returns nothing; its arguments are called %a0, %a1, ..."""
         arguments = ", ".join(f"i64 %a{i}" for i in range(len(parameters)))
         head = [f'target triple = "{triple}"', f'target datalayout = "{data_layout}"']
-        function = [f'define void @"{symbol}"({arguments}) {{', "entry:", *self._places, *self._lines, "}"]
+        lines = [line for each in self._lines for line in ([each] if isinstance(each, str) else each)]
+        function = [f'define void @"{symbol}"({arguments}) {{', "entry:", *self._places, *lines, "}"]
         return "\n".join([*head, *self._parts.values(), *function])

@@ -1,6 +1,10 @@
-"""Operations of integers of 64 bits, as Python has them but for overflow."""
+"""Operations of integers of 64 bits, as Python has them but for overflow. None has effects, and those of numbers that
+are known are done here."""
 
 from __future__ import annotations
+
+import operator
+from collections.abc import Callable
 
 from scanjit.runtime.translation.instructions import Instructions, Value
 from scanjit.simd.types import BOOL, INT
@@ -9,50 +13,85 @@ BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 _ARITHMETIC = BITWISE | {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw", "shl": "shl", "shr": "ashr"}
 _UNARY = {"neg": "sub nsw i64 0,", "invert": "xor i64 -1,", "pos": "add i64 0,"}
 _COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", *_COMPARISONS)},
+    **{"and": operator.and_, "or": operator.or_, "min": min, "max": max},
+}
+"""What is done here if both operands are known."""
+
+FALSE, TRUE = Value(BOOL, "false", False), Value(BOOL, "true", True)
+ZERO, ONE = Value(INT, "0", 0), Value(INT, "1", 1)
 
 
 def binary(to: Instructions, name: str, a: Value, b: Value) -> Value:
     """An operation of two integers."""
+    if (known := _folded(name, a, b)) is not None:
+        return known
     if name in _ARITHMETIC:
-        return to.get(INT, f"{_ARITHMETIC[name]} i64 {a.text}, {b.text}")
+        return to.pure(INT, f"{_ARITHMETIC[name]} i64 {a.text}, {b.text}", a, b)
     if name not in ("floordiv", "mod"):
         raise TypeError(f"integers in kernels have no operator {name}")
     if isinstance(b.number, int) and b.number > 0 and b.number.bit_count() == 1:
-        return to.get(INT, f"and i64 {a.text}, {b.number - 1}" if name == "mod" else _shifted(a, b.number))
+        shift = (
+            f"and i64 {a.text}, {b.number - 1}" if name == "mod" else f"ashr i64 {a.text}, {b.number.bit_length() - 1}"
+        )
+        return to.pure(INT, shift, a)
     return _divided(to, name, a, b)
 
 
 def unary(to: Instructions, name: str, a: Value) -> Value:
     """An operation of one integer."""
-    return to.get(INT, f"{_UNARY[name]} {a.text}")
+    return to.pure(INT, f"{_UNARY[name]} {a.text}", a)
 
 
 def compare(to: Instructions, name: str, a: Value, b: Value) -> Value:
     """A comparison of two integers."""
-    return to.get(BOOL, f"icmp {_COMPARISONS[name]} i64 {a.text}, {b.text}")
+    return _folded(name, a, b) or to.pure(BOOL, f"icmp {_COMPARISONS[name]} i64 {a.text}, {b.text}", a, b)
 
 
 def extremum(to: Instructions, name: str, a: Value, b: Value) -> Value:
     """`min` or `max` of two integers."""
-    other = to.condition(f"icmp {'slt' if name == 'min' else 'sgt'} i64 {b.text}, {a.text}")
-    return to.get(INT, f"select i1 {other}, i64 {b.text}, i64 {a.text}")
+    return _folded(name, a, b) or select(to, compare(to, "lt" if name == "min" else "gt", b, a), b, a)
 
 
-def _shifted(a: Value, power: int) -> str:
-    return f"ashr i64 {a.text}, {power.bit_length() - 1}"
+def select(to: Instructions, condition: Value, yes: Value, no: Value) -> Value:
+    """One of two values of one type."""
+    if condition.number is not None:
+        return yes if condition.number else no
+    name = yes.type.text
+    return to.pure(yes.type, f"select i1 {condition.text}, {name} {yes.text}, {name} {no.text}", condition, yes, no)
+
+
+def inverted(to: Instructions, condition: Value) -> Value:
+    """Whether a condition is false."""
+    return to.pure(BOOL, f"xor i1 {condition.text}, true", condition)
+
+
+def whole(to: Instructions, condition: Value) -> Value:
+    """A condition as 0 or 1."""
+    return to.pure(INT, f"zext i1 {condition.text} to i64", condition)
+
+
+def _folded(name: str, a: Value, b: Value) -> Value | None:
+    """The result as a constant, if both operands are known and it has no more than 64 bits."""
+    if name not in _FOLDED or not isinstance(a.number, int) or not isinstance(b.number, int):
+        return None
+    result = _FOLDED[name](a.number, b.number)
+    if isinstance(result, bool):
+        return TRUE if result else FALSE
+    return Value(INT, str(result), result) if -(2**63) <= result < 2**63 else None
 
 
 def _divided(to: Instructions, name: str, a: Value, b: Value) -> Value:
     """The quotient, rounded down, or what is left. Both are 0 for a divisor of 0."""
-    zero = to.condition(f"icmp eq i64 {b.text}, 0")
-    divisor = to.integer(f"select i1 {zero}, i64 1, i64 {b.text}")
-    quotient, rest = (to.integer(f"{way} i64 {a.text}, {divisor}") for way in ("sdiv", "srem"))
-    inexact = to.condition(f"icmp ne i64 {rest}, 0")
-    apart = to.condition(f"icmp slt i64 {to.integer(f'xor i64 {rest}, {divisor}')}, 0")
-    too_large = to.integer(f"zext i1 {to.condition(f'and i1 {inexact}, {apart}')} to i64")
+    zero = compare(to, "eq", b, ZERO)
+    divisor = select(to, zero, ONE, b)
+    quotient, rest = (to.pure(INT, f"{way} i64 {a.text}, {divisor.text}", a, divisor) for way in ("sdiv", "srem"))
+    apart = compare(to, "lt", binary(to, "xor", rest, divisor), ZERO)
+    inexact = compare(to, "ne", rest, ZERO)
+    too_large = whole(to, to.pure(BOOL, f"and i1 {inexact.text}, {apart.text}", inexact, apart))
     if name == "mod":
-        more = to.integer(f"mul nsw i64 {too_large}, {divisor}")
-        found = to.integer(f"add nsw i64 {rest}, {more}")
+        found = binary(to, "add", rest, binary(to, "mul", too_large, divisor))
     else:
-        found = to.integer(f"sub nsw i64 {quotient}, {too_large}")
-    return to.get(INT, f"select i1 {zero}, i64 0, i64 {found}")
+        found = binary(to, "sub", quotient, too_large)
+    return select(to, zero, ZERO, found)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions, Value
 from scanjit.simd.types import INT
-
-_ZERO, _ONE = Value(INT, "0", 0), Value(INT, "1", 1)
 
 
 class Statements:
@@ -76,12 +75,14 @@ class Statements:
         yes, no, after = to.label("then"), to.label("else"), to.label("end")
         to.branch(self._expressions.truth(statement.test), yes, no if statement.orelse else after)
         to.start(yes)
-        self._write(statement.body)
+        with to.sometimes():
+            self._write(statement.body)
         both_end = to.ended and bool(statement.orelse)
         to.jump(after)
         if statement.orelse:
             to.start(no)
-            self._write(statement.orelse)
+            with to.sometimes():
+                self._write(statement.orelse)
             both_end = both_end and to.ended
             to.jump(after)
         if not both_end:
@@ -90,37 +91,41 @@ class Statements:
     def _while(self, statement: ast.While) -> None:
         to = self._to
         head, body, after = to.label("while"), to.label("body"), to.label("end")
-        to.jump(head)
-        to.start(head)
-        to.branch(self._expressions.truth(statement.test), body, after)
-        to.start(body)
-        self._write_body(statement, head, after)
+        with to.loop():
+            to.jump(head)
+            to.start(head)
+            to.branch(self._expressions.truth(statement.test), body, after)
+            to.start(body)
+            self._write_body(statement, after)
+            to.jump(head)
+        to.start(after)
 
     def _for(self, statement: ast.For) -> None:
         to = self._to
         first, last, step = self._range(statement.iter)
-        head, body, advance, after = to.label("for"), to.label("body"), to.label("next"), to.label("end")
-        before, counter, following = to.block, to.name(), to.name()
-        to.jump(head)
-        to.start(head)
-        to.do(f"{counter} = phi i64 [ {first.text}, %{before} ], [ {following}, %{advance} ]")
-        to.branch(self._goes_on(counter, last, step), body, after)
-        to.start(advance)
-        to.do(f"{following} = add nsw i64 {counter}, {step.text}")
-        to.jump(head)
-        to.start(body)
-        to.assign(_named([statement.target]), Value(INT, counter))
-        self._write_body(statement, advance, after)
+        body, after, runs = to.label("for"), to.label("end"), self._goes_on(first, last, step)
+        with to.loop():
+            before = to.block
+            to.branch(runs, body, after)
+            to.start(body)
+            counter, line = to.counter()
+            to.assign(_named([statement.target]), counter)
+            self._write_body(statement, after)
+            values = f"[ {first.text}, %{before} ]"
+            if not to.ended:
+                following = integers.binary(to, "add", counter, step)
+                values += f", [ {following.text}, %{to.block} ]"
+                to.branch(self._goes_on(following, last, step), body, after)
+            line.append(f"{counter.text} = phi i64 {values}")
+        to.start(after)
 
-    def _write_body(self, loop: ast.For | ast.While, again: str, after: str) -> None:
-        """Write the body of a loop, then start the block behind the loop."""
+    def _write_body(self, loop: ast.For | ast.While, after: str) -> None:
+        """Write the body of a loop, which `break` leaves for the block `after` it."""
         if loop.orelse:
             raise TypeError("a loop of a kernel has no else")
         self._exits.append(after)
         self._write(loop.body)
         self._exits.pop()
-        self._to.jump(again)
-        self._to.start(after)
 
     def _range(self, iterated: ast.expr) -> list[Value]:
         """The first counter, the end, and the step of a range."""
@@ -129,19 +134,17 @@ class Statements:
         if iterated.keywords or not 1 <= len(iterated.args) <= 3:
             raise TypeError(f"a range has one to three arguments without names: {ast.unparse(iterated)}")
         given = [self._expressions.integer(each) for each in iterated.args]
-        found = [_ZERO, *given, _ONE] if len(given) == 1 else [*given, _ONE][:3]
+        found = [integers.ZERO, *given, integers.ONE] if len(given) == 1 else [*given, integers.ONE][:3]
         if found[2].number == 0:
             raise TypeError(f"a range has a step of zero: {ast.unparse(iterated)}")
         return found
 
-    def _goes_on(self, counter: str, last: Value, step: Value) -> str:
+    def _goes_on(self, counter: Value, last: Value, step: Value) -> Value:
         """Whether a loop has a step with this counter."""
-        to = self._to
-        if isinstance(step.number, int):
-            return to.condition(f"icmp {'slt' if step.number > 0 else 'sgt'} i64 {counter}, {last.text}")
-        up, down = (to.condition(f"icmp {way} i64 {counter}, {last.text}") for way in ("slt", "sgt"))
-        rises = to.condition(f"icmp sgt i64 {step.text}, 0")
-        return to.condition(f"select i1 {rises}, i1 {up}, i1 {down}")
+        to, rises = self._to, integers.compare(self._to, "gt", step, integers.ZERO)
+        if rises.number is not None:
+            return integers.compare(to, "lt" if rises.number else "gt", counter, last)
+        return integers.select(to, rises, *(integers.compare(to, way, counter, last) for way in ("lt", "gt")))
 
 
 def _named(targets: Sequence[ast.expr]) -> str:
