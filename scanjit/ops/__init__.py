@@ -20,24 +20,3 @@ from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.view import View
-
-__all__ = [
-    "ArgReduction",
-    "Contraction",
-    "Elementwise",
-    "Reduction",
-    "View",
-    "branch",
-    "custom",
-    "elementwise",
-    "expect",
-    "factor",
-    "index",
-    "linalg",
-    "probe",
-    "random",
-    "reduce",
-    "scan",
-    "shape",
-    "windows",
-]
