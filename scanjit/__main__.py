@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from scanjit import __version__
 from scanjit.runtime import cache
+from scanjit.runtime.inventory import Inventory, age, inventory
+
+MOST_LETTERS = 40
+"""The width of the column of names; longer ones stick out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="The disk cache of compiled kernels: SCANJIT_CACHE_DIR is its place, SCANJIT_CACHE_SIZE its limit.",
     )
     action = command.add_mutually_exclusive_group()
-    action.add_argument("--info", action="store_true", help="show where it is and what it holds (the default)")
+    what = "show where it is, and what it holds of which function (the default)"
+    action.add_argument("--info", action="store_true", help=what)
     action.add_argument("--clear", action="store_true", help="delete everything in it; programs compile anew")
     options = parser.parse_args(arguments)
 
@@ -33,7 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"directory  {before.directory or 'none'}{note}")
     print(f"kernels    {before.entries}")
     print(f"size       {_readable(before.size)} of at most {_readable(before.limit)}")
+    _print_functions(inventory(kernels))
     return 0
+
+
+def _print_functions(found: Inventory) -> None:
+    """Print a line for each function: what several of them share is counted for each."""
+    if found.rows:
+        width = min(max(len("function"), *(len(row.name) for row in found.rows)), MOST_LETTERS)
+        print(f"\n{'function':{width}}  programs  kernels       size  made            last used")
+        for row in found.rows:
+            counts = f"{row.programs:8}  {row.kernels:7}  {_readable(row.size):>9}"
+            print(f"{row.name:{width}}  {counts}  {age(row.made):14}  {age(row.used)}")
+    for count, what in (
+        (found.others, "of functions that are no longer there"),
+        (found.sources, "without object code"),
+        (found.useless, "damaged, or another user's"),
+    ):
+        if count:
+            print(f"{count} kernel{'s' if count > 1 else ''} {what}")
 
 
 def _readable(size: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import scanjit.numba  # makes `scanjit.simd` known to Numba
 from scanjit.runtime.kernels import kernel
-from scanjit.runtime.program import compile_program
+from scanjit.runtime.program import Staged
 from tests.golden.programs import PROGRAMS
 
 assert scanjit.numba
@@ -17,7 +17,7 @@ assert scanjit.numba
 
 @pytest.mark.parametrize("name", ["garch", "softmax"])
 def test_numba_types_and_compiles_all_kernels_of_a_program(name: str) -> None:
-    source = compile_program(*PROGRAMS[name](), name, "emulate").source
+    source = Staged(*PROGRAMS[name](), name, "emulate").source
     functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
     namespace: dict[str, object] = {}
     exec(source, namespace)

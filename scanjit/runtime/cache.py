@@ -126,6 +126,16 @@ class Entry(NamedTuple):
     payload: bytes
 
 
+class Kept(NamedTuple):
+    """What is on the disk of an entry: how many bytes, when they were written, when they were last used (both in
+    seconds since 1970), and in which files."""
+
+    size: int
+    made: float
+    used: float
+    paths: list[Path]
+
+
 class Info(NamedTuple):
     """The state of a cache. `limit` and `size` are in bytes; `directory` is None if the cache is in memory only."""
 
@@ -159,13 +169,16 @@ class Cache:
         user's."""
         if self.directory is None:
             return None
-        path = self.directory / f"{stem}.o"
-        data = _read_own(path)
-        entry = _decode(data) if data is not None else None
+        entry = self.peek(stem)
         if entry is not None:
             with suppressed(OSError):
-                os.utime(path)
+                os.utime(self.directory / f"{stem}.o")
         return entry
+
+    def peek(self, stem: str) -> Entry | None:
+        """What `load` returns; the entry is not marked."""
+        data = None if self.directory is None else _read_own(self.directory / f"{stem}.o")
+        return None if data is None else _decode(data)
 
     def store(self, stem: str, entry: Entry) -> bool:
         """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
@@ -200,33 +213,32 @@ class Cache:
         """
         self._unchecked = 0
         limit = self.limit if limit is None else limit
-        entries = self._entries()
-        total, deleted = sum(size for size, _, _ in entries.values()), 0
+        entries = self.entries()
+        total, deleted = sum(kept.size for kept in entries.values()), 0
         if total > limit:
-            for stem, (size, _, paths) in sorted(entries.items(), key=lambda item: item[1][1]):
+            for stem, kept in sorted(entries.items(), key=lambda item: item[1].used):
                 if total <= limit * 3 // 4:
                     break
                 if stem != keep:
-                    _delete(paths)
-                    total, deleted = total - size, deleted + 1
+                    _delete(kept.paths)
+                    total, deleted = total - kept.size, deleted + 1
         an_hour_ago = time.time() - 3600  # a younger one may be about to be renamed
         _delete([path for path, status in self._files(_TEMPORARY) if status.st_mtime < an_hour_ago])
         return deleted
 
     def clear(self) -> int:
         """Delete all entries, and no other file in the directory. Returns the number of deleted entries."""
-        entries = self._entries()
-        for _, _, paths in entries.values():
-            _delete(paths)
+        entries = self.entries()
+        for kept in entries.values():
+            _delete(kept.paths)
         _delete([path for path, _ in self._files(_TEMPORARY)])
         return len(entries)
 
     def info(self) -> Info:
         """The state of the cache now."""
-        entries = self._entries()
-        return Info(
-            self.directory, len(entries), sum(size for size, _, _ in entries.values()), self.limit, self._writable()
-        )
+        entries = self.entries()
+        size = sum(kept.size for kept in entries.values())
+        return Info(self.directory, len(entries), size, self.limit, self._writable())
 
     def _writable(self) -> bool:
         if self.directory is None:
@@ -247,13 +259,15 @@ class Cache:
                 with suppressed(OSError):
                     yield path, path.lstat()
 
-    def _entries(self) -> dict[str, tuple[int, float, list[Path]]]:
-        """For each stem: its size, the time of its last use, and its files."""
-        entries: dict[str, tuple[int, float, list[Path]]] = {}
+    def entries(self) -> dict[str, Kept]:
+        """What is kept, by stem."""
+        entries: dict[str, Kept] = {}
         for path, status in self._files():
             if match := _ENTRY.fullmatch(path.name):
-                size, used, paths = entries.get(match["stem"], (0, 0.0, []))
-                entries[match["stem"]] = size + status.st_size, max(used, status.st_mtime), [*paths, path]
+                time = status.st_mtime
+                kept = entries.get(match["stem"], Kept(0, time, time, []))
+                size, paths = kept.size + status.st_size, [*kept.paths, path]
+                entries[match["stem"]] = Kept(size, min(kept.made, time), max(kept.used, time), paths)
         return entries
 
     def _write(self, name: str, data: bytes) -> bool:

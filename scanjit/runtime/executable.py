@@ -13,6 +13,7 @@ from scanjit.ops.probe import has_probes
 from scanjit.runtime.finite import Finite
 from scanjit.runtime.probes import Printing
 from scanjit.runtime.reference import Interpreter
+from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import Watch
 from scanjit.types import Atom
 
@@ -62,6 +63,7 @@ def executable_of(
     """What computes `outputs` from `origins` in this mode. Compiled code has no watches."""
     if mode == "reference":
         return Interpreted(origins, outputs, watches)
-    from scanjit.runtime.program import compile_program  # imports llvmlite
+    with told(name):
+        from scanjit.runtime.program import Staged  # imports llvmlite
 
-    return compile_program(origins, outputs, name, mode)
+        return Staged(origins, outputs, name, mode)

@@ -31,6 +31,7 @@ from scanjit.runtime.given import graph_of
 from scanjit.runtime.probes import Probes, exposed
 from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
 from scanjit.runtime.token import token
+from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import OnStep, Step
 from scanjit.types import Atom
 
@@ -109,9 +110,10 @@ def function(
             fix='pass mode="reference" too',
         )
     name = name or "function"
-    graph = graph_of(inputs, outputs, updates, givens)
-    check_complete(graph, name)
-    return CompiledFunction(graph, name, mode, on_step)
+    with told(name):
+        graph = graph_of(inputs, outputs, updates, givens)
+        check_complete(graph, name)
+        return CompiledFunction(graph, name, mode, on_step)
 
 
 def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:

@@ -26,6 +26,7 @@ from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
 from scanjit.runtime.function import CompiledFunction, check_mode, function
 from scanjit.runtime.locks import holding
+from scanjit.runtime.waiting import told
 from scanjit.tensor import sizes
 from scanjit.types import Type
 
@@ -132,7 +133,8 @@ class Jitted(Wrapper):
     def _compiled(self, call: _Call, kind: Any) -> CompiledFunction:
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         if compiled is None:
-            compiled, axes = call.compile()
+            with told(call.name):  # to trace it takes time too
+                compiled, axes = call.compile()
             if axes:
                 self._sized[kind] = axes = tuple(sorted({*axes, *self._sized.get(kind, ())}))
             self._functions[call.key_with_sizes(kind, axes)] = compiled

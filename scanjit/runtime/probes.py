@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, show
-from scanjit.ir import PART, Graph, Node, apply, rebuild, walk
+from scanjit.ir import PART, Graph, Node, apply, rebuild, walk, with_params
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import INVERT
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
@@ -211,7 +211,7 @@ class _Level:
         outputs = inner.outputs(body.outputs)
         end = roles.carries + roles.ys
         graph = Graph.of(body.inputs, [*outputs[:end], *inner.values, *outputs[end:]])
-        made = new.op(*new.operands, **{**new.params, "body": graph})
+        made = with_params(new, body=graph)
         self.values += [PART(made, index=end + k) for k in range(len(inner.values))]
         count = self._add(PART(made, index=self._count(made))) if roles.until else None
         self.items.append(_Steps(node, inner.items, count))
@@ -229,7 +229,7 @@ class _Level:
             first += len(levels[-1].values)
         then, other = [(level.values, list(map(zeros_like, level.values))) for level in levels]
         graph = Graph.of(body.inputs, [*sides[0], *then[0], *other[1], *sides[1], *then[1], *other[0]])
-        made = new.op(*new.operands, **{**new.params, "body": graph})
+        made = with_params(new, body=graph)
         self.values += [PART(made, index=half + k) for k in range(len(then[0]) + len(other[0]))]
         condition = self._add(new.operands[0])
         self.items.append(_Branches(node, levels[0].items, levels[1].items, condition))

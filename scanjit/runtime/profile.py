@@ -21,6 +21,7 @@ from scanjit.runtime.kernels import kernel
 from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Staged
 from scanjit.runtime.sized import Sized
+from scanjit.runtime.waiting import told
 from scanjit.schedule import Program
 from scanjit.schedule.cost.statements import Cost, costs
 from scanjit.schedule.threads.sharing import team_of_each
@@ -164,7 +165,8 @@ class StageTimer:
 
 def timed(origins: list[Any], outputs: list[Any], name: str) -> Staged:
     """The computation of `outputs`, with a clock around each statement."""
-    return Staged(origins, outputs, name, "numba", StageTimer)
+    with told(name):
+        return Staged(origins, outputs, name, "numba", StageTimer)
 
 
 def profile_of(executable: Staged | None, name: str, calls: int) -> Profile:

@@ -17,7 +17,6 @@ from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
 from scanjit.runtime.stages import stages
-from scanjit.runtime.waiting import told
 from scanjit.schedule import Program
 from scanjit.types import Atom
 
@@ -97,12 +96,6 @@ class Staged:
     def inspect_asm(self) -> str:
         """The assembly of all kernels."""
         return "\n\n".join(kernel.asm() for stage in self.stages for kernel in stage.kernels)
-
-
-def compile_program(origins: list[Node], outputs: list[Node], name: str, mode: str) -> Staged:
-    """Compile the computation of `outputs` from `origins` (inputs and shared variables)."""
-    with told(name):
-        return Staged(origins, outputs, name, mode)
 
 
 class _Unfit(errors.ShapeError):

@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.codegen import generate, nest
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.probe import has_probes
-from scanjit.runtime.program import compile_program
+from scanjit.runtime.program import Staged
 from scanjit.schedule.nests import Access, Apply, Buffer, Likeness, Literal, Load, Nest, NestLoop, Reduce, Store, Tile
 from tests.fuzz.programs import program
 from tests.golden.programs import PROGRAMS
@@ -54,7 +54,7 @@ def cases():
 
 @pytest.mark.parametrize(("leaves", "outputs"), list(cases()))
 def test_the_source_is_the_same_as_that_of_each_nest_by_itself(leaves, outputs, monkeypatch):
-    for stage in compile_program(leaves, outputs, "f", "emulate").stages:
+    for stage in Staged(leaves, outputs, "f", "emulate").stages:
         shared = generate(stage.program)
         monkeypatch.setattr(nest.NestSources, "of", lambda self, one: nest.nest_source(one))
         alone = generate(stage.program)
@@ -76,7 +76,7 @@ def test_more_equal_layers_write_no_more_nests(monkeypatch):
     counts = []
     for layers in (3, 5):
         written.clear()
-        compile_program(*stack(layers), "f", "emulate")
+        Staged(*stack(layers), "f", "emulate")
         counts.append(len(written))
     assert counts[0] == counts[1]
 

@@ -10,7 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.ir import Node
 from scanjit.runtime import host
-from scanjit.runtime.program import compile_program
+from scanjit.runtime.program import Staged
 from scanjit.schedule import pipeline
 from scanjit.schedule.nests import Buffer, Program, Statement
 from tests.fuzz.checkpoints import CHOICES, with_checkpoints
@@ -73,13 +73,13 @@ def random_program(seed: int) -> Outputs:
 
 def test_a_ring_is_made_without_changing_what_is_there(passes: list[str]) -> None:
     with host.using(replace(host.target(), level2_bytes=256)):
-        made = compile_program(*ring(), "f", "emulate")
+        made = Staged(*ring(), "f", "emulate")
     assert "memory for one block of" in made.explain() and "carry" in made.explain()
     assert passes == [name for name, _ in pipeline.PASSES]
 
 
 def test_passes_change_nothing_that_they_are_given(passes: list[str]) -> None:
-    texts = [compile_program(*random_program(seed), "f", "emulate").explain() for seed in range(14)]
+    texts = [Staged(*random_program(seed), "f", "emulate").explain() for seed in range(14)]
     assert sum("recomputed for the gradient" in text for text in texts) > 3
     assert any("in blocks of time" in text for text in texts)
     assert len(passes) >= len(texts) * len(pipeline.PASSES)

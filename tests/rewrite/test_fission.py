@@ -15,7 +15,7 @@ from scanjit.ops.linalg import contract
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import full
-from scanjit.runtime.program import compile_program
+from scanjit.runtime.program import Staged
 from tests.fuzz.programs import program
 from tests.rewrite.support import body, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 
@@ -417,5 +417,5 @@ def test_generated_code_does_not_depend_on_addresses() -> None:
     for many in range(4):
         made.append((program(5_000_123), [object() for _ in range(1000 * many)]))
         p = made[-1][0]
-        sources.add(compile_program(list(p.inputs), list(p.outputs), "f", "emulate").source)
+        sources.add(Staged(list(p.inputs), list(p.outputs), "f", "emulate").source)
     assert len(sources) == 1

@@ -1,6 +1,7 @@
 """The disk cache: what is whole comes back, what is not is as if it were not there, old entries go, nothing raises."""
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -8,12 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import llvmlite
+import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit import __main__ as command
 from scanjit.errors import ScanjitError
 from scanjit.runtime import cache, host
 from scanjit.runtime.cache import Cache, Entry
+from scanjit.runtime.inventory import age as age_in_words
+from scanjit.runtime.inventory import inventory
 
 ENTRY = Entry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
 
@@ -266,6 +271,78 @@ def test_what_is_not_a_size(text: str) -> None:
         cache.parse_size(text)
 
 
+def store_function(store: Cache, name: str, number: int, *calls: int) -> str:
+    """Store a kernel with a name as generated ones have, which calls others of these numbers."""
+    made = f"{name}_{number:012x}_{number:020x}"
+    symbols = [f"symbol{callee}" for callee in (*calls, 10_000)]  # the last one is not the cache's
+    store.store(made, Entry({"symbol": f"symbol{number}", "arity": 4, "undefined": symbols}, b"code"))
+    store.source(made, "text")
+    return made
+
+
+def test_the_kernels_of_each_function(tmp_path: Path) -> None:
+    store = Cache(tmp_path)
+    for number in (1, 2, 3):
+        store_function(store, "nest", number)
+    store_function(store, "part", 4, 1, 2)
+    before = store_function(store, "train", 5, 4, 3)
+    store_function(store, "train", 6, 4)
+    store_function(store, "fit_me", 7, 3)
+    for path in tmp_path.iterdir():
+        os.utime(path, (1000, 1000))
+    os.utime(tmp_path / f"{before}.o", (5000, 5000))
+    rows = {row.name: row for row in inventory(store).rows}
+    assert list(rows) == ["train", "fit_me"]  # the last used first
+    assert [(row.programs, row.kernels) for row in rows.values()] == [(2, 6), (1, 2)]
+    assert (rows["train"].made, rows["train"].used) == (1000, 5000)
+    assert rows["fit_me"].size < rows["train"].size < store.info().size
+    assert inventory(store)[1:] == (0, 0, 0)
+    assert (tmp_path / f"{before}.o").stat().st_mtime == 5000  # to be listed is not to be used
+
+
+def test_the_inventory_of_a_directory_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Cache(tmp_path)
+    store_function(store, "nest", 1)
+    main = store_function(store, "train", 2, 1)
+    store_function(store, "orphan", 3)
+    store.source(stem(4), "text")  # compiling did not end
+    store.store(stem(5), ENTRY)
+    (tmp_path / f"{stem(5)}.o").write_bytes(b"damaged")
+    store.store(stem(6), Entry({}, b"code"))  # of a version that noted nothing else
+    (tmp_path / "notes.txt").write_text("mine")
+    assert [row.name for row in inventory(store).rows] == ["train"]
+    assert inventory(store)[1:] == (2, 1, 1)
+    peek = store.peek
+
+    def clears(wanted: str) -> Entry | None:  # as another process may, in the middle
+        if wanted == main:
+            Cache(tmp_path).clear()
+        return peek(wanted)
+
+    monkeypatch.setattr(store, "peek", clears)
+    assert inventory(store).rows == []
+    for nothing in (Cache(None), Cache(tmp_path / "missing"), Cache(unwritable(tmp_path))):
+        assert inventory(nothing) == ([], 0, 0, 0)
+
+
+def test_the_cache_of_compiled_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
+    x = sj.matrix("x", "float64")
+    f = sj.function([x], sj.scan(lambda row, h: np.tanh(h @ x.T @ x + 7.25 * row), x, sj.zeros(3))[-1], name="my fit")
+    (row,) = inventory(cache.default()).rows
+    assert (row.name, row.programs, row.kernels) == ("my_fit", 1, len(f.executable.stages[0].kernels))
+    assert inventory(cache.default())[1:] == (0, 0, 0) and row.size == cache.default().info().size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "now"), (59, "now"), (60, "1 minute ago"), (7199, "1 hour ago"), (86400 * 3, "3 days ago"), (-50, "now")],
+)
+def test_ages(seconds: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scanjit.runtime.inventory.time.time", lambda: 1e9)
+    assert age_in_words(1e9 - seconds) == shown
+
+
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
     cache.default().store(stem(1), Entry({}, bytes(2**20)))
@@ -276,5 +353,13 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "deleted 1 kernel" in capsys.readouterr().out
     assert command.main(["cache"]) == 0
     assert "kernels    0" in capsys.readouterr().out
+    store_function(cache.default(), "nest", 1)
+    store_function(cache.default(), "train", 2, 1)
+    store_function(cache.default(), "orphan", 3)
+    assert command.main(["cache"]) == 0
+    shown = capsys.readouterr().out
+    assert "function  programs  kernels       size  made            last used\n" in shown
+    assert re.search(r"^train            1        2 +\d kB  now +now$", shown, re.MULTILINE)
+    assert "1 kernel of functions that are no longer there\n" in shown
     with pytest.raises(SystemExit):
         command.main(["cache", "--info", "--clear"])

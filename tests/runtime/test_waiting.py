@@ -123,6 +123,24 @@ def test_compiling_counts_its_kernels(
     assert "the next process takes them from the cache" in terminal.getvalue()
 
 
+@pytest.mark.filterwarnings("ignore:time.monotonic runs once")
+def test_tracing_and_derivatives_are_told_of_too(terminal: Terminal, no_tqdm: None) -> None:
+    """All of it is one thing that is waited for."""
+    seen: list[waiting.Progress | None] = []
+
+    @sj.value_and_grad
+    def loss(x: sj.Node) -> sj.Node:
+        seen.append(waiting.current())
+        wait_until_shown()
+        return (x * x).sum()
+
+    loss(np.ones(3))
+    assert [each is not None and each.name for each in seen] == ["loss"]
+    assert "compiling loss: 0 s" in terminal.getvalue()
+    assert terminal.getvalue().count("compiled loss") == 1
+    assert waiting.current() is None
+
+
 @pytest.mark.filterwarnings("ignore:compiled kernels are kept in memory only")
 @pytest.mark.parametrize("room", [0, 1])
 def test_a_cache_that_cannot_be_written_is_not_promised(

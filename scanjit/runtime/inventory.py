@@ -1,0 +1,99 @@
+"""What the disk cache holds of which function.
+
+The cache knows kernels only. One that calls others, and that no other one calls, is the main function of a program: it
+bears the name of the user's function, and all that it calls, directly or not, belongs to it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from scanjit.runtime.cache import Cache, Kept
+
+_NAME = re.compile(r"(?P<name>\w+?)(_[0-9a-f]{12})?_[0-9a-f]{20}")
+"""A stem. The digest of the content is cut off if the name of a function is very long."""
+
+
+class Row(NamedTuple):
+    """What is kept of all functions of one name.
+
+    Attributes
+    ----------
+    name : the name, as far as it can be part of a file's.
+    programs : how many programs these are: a function that was changed, or compiled for another machine, is several.
+    kernels, size : their kernels, and how many bytes these take. Several functions may share some.
+    made, used : when the first kernel was written, and when one was last used (in seconds since 1970).
+    """
+
+    name: str
+    programs: int
+    kernels: int
+    size: int
+    made: float
+    used: float
+
+
+class Inventory(NamedTuple):
+    """The functions in a cache, the last used ones first. And how many kernels there are that belong to none of them,
+    because their main function was deleted; of which there is only the source, because compiling did not end; and that
+    cannot be used, because they are damaged or another user's."""
+
+    rows: list[Row]
+    others: int
+    sources: int
+    useless: int
+
+
+def inventory(cache: Cache) -> Inventory:
+    """What a cache holds now. Nothing counts as used by that."""
+    kept = cache.entries()
+    found = {stem: entry.metadata for stem in kept if (entry := cache.peek(stem)) is not None}
+    stems = {metadata.get("symbol"): stem for stem, metadata in found.items()}
+    calls = {
+        stem: [stems[symbol] for symbol in metadata.get("undefined", ()) if symbol in stems]
+        for stem, metadata in found.items()
+    }
+    called = {callee for callees in calls.values() for callee in callees}
+    programs: dict[str, list[set[str]]] = {}
+    for stem, callees in calls.items():
+        if callees and stem not in called and (match := _NAME.fullmatch(stem)):
+            programs.setdefault(match["name"], []).append(_reached(stem, calls))
+    rows = [_row(name, [kept[stem] for stem in set().union(*many)], len(many)) for name, many in programs.items()]
+    belong = {stem for many in programs.values() for each in many for stem in each}
+    sources = sum(all(path.suffix == ".py" for path in each.paths) for each in kept.values())
+    others, useless = len(found.keys() - belong), len(kept) - len(found) - sources
+    return Inventory(sorted(rows, key=lambda row: -row.used), others, sources, useless)
+
+
+def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
+    """A kernel, and all that it calls."""
+    found, todo = set[str](), [stem]
+    while todo:
+        if (each := todo.pop()) not in found:
+            found.add(each)
+            todo += calls[each]
+    return found
+
+
+def _row(name: str, kernels: list[Kept], programs: int) -> Row:
+    size = sum(kept.size for kept in kernels)
+    used = max(kept.used for kept in kernels)
+    return Row(name, programs, len(kernels), size, min(kept.made for kept in kernels), used)
+
+
+def age(then: float) -> str:
+    """How long ago something was, in words.
+
+    Examples
+    --------
+    >>> age(time.time() - 7000), age(time.time())
+    ('1 hour ago', 'now')
+    """
+    seconds = time.time() - then
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if (many := int(seconds // length)) > 0:
+            return f"{many} {unit}{'s' if many > 1 else ''} ago"
+    return "now"
