@@ -104,6 +104,8 @@ class Dim:
         return self * -1
 
     def __mul__(self, other: Dimension) -> Dimension:
+        if not isinstance(other, Dim):
+            return _interned(tuple([(m, c * int(other)) for m, c in self.terms])) if other else 0
         total: dict[Monomial, int] = {}
         for left, a in terms(self):
             for right, b in terms(other):
@@ -190,7 +192,13 @@ def _polynomial(terms: dict[Monomial, int]) -> Dimension:
         return 0
     if len(kept) == 1 and () in kept:
         return kept[()]
-    key = tuple(sorted(kept.items(), key=lambda term: [atom.serial for atom in term[0]]))
+    if len(kept) == 1:
+        return _interned(tuple(kept.items()))
+    return _interned(tuple(sorted(kept.items(), key=lambda term: [atom.serial for atom in term[0]])))
+
+
+def _interned(key: tuple[tuple[Monomial, int], ...]) -> Dim:
+    """The dimension of these terms, which are in normal form."""
     found = _dims.get(key)
     if found is None:
         made = Dim.__new__(Dim)
@@ -217,6 +225,8 @@ def monomial(factors: Iterable[Atom], number: int = 1) -> Dimension:
 
 
 def _combine(left: Dimension, right: Dimension, factor: int) -> Dimension:
+    if not isinstance(right, Dim) and not right:
+        return left
     total = dict(terms(left))
     for monomial, c in terms(right):
         total[monomial] = total.get(monomial, 0) + factor * c

@@ -101,13 +101,12 @@ class Frame:
 
     def level_of(self, loops: frozenset[NestLoop]) -> int:
         """The outermost scope in which the counters of `loops` are known."""
-        return max((self.level[loop] for loop in loops if loop in self.level), default=0)
+        return max([self.level[loop] for loop in loops if loop in self.level], default=0)
 
     def remember(self, level: int, key: object, hint: str, text: str) -> str:
         """A variable for an expression, written once in the scope of a level."""
-        for memo in self.memos[: level + 1]:
-            if key in memo:
-                return memo[key]
+        if (found := self.recall(level, key)) is not None:
+            return found
         name = self.fresh(hint)
         self.scopes[level].add(f"{name} = {text}")
         self.memos[level][key] = name
@@ -115,7 +114,10 @@ class Frame:
 
     def recall(self, level: int, key: object) -> str | None:
         """The variable of an expression, if it is written."""
-        return next((memo[key] for memo in self.memos[: level + 1] if key in memo), None)
+        for memo in self.memos[: level + 1]:
+            if key in memo:
+                return memo[key]
+        return None
 
     def line(self, hint: str, text: str) -> str:
         """A new variable for an expression, written here."""
@@ -172,7 +174,8 @@ class Frame:
     def depends(self, value: Value) -> frozenset[NestLoop]:
         """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
         only."""
-        return fold(value, lambda part: part.operands, self._depends, self._dependence)
+        found = self._dependence.get(value)
+        return fold(value, lambda part: part.operands, self._depends, self._dependence) if found is None else found
 
     def _depends(self, value: Value, parts: list[frozenset[NestLoop]]) -> frozenset[NestLoop]:
         found: set[NestLoop] = set(value.own_loops).union(*parts)

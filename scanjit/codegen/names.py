@@ -30,7 +30,7 @@ def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[s
     """The import lines that a source needs."""
     text = "\n".join(lines)
     words = sorted(set(_WORDS.findall(text)) - _PYTHON - local)
-    constants = [name for name in ("inf", "nan") if re.search(rf"\b{name}\b", text)]
+    constants = [name for name in ("inf", "nan") if name in text and re.search(rf"\b{name}\b", text)]
     result = [f"from math import {', '.join(constants)}"] if constants else []
     if words:
         line = f"from scanjit.simd import {', '.join(words)}"

@@ -69,10 +69,11 @@ class Values:
 
     def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
         """The level of the scope that a value is written in, and what it is remembered as."""
-        loops = self.frame.depends(value)
-        row = point.row if loops.intersection(self.frame.tile.row_loops) else 0
-        vector = point.vector if (self.frame.columns or self.frame.lane) in loops else 0
-        return self.frame.level_of(loops), (value, row, vector, point.width)
+        frame = self.frame
+        loops = frame.depends(value)
+        row = point.row if point.row and not loops.isdisjoint(frame.tile.row_loops) else 0
+        vector = point.vector if (frame.columns or frame.lane) in loops else 0
+        return frame.level_of(loops), (value, row, vector, point.width)
 
     def _written(self, value: Value, point: Point) -> str:
         found = self._known(value, point)

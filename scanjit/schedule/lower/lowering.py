@@ -43,7 +43,8 @@ class Rules:
 
     def of(self, op: Op) -> PointRule | ArrayRule | None:
         """The rule of an op, if there is one."""
-        return self.ops.get(op) or next((self.kinds[kind] for kind in type(op).__mro__ if kind in self.kinds), None)
+        found = self.ops.get(op) or self.kinds.get(type(op))
+        return found or next((self.kinds[kind] for kind in type(op).__mro__ if kind in self.kinds), None)
 
     def point(self, op: Op) -> PointRule | None:
         """The rule of an op that can be computed at a point."""

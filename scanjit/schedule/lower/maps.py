@@ -34,9 +34,11 @@ def _combined(offset: Dimension, axes: Iterable[tuple[Axis, Dimension]]) -> tupl
     """Where an axis begins, and its stride for each loop, that goes along with several others, by a factor for each."""
     strides: dict[NestLoop, Dimension] = {}
     for (start, terms), factor in axes:
-        offset = offset + start * factor
+        if start != 0:
+            offset = offset + start * factor
         for loop, stride in terms:
-            strides[loop] = strides.get(loop, 0) + stride * factor
+            step = factor if stride == 1 else stride * factor
+            strides[loop] = strides[loop] + step if loop in strides else step
     return offset, strides
 
 

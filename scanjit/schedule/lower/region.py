@@ -74,7 +74,7 @@ class Context:
         call puts it: the loop is not fixed.
         """
         known = self._fixed
-        for other in ir.walk([node], known, sizes=False):
+        for other in ir.walk([] if node in known else [node], known, sizes=False):
             if other not in known:
                 parts = {known[arg] for arg in other.operands}
                 if other.several:

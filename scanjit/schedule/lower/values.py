@@ -75,6 +75,7 @@ class ValueBuilder:
         self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
         self.origins: dict[Access, tuple[Node, bool]] = {}
         self._memo: dict[Read, Value] = {}
+        self._own_point = maps.identity(space)
         self._loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def root(self, node: Node, at: IndexMap) -> Value:
@@ -133,7 +134,7 @@ class ValueBuilder:
     def _is_own_point(self, node: Node, at: IndexMap) -> bool:
         """Whether a map is that of the very point that is computed. An axis of size 1 has one entry, however it is
         read."""
-        own = maps.identity(self.space)
+        own = self._own_point
         return len(at) == len(own) and all(
             a == o or (dim == 1 and a == maps.FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True)
         )

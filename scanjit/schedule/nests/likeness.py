@@ -67,8 +67,10 @@ class Likeness:
         """What stands for a part of the nest in the key."""
         kind = type(part)
         if kind not in _CODERS:
-            _CODERS[kind] = _code.dispatch(kind)
-        return _CODERS[kind](part, self)
+            plain = _code.dispatch(kind) is _code.dispatch(object) and not is_dataclass(kind)
+            _CODERS[kind] = None if plain else _code.dispatch(kind)
+        coder = _CODERS[kind]
+        return part if coder is None else coder(part, self)
 
     def number(self, part: Value | NestLoop | Dim) -> tuple[int]:
         """The number of a part that is compared by identity. When it is met first, it is described."""
@@ -89,8 +91,9 @@ class Likeness:
         return self._atoms.setdefault(atom, len(self._atoms)), atom.kind
 
 
-_CODERS: dict[type, Callable[[object, Likeness], object]] = {}
-"""By the type of a part, what gives its code: parts are many, and `singledispatch` takes its time to find it."""
+_CODERS: dict[type, Callable[[object, Likeness], object] | None] = {}
+"""By the type of a part, what gives its code; None where it stands for itself, as an int. Parts are many, and
+`singledispatch` takes its time to find it."""
 _MEMBERS: dict[type, Callable[[object], tuple[object, ...]]] = {}
 """By the type of a part, what gives all that it consists of."""
 
@@ -98,7 +101,7 @@ _MEMBERS: dict[type, Callable[[object], tuple[object, ...]]] = {}
 @singledispatch
 def _code(part: object, writer: Likeness) -> object:
     """What stands for a part in the key of a likeness."""
-    return _content(part, writer) if is_dataclass(part) else part
+    return _content(part, writer)
 
 
 @_code.register
