@@ -39,7 +39,7 @@ __all__ = ["Stream"]
 
 _KEYS = 2**64
 _NO_ELEMENT = -1
-"""The index of what is no element of a draw: of the key that a number of a loop's step gives."""
+"""The index from which the key of a loop's step is drawn: no element of a draw has it."""
 
 
 class Stream:
@@ -102,7 +102,7 @@ class Stream:
         self._draws = 0
 
     def seed(self, seed: int | None = None) -> None:
-        """Start again from a seed: functions that are already compiled then give their first numbers for it.
+        """Start again from a seed. Compiled functions give the numbers of their first call for this seed.
 
         Examples
         --------
@@ -117,7 +117,8 @@ class Stream:
         self.state.set_value(_first_state(seed))
 
     def get_state(self) -> tuple[int, int]:
-        """The seed and the number of calls since it was set: with the same graphs, what numbers will come.
+        """The seed, and the number of calls since it was set. With the same graphs, they decide which numbers come
+        next.
 
         Examples
         --------
@@ -452,7 +453,7 @@ def _fitting(node: Node, sizes: tuple[Dimension, ...]) -> Node:
 
 
 def _parameter(value: Any, dtype: np.dtype, sizes: tuple[Dimension, ...]) -> Any:
-    """A parameter as what to calculate with: Python's numbers as they are."""
+    """A parameter, ready for arithmetic. Python's numbers stay as they are."""
     if is_number(value):
         return value
     return _fitting(as_tensor(value, dtype), sizes)
@@ -463,7 +464,7 @@ def _is(value: Any, number: float) -> bool:
 
 
 def _moved(x: Node, by: Any, factor: Any) -> Node:
-    """`by + factor * x`, without what changes nothing."""
+    """`by + factor * x`; terms and factors that change nothing are left out."""
     x = x if _is(factor, 1) else x * factor
     return x if _is(by, 0) else x + by
 
@@ -487,7 +488,8 @@ def _check_weights(weights: Node) -> None:
 
 
 def _rows(x: Any) -> tuple[Node | None, Dimension]:
-    """What to choose from: the rows of a tensor and how many there are; None for the numbers below an integer."""
+    """What `choice` takes from: the rows of a tensor (None for the numbers below an integer), and how many there
+    are."""
     node = None if isinstance(x, int | types.Dim) else as_tensor(x)
     if node is None or node.ndim == 0:
         return None, dimensions(x)[0]

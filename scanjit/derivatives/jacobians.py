@@ -80,8 +80,8 @@ def jacobian(
 
 
 _FEW = 64
-"""Where one size is not known, a batch of a known size up to this is taken: the other one is seldom much smaller, and a
-second program would have to be compiled."""
+"""If one of the two sizes is not known and the other is at most this, the known one is taken: the unknown one is seldom
+much smaller, and a second program would have to be compiled."""
 
 
 def _shorter(rows: Dimension, columns: Dimension) -> str | None:
@@ -129,9 +129,10 @@ def _diagonal(outputs: Sequence[Node], variables: Sequence[Node], constants: Seq
 
 
 def _groups(variables: Sequence[Node]) -> list[list[Node]]:
-    """Variables whose derivatives are one batch: all small ones, so that one program serves them. A large one has a
-    batch of its own, in which nothing is computed that depends on others alone. So has one that is computed, perhaps
-    from another: that one's derivatives go through it."""
+    """The variables, in groups whose derivatives are one batch. All small ones are one group, so that one program
+    serves them. A large variable is a group of its own: its batch computes nothing that depends on other variables
+    alone. So is a variable that is computed: if it is computed from another one, the derivatives by that other one go
+    through it."""
     small: list[Node] = []
     alone: list[Node] = []
     for variable in dict.fromkeys(variables):
@@ -157,8 +158,8 @@ def _of_group(outputs: Sequence[Node], variables: list[Node], constants: Sequenc
 
 
 def _each(outputs: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
-    """The outputs where one element of all seeds is one and the others are zero: along a first axis, for each
-    element."""
+    """The outputs for each element of the seeds, along a new first axis: that element is one, and all others are
+    zero."""
     count, bases = _entries(seeds), {}
     begin: Dimension = 0
     for seed in seeds:
@@ -169,7 +170,8 @@ def _each(outputs: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
 
 
 def _basis(type_: Type, begin: Dimension, count: Dimension) -> Node:
-    """`count` tensors of a type: from `begin` on, each is one in the next place. All else is zero."""
+    """`count` tensors of a type, each of which has a single one and else zeros. The first has it in place `begin`, the
+    second in place `begin + 1`, and so on."""
     places = IOTA(length=types.product(type_.shape)) + dim_node(begin)
     equal = apply(EQUAL, DIMSHUFFLE(IOTA(length=count), order=(0, None)), DIMSHUFFLE(places, order=(None, 0)))
     return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
@@ -211,7 +213,7 @@ def hessian(
     nodes, fixed = [float_node(variable, "wrt") for variable in variables], [*map(as_node, constants)]
     try:  # what forward derivatives share is computed once
         blocks = _forward(rows, nodes, fixed) if mixed else _diagonal(rows, nodes, fixed)
-    except errors.GradientError:  # a rule of the user's that is not linear in the cotangent
+    except errors.GradientError:  # the user's rule is not linear in the cotangent
         blocks = [
             _reverse(row, nodes if mixed else [node], fixed, "zero") for row, node in zip(rows, nodes, strict=True)
         ]

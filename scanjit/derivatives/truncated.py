@@ -118,12 +118,12 @@ def _check(k1: Any, k2: Any) -> None:
 
 
 Condition = Callable[[Node], Node | None]
-"""A bool for the number of a step; None: always (for a mask), or never (for a cut)."""
+"""From the number of a step to a bool. None means always for a mask, and never for a cut."""
 
 
 def _window_starts(phase: int, k1: int, k2: int) -> Condition:
-    """Whether a window begins with the step, among those of the chunks `phase`, `phase + phases`... These windows do
-    not overlap, so that one pass back goes through them all."""
+    """Whether the window of one of the chunks `phase`, `phase + phases`, ... begins with the step. These windows do not
+    overlap, so one pass back goes through all of them."""
     period = -(-k2 // k1) * k1
     return lambda t: apply(AND, t > 0, apply(EQUAL, (t + ((k2 - k1 - phase * k1) % period)) % period, 0))
 
@@ -133,7 +133,7 @@ def _in_chunk(phase: int, k1: int, phases: int) -> Condition:
 
 
 class _Cut:
-    """The recurrence, to be run with gradients cut before some steps and with some of the losses."""
+    """The recurrence. It runs several times, each time with gradients cut before other steps, and with other losses."""
 
     def __init__(self, fn: Step, sequences: Any, state: Any, params: Any, checkpoint: Any, name: str | None) -> None:
         self.fn, self.sequences, self.state, self.params = fn, sequences, state, params
@@ -183,7 +183,7 @@ class _Cut:
 
 
 def _stopped(x: Any, condition: Node | None) -> Any:
-    """The state, a constant to differentiation where the condition holds."""
+    """The state. Where the condition holds, it is a constant for derivatives."""
     if condition is None or not carries_gradient(as_node(x)):
         return x
     return where(condition, apply(STOP_GRADIENT, x), x)

@@ -24,16 +24,17 @@ from scanjit.ops.shape import window
 from scanjit.types import Dimension, Type
 
 LONGEST_LINE = 8
-"""A tap that reaches back no further reads a delay line of carries, which fit registers; another one is a carry with a
-lag."""
+"""A tap that reaches back at most so many steps reads a delay line of carries, which fit into registers. A tap that
+reaches further back reads a carry with a lag."""
 
 
 @dataclass(eq=False)
 class Feedback:
     """One tensor that is fed back.
 
-    `far` has a carry for each tap that reaches far back, `line` the delay line, the earliest value first. Of each:
-    `initial` holds what there is before the first step, `symbols` what stands for it in the step.
+    `far` has the lags of the taps that reach far back: each is a carry of its own. `line` is how many carries the delay
+    line has. For all these carries, those of `far` first, then the delay line from its earliest value on, `initial`
+    holds the value before the first step, and `symbols` the symbol in the step.
     """
 
     output: int
@@ -86,8 +87,8 @@ class Feedback:
 
 
 def _divided(taps: Sequence[Dimension]) -> tuple[list[Dimension], int]:
-    """The lags that are not known yet, or long (the longest first: its memory is that of the others too), and how long
-    the delay line is for the rest."""
+    """The lags that become carries of their own, and how many carries the delay line for all other taps has. A lag
+    becomes a carry if it is long, or not known yet. The longest comes first: the others share its memory."""
     known = sorted((-tap for tap in taps if isinstance(tap, int)), reverse=True)
     far = [-1 * tap for tap in taps if not isinstance(tap, int)] + [lag for lag in known if lag > LONGEST_LINE]
     return far, max((lag for lag in known if lag <= LONGEST_LINE), default=0)
@@ -172,10 +173,9 @@ class Carries:
     # ---- weak scalars ----
 
     def adapted(self, results: Sequence[Sequence[Node]]) -> Carries | None:
-        """These carries with the dtypes that weak scalars should have, seeing what the step returned; None if they do.
-
-        A weak scalar should have the dtype of the tensors that enter it, in any step, and are not weak scalars
-        themselves. Where there is none, the default.
+        """The carries with other dtypes for the weak scalars; None if they have the right dtypes already. A weak scalar
+        takes the dtype of the tensors that it is computed from in any step; other weak scalars do not count. If there
+        is no such tensor, it takes the default dtype.
         """
         weak = [item for item in self.items if item.weak]
         met = _dtypes_met([item.symbols for item in weak], [results[item.output][item.place] for item in weak])
@@ -194,7 +194,8 @@ class Carries:
         return self._with_dtypes(changed) if changed else None
 
     def following(self, results: Sequence[Sequence[Node]]) -> Carries | None:
-        """These carries, the weak ones with exactly the dtypes that the step returned; None if they have them."""
+        """The carries, where each weak one has the dtype that the step returned; None if all have that dtype
+        already."""
         changed = {}
         for item in self.items:
             result, own = results[item.output][item.place].type, item.type
@@ -212,7 +213,7 @@ class Carries:
     # ---- checks ----
 
     def check(self, results: Sequence[Sequence[Node]], where: str) -> None:
-        """An error where the step returns something else than it is given."""
+        """Raise an error if the step returns a value whose shape or dtype is not that of the value before."""
         for item in self.items:
             before, after = item.type, results[item.output][item.place].type
             if before.ndim != after.ndim or any(map(_differ, before.shape, after.shape)):
@@ -247,7 +248,7 @@ def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> l
     for result in results:
         nodes = set(ir.walk([result]))
         uses.append([k for k, group in enumerate(symbols) if not nodes.isdisjoint(group)])
-    for _ in results:  # as often as a path between them can be long
+    for _ in results:  # a path through all weak scalars has so many steps
         met = [own.union(*(met[k] for k in used)) for own, used in zip(met, uses, strict=True)]
     return met
 
@@ -260,7 +261,7 @@ def _uncast(node: Node) -> Node:
 
 
 def _differ(before: Any, after: Any) -> bool:
-    """Whether two dimensions cannot be meant to be equal: a 1 that meets a symbol was to be stretched."""
+    """Whether two dimensions are different for the user. A 1 and a symbol are: the 1 was meant to be stretched."""
     if before == after:
         return False
     return isinstance(before - after, int) or 1 in (before, after)

@@ -91,9 +91,9 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         try:
             leaves = state.tree.leaves_of(new)
             return ([new], until(ends(leaves))) if all(leaf is not None for leaf in leaves) else [new]
-        except Mismatch:  # which `build` finds too, and explains
+        except Mismatch:  # `build` finds it too, and explains it
             return [new]
-        except ScanError as error:  # what is wrong with the state, if anything, explains this
+        except ScanError as error:  # if the state is wrong, `build` says so; else this error is raised
             refused.append(error)
             return [new]
 
@@ -123,7 +123,7 @@ def _condition(value: Any, where: str) -> Node:
 
 
 def _with_end(node: Node, at_once: Node) -> Node:
-    """The loop with another carry, its last: whether it is to end, before the first step `at_once`."""
+    """The loop with one more carry, the last one: whether the loop is to end. Before the first step it is `at_once`."""
     inputs, (*after, stop) = node.params["body"].opened()
     first, carries = node.operands, node.params["carries"]
     before = ir.new_input(at_once.type)

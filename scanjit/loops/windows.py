@@ -36,8 +36,8 @@ def of_sequences(seqs: Sequence[Entry], length: Dimension, backwards: bool, aske
 
 
 def _with_rows(entry: Entry, leaf: Leaf, length: Dimension) -> Node:
-    """The tensor of a sequence. It must hold enough rows for the steps: if not, an error now or, for a symbolic size,
-    when the function runs."""
+    """The tensor of a sequence, which must have enough rows for the steps. If it has not, there is an error: now, or
+    for a symbolic size when the function runs."""
     need = length + entry.lag + entry.ahead
     x = expect(leaf.value, (0, length, NEGATIVE))
     text = f"{types.escaped(leaf.label)} has {{right}} rows, the scan needs {{left}}"

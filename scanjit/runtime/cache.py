@@ -127,8 +127,8 @@ class Entry(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is on the disk of an entry: how many bytes, when they were written, when they were last used (both in
-    seconds since 1970), and in which files."""
+    """The files of an entry: how many bytes they have, when they were written, when they were last used (both in
+    seconds since 1970), and their paths."""
 
     size: int
     made: float

@@ -31,7 +31,7 @@ KNOWN_SECONDS = 1.0
 """For so many seconds a quota and the number of workers count as known. They are read from files, which takes longer
 than a short call."""
 
-_environment = getattr(os.environ, "_data", os.environ)  # to ask os.environ for what is not there takes 1 µs
+_environment = getattr(os.environ, "_data", os.environ)  # asking os.environ for a missing name takes 1 µs
 _key = os.environ.encodekey("OMP_NUM_THREADS") if _environment is not os.environ else "OMP_NUM_THREADS"
 _limit: int | None = None
 _Known = tuple[float, int, int]

@@ -19,7 +19,7 @@ from scanjit.version import __version__
 
 _NAME = "threadpoolctl"
 _LIBRARY = "_multiarray_umath"
-"""The library of NumPy's that every process has loaded that has this package."""
+"""A library of NumPy's that each process with this package has loaded."""
 
 
 def watch() -> None:
@@ -79,7 +79,7 @@ def _register(module: Any) -> None:
         filename_prefixes = (_LIBRARY,)
 
         def get_num_threads(self) -> int:
-            return processors.allowed()  # what is set back later must not be the user's own setting
+            return processors.allowed()  # this number is set again later: it must not be the user's own setting
 
         def set_num_threads(self, num_threads: int) -> None:
             processors.limit(num_threads)

@@ -19,7 +19,7 @@ from scanjit.types import Dimension
 
 
 class ArrayRule(ABC):
-    """How an op is lowered whose result is more than a value at each point."""
+    """How to lower an op whose result is not just one value at each point."""
 
     @abstractmethod
     def lower(self, lowering: Lowering, node: Node) -> None:
@@ -27,7 +27,7 @@ class ArrayRule(ABC):
 
 
 class AssemblyRule(ArrayRule):
-    """How an op is lowered whose result is put together of its operands, as that of a concatenation."""
+    """How to lower an op whose result consists of its operands, as that of a concatenation does."""
 
     @abstractmethod
     def parts(self, node: Node, whole: Ref) -> Iterable[tuple[Node, Ref]]:
@@ -110,7 +110,7 @@ class Lowering:
 
     def inside(self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref]) -> Region:
         """The region that computes `outputs` in a step of a loop, or in a branch."""
-        # A node that says a size outside is, inside, the same node.
+        # A node whose value is a size outside is the same node inside.
         sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
         lowering = Lowering(self.rules, self.context, {**sizes, **known}, whole=False)
         lowering.run(outputs, targets)
@@ -157,7 +157,7 @@ class Lowering:
         return self.places.get(node) or self.context.constant(node)
 
     def place_of(self, node: Node) -> Ref:
-        """Where a node lies, in memory or as a view; others than nests of this region read it there."""
+        """Where a node lies, in memory or as a view. A reader outside of this region's nests will read it there."""
         self.read_by_others(node)
         ref = maps.view_ref(node, self.locate)
         if ref is None and (node.op in (ir.CONSTANT, ir.SIZE) or isinstance(node.op, View)):
@@ -172,7 +172,7 @@ class Lowering:
         return [item for base in maps.bases(node) for item in self.makers.get(base, ())]
 
     def read_by_others(self, node: Node) -> list[Item]:
-        """Note that others than nests of this region read a node; returns what computes it."""
+        """Note that a reader outside of this region's nests reads a node. Returns the items that compute it."""
         items = self.items_of(node)
         self._escaping.update(items)
         return items
@@ -180,7 +180,8 @@ class Lowering:
     # ---- items ------------------------------------------------------------------------------------------------------
 
     def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
-        """Compute a node (again) into a place, after some items. Others than nests of this region read it there."""
+        """Compute a node (again) into a place, after some items. A reader outside of this region's nests reads it
+        there."""
         task = self._task(node, target, after)
         self._escaping.add(task)
         return task
@@ -237,7 +238,7 @@ class Lowering:
         return self._builders[space]
 
     def _given(self, node: Node, target: Ref | None) -> Ref:
-        """Where an output lies, copied to its target if it lies elsewhere."""
+        """The place of an output. If that is not its target, the output is copied there."""
         if target is None:
             return self.place_of(node)
         if self.places.get(node) is not target:

@@ -31,7 +31,7 @@ def place(ref: Ref, at: IndexMap) -> Access:
 
 
 def _combined(offset: Dimension, axes: Iterable[tuple[Axis, Dimension]]) -> tuple[Dimension, dict[NestLoop, Dimension]]:
-    """Where an axis begins, and its stride for each loop, that goes along with several others, by a factor for each."""
+    """The offset and the strides of one axis that moves along several others, each with a factor of its own."""
     strides: dict[NestLoop, Dimension] = {}
     for (start, terms), factor in axes:
         if start != 0:
@@ -49,7 +49,8 @@ def broadcast_map(arg: Node, node: Node, at: IndexMap) -> IndexMap:
 
 
 def index_map(index: Node, axes: IndexMap) -> IndexMap:
-    """The map of an array of indices, for the axes that all indices together make: it has some of the last of them."""
+    """The map of an array of indices. `axes` is the map of the axes that all indices together make, of which this array
+    may have only the last ones."""
     own = zip(index.type.shape, axes[len(axes) - index.ndim :], strict=True)
     return tuple(FIXED if dim == 1 and terms else (start, terms) for dim, (start, terms) in own)
 

@@ -13,7 +13,8 @@ from scanjit.schedule.lower.values import PointRule
 EXPENSIVE = 8
 """An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
 LONG = 64
-"""What is used more than once is computed once if it is made of more ops than this, however cheap they are."""
+"""A value that is used more than once, and is made of more ops than this, is computed once, however cheap the ops
+are."""
 LARGEST = 250
 """A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
 
@@ -56,7 +57,7 @@ def choose_stored(
             if base.op is not ir.CONSTANT and base not in known:
                 stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:
-                stored.add(arg)  # a number, stretched: no memory holds it
+                stored.add(arg)  # a stretched number: it needs no memory
         own = None if rule is None else rule.cost(node.op)
         if isinstance(node.op, View):
             weight[node] = weight.get(node.args[0], 0) if node.args[0] not in stored else 0

@@ -15,8 +15,8 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A region that computes a graph, the buffers of its origins, and the place of each result. `given` are the buffers
-    that the caller will own, each with the one that replaces it: an output."""
+    """A region that computes a graph, the buffers of its origins, and the place of each result. `given` maps each
+    buffer that the caller will own to the output that takes its place."""
 
     region: Region
     context: Context
@@ -25,7 +25,7 @@ class Lowered:
     given: Mapping[Buffer, Buffer]
 
     def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
-        """Where an element lies in the end."""
+        """The final place of an element."""
         return self.given.get(buffer, buffer), offset
 
 

@@ -37,7 +37,7 @@ class GatherRule(PointRule):
 
 
 def _middle(node: Node, at: IndexMap) -> IndexMap:
-    """The axes of the result that the indices make: those of the array before and behind them are left out."""
+    """The axes of the result that come from the indices. The axes of the array before and behind them are left out."""
     x, *indices = node.operands
     axis = node.params["axis"]
     return at[axis : axis + node.ndim - (x.ndim - len(indices))]

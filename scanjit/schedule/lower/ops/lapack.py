@@ -15,7 +15,7 @@ from scanjit.schedule.nests import Buffer, LapackCall, Ref
 
 
 class LapackRule(ArrayRule):
-    """What these have in common: a call that needs its copies."""
+    """What the rules of these ops share: they copy operands, then call a routine that works in the copies."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Make the copies, and call the routine on them."""

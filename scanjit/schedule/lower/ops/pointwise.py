@@ -13,10 +13,11 @@ from scanjit.schedule.nests import Apply, Literal, Position, Value
 
 
 class ElementwiseRule(PointRule):
-    """Elementwise ops read their operands at the same point, where they are not stretched over an axis."""
+    """The rule of elementwise ops. They read each operand at the point that is computed; along an axis over which it is
+    stretched, they read its one entry."""
 
     def cost(self, op: Op) -> int:
-        """What the op says."""
+        """The cost that the op states."""
         assert isinstance(op, Elementwise)
         return op.cost
 
@@ -25,24 +26,25 @@ class ElementwiseRule(PointRule):
         return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
-        """The op of these."""
+        """The op, applied to the values of its operands."""
         return Apply(node.dtype, node.op, tuple(values), node.params)
 
 
 class ViewRule(PointRule):
-    """Views read their operand elsewhere."""
+    """The rule of views. They read their operand at another point."""
 
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
-        """The operand, where the view says."""
+        """The operand, at the point that the view reads."""
         return [(node.args[0], view_map(node, at))]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
-        """What is there."""
+        """The value of the operand there."""
         return values[0]
 
 
 class KnownRule(PointRule):
-    """Numbers, sizes and positions read nothing, and cost nothing. Constants that are arrays lie in memory."""
+    """The rule of numbers, sizes and positions. They read nothing and cost nothing. Constants that are arrays lie in
+    memory."""
 
     def cost(self, op: Op) -> int:
         """Nothing."""

@@ -11,7 +11,7 @@ from scanjit.schedule.nests import Ref, row_major
 
 
 class ReshapeRule(AssemblyRule):
-    """The rule of `reshape`. What is contiguous is not copied."""
+    """The rule of `reshape`. A contiguous operand is not copied."""
 
     def parts(self, node: Node, whole: Ref) -> Iterable[tuple[Node, Ref]]:
         """The operand, if the place of the result is contiguous."""
@@ -19,7 +19,7 @@ class ReshapeRule(AssemblyRule):
             yield node.operands[0], _under(whole, node.operands[0])
 
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """The same memory, where it is contiguous; else a copy."""
+        """The memory of the operand, if it is contiguous; else a copy."""
         (x,) = node.operands
         place = maps.view_ref(x, lowering.locate)
         if place is not None and place.contiguous:

@@ -48,8 +48,8 @@ class ScanRule(ArrayRule):
 
 
 def _cleared(lowering: Lowering, plan: Plan) -> dict[Buffer, Item]:
-    """Set what is stacked to zero, if a scan may end early. What is computed of all rows at once reads also the rows of
-    steps that did not run, and the indices that it finds there must lie inside."""
+    """If a scan may end early, set the stacked outputs to zero. Later nests compute with all rows at once, also with
+    those of steps that did not run. If such a row holds indices, they must not be out of bounds."""
     stacked = [*plan.ys, *(carry.store for carry in plan.carries if carry.trajectory)]
     return {
         buffer: lowering.copy(full(0, buffer.shape, buffer.dtype), Ref.whole(buffer))

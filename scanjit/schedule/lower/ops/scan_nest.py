@@ -21,12 +21,13 @@ from scanjit.types import Dimension
 LONGEST_STRAIGHT = 64
 """`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
 MOST_OPERATIONS = 4096
-"""The copies of an elementwise step have at most so many operations, and there is one copy: compilers take more than
-twice as long for twice as many."""
+"""All copies of an elementwise step together have at most this many operations, but there is always one copy. LLVM
+takes more than twice as long for twice as many."""
 
 
 def points(step: Step) -> tuple[Dimension, ...] | None:
-    """The shape of the carries, if each element of them goes its own way: then all of time may be one nest."""
+    """The shape of the carries, if no element of a carry depends on another element: then the whole scan may be one
+    nest."""
     if step.stop is not None or not all(map(_is_pointwise, ir.walk(step.results, sizes=False))):
         return None
     return _one_shape(step)
@@ -64,8 +65,8 @@ def as_nest(
     consts: Mapping[Node, Ref],
     xs: Sequence[Ref],
 ) -> tuple[Nest, Plan] | None:
-    """The nest of a scan whose `points` have this shape, and its plan, of which carries without a trajectory have one
-    slot; None if a step reads a carry at another point than its own."""
+    """The nest of a scan whose `points` have this shape, and its plan, in which a carry without a trajectory has one
+    slot. None if a step reads a carry at another point than its own."""
     space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
     at = maps.identity(space)
     builder = ValueBuilder(
@@ -114,7 +115,7 @@ def _unrolled(plan: Plan) -> int:
 
 
 def _stores(plan: Plan, at: maps.IndexMap, updates: Sequence[Value], outputs: Sequence[Value]) -> Iterator[Store]:
-    """What is stored at every step, `at` a row: carries with a trajectory, and outputs that are not such a carry."""
+    """What each step stores in the row `at`: the carries with a trajectory, and the outputs that are no such carry."""
     written = set()
     for i, carry in enumerate(plan.carries):
         if carry.trajectory and not plan.is_shared(i):

@@ -21,7 +21,8 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     """Give every carry and every output its memory.
 
     A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
-    if each point goes its own way (`pointwise`), if somebody wants its last values, or if there are checkpoints.
+    in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or if
+    there are checkpoints.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
@@ -45,8 +46,9 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
 
 
 def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:
-    """The part of an earlier carry's trajectory that is this one's too: the same values are returned, and those before
-    the first step are the last of its own. So it is with `h[t - 1]` and `h[t - 3]`."""
+    """The part of an earlier carry's trajectory that this carry can use too. The step must return the same value for
+    both, and the initial values of this one must be the last initial values of the other. That is so for `h[t - 1]` and
+    `h[t - 3]`."""
     inits = node.operands
     for k, other in enumerate(carries):
         if other.trajectory and other.lag is not None and step.new[k] is step.new[i] and not node.params["reverse"]:
@@ -57,7 +59,8 @@ def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reac
 
 
 def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
-    """Whether a tensor certainly holds the rows of another one from `start` on (the last one without the axis)."""
+    """Whether `x` certainly holds the rows of `whole` from `start` on. If `x` lacks the axis, it must be the last
+    row."""
     if x.op is DIMSHUFFLE and x.params["order"] == tuple(range(1, x.args[0].ndim)):
         x = x.args[0]
     (a, first), (b, other) = _from_row(x), _from_row(whole)
@@ -65,7 +68,7 @@ def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
 
 
 def _from_row(x: Node) -> tuple[Node, Dimension | None]:
-    """The tensor that some rows are taken from, and the first of them; None where all rows are the same."""
+    """The tensor that rows are taken from, and which row is the first; None if all rows are the same."""
     if x.op is BROADCAST_TO and x.args[0].ndim < x.ndim:
         return x.args[0], None
     if x.op is SLICE and x.params["step"][0] == 1:
@@ -76,7 +79,7 @@ def _from_row(x: Node) -> tuple[Node, Dimension | None]:
 
 
 def _carried(carries: Sequence[CarryMemory], step: Step, y: Node, length: Dimension, reverse: bool) -> Ref | None:
-    """The place of an output that is a carry before or after each step: in that carry's trajectory."""
+    """The place of an output that is a carry before or after each step. It lies in the trajectory of that carry."""
     for carry, before, after in zip(carries, step.carries, step.new, strict=True):
         if y is after or y is before:
             return carry.store.window(0, carry.reach if (y is after) != reverse else 0, length)

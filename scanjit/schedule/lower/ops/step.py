@@ -1,4 +1,4 @@
-"""What a scan does in a step, and an ifelse in its branches, with sizes that mean something outside."""
+"""The steps of scans and the branches of ifelses, with all sizes written as sizes outside of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def open_body(node: Node) -> tuple[list[Node], list[Node]]:
 
 
 def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> None:
-    """An error if the size of a node, or where it reads, depends on a value that is computed in the body."""
+    """Raise an error if the size of a node, or the place where it reads, depends on a value that the body computes."""
     given = set(inputs)
     for node in ir.walk(outputs):
         own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
