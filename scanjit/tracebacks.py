@@ -13,7 +13,6 @@ import contextlib
 import functools
 import os
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ PACKAGES = tuple(
 )
 _LAYERS = PACKAGES[1]
 _BENEATH = tuple(os.path.join(_SITE, name) + os.sep for name in ("numba", "llvmlite", "sympy"))
-_STANDARD = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
+_STANDARD = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _displaying = threading.RLock()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +111,8 @@ def export_numpy(
 
 def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays as `numpy.savez` does, but with any names, and with the same bytes each time."""
+    import zipfile  # and what that imports, which most programs need not wait for
+
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:

@@ -6,9 +6,7 @@ runs the program, and commits the updates of shared variables, all of them or no
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pickle
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +18,6 @@ from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.loops.structure import Tree
 from scanjit.ops.probe import has_probes
-from scanjit.rewrite.branches import share
 from scanjit.runtime import saving, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.decoding import decode
@@ -30,7 +27,6 @@ from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_
 from scanjit.runtime.given import graph_of
 from scanjit.runtime.probes import Probes, exposed
 from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
-from scanjit.runtime.token import token
 from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import OnStep, Step
 from scanjit.types import Atom
@@ -121,6 +117,8 @@ def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[N
     a call of compiled code, and the nodes that are compiled."""
     if not has_probes(computed):
         return computed, Probes(), computed
+    from scanjit.rewrite.branches import share  # who prints nothing need not wait for the rewrites
+
     plain = share(computed, [])  # a probe that branches use, and others too, is one
     if mode == "reference":
         return plain, Probes(), plain
@@ -452,6 +450,11 @@ class CompiledFunction:
         return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
+        import hashlib
+        import pickle
+
+        from scanjit.runtime.token import token
+
         found = token(self.graph, self.name, self.mode)  # None: something of the user's own, which pickles
         return type(self).__qualname__, found or hashlib.sha256(pickle.dumps(self)).hexdigest()
 

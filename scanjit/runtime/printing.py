@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from scanjit import errors, ir
 from scanjit.ir import INPUT
 from scanjit.runtime.function import CompiledFunction, function
-from scanjit.schedule.nests.printer import program_listing
 from scanjit.show import listing
 from scanjit.show.subject import subject
 
@@ -124,12 +123,15 @@ def _rewritten(x: Any, locations: bool, loop: str | None) -> str:
 
 def _nests(x: Any) -> str:
     from scanjit.schedule import fused_program
+    from scanjit.schedule.nests.printer import program_listing
 
     stages = _staged(x).stages
     return "\n".join(program_listing(fused_program(s.stage.origins, s.stage.outputs, s.program.target)) for s in stages)
 
 
 def _blocks(x: Any) -> str:
+    from scanjit.schedule.nests.printer import program_listing
+
     return "\n".join(program_listing(stage.program) for stage in _staged(x).stages)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from difflib import get_close_matches
 from types import FrameType
 
 ALIASES = {
@@ -72,13 +71,13 @@ _OTHERWISE = (
 
 def attribute(name: str, known: Collection[str]) -> str:
     """What to write instead of `x.name`."""
-    close = get_close_matches(name, known, 1)
+    close = _close(name, known)
     return ATTRIBUTES.get(name) or (f"perhaps x.{close[0]}" if close else "the functions of scanjit, such as sj.sum(x)")
 
 
 def call(name: str, known: Collection[str]) -> str:
     """What to write instead of a function of NumPy or SciPy."""
-    close = get_close_matches(name, known, 1, 0.8)
+    close = _close(name, known, 0.8)
     if name in CALLS:
         return CALLS[name]
     return (f"perhaps sj.{close[0]}; " if close else "") + _OTHERWISE
@@ -99,3 +98,10 @@ def called_library_function(known: Collection[str]) -> str | None:
         return None
     name = ALIASES.get(found, found)
     return f"sj.{name}(...)" if name in known else call(name, known)
+
+
+def _close(name: str, known: Collection[str], likeness: float = 0.6) -> list[str]:
+    """The known name that is most like another one, if any is."""
+    from difflib import get_close_matches  # only errors need it
+
+    return get_close_matches(name, known, 1, likeness)
