@@ -615,10 +615,11 @@ class Graph:
     Dimensions inside a graph may use named sizes, which mean the same everywhere, and values of nodes of this graph. So
     if the type of an input depends on the value of a node, that node is an input too."""
 
-    __slots__ = ("__weakref__", "inputs", "outputs")
+    __slots__ = ("__weakref__", "_nodes", "inputs", "outputs")
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
+    _nodes: list[Node] | None
     _interned: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Graph]] = weakref.WeakValueDictionary()
 
     @classmethod
@@ -634,7 +635,7 @@ class Graph:
         found = cls._interned.get(key)
         if found is None:
             made = object.__new__(cls)
-            made.inputs, made.outputs = bound, new
+            made.inputs, made.outputs, made._nodes = bound, new, None
             found = cls._interned.setdefault(key, made)
         return found
 
@@ -667,7 +668,9 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """Every node, arguments first."""
-        return walk([*self.inputs, *self.outputs])
+        if self._nodes is None:
+            self._nodes = walk([*self.inputs, *self.outputs])
+        return self._nodes
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
@@ -697,8 +700,19 @@ def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
     return bottom_up(_graphs_at(nodes), lambda graph: _graphs_at(graph.nodes()))
 
 
+def walk_inside(outputs: Iterable[Node]) -> Iterator[Node]:
+    """Every node that `outputs` depend on, then every node of the graphs inside of these."""
+    order = walk(outputs)
+    return itertools.chain(order, *map(Graph.nodes, graphs_in(order)))
+
+
 def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
     return [value for node in nodes for value in node.params.values() if isinstance(value, Graph)]
+
+
+def sizes_are_given(outputs: Iterable[Node]) -> bool:
+    """Whether no node computes a size of a graph, or of one inside it: its sizes are numbers and sizes of inputs."""
+    return all(node.dim_ref is None for node in walk_inside(outputs))
 
 
 def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:

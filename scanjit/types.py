@@ -17,7 +17,6 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -588,15 +587,25 @@ def escaped(text: str) -> str:
 # ---- types -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Type:
-    """A dtype and a shape (a tuple of dimensions)."""
+    """A dtype and a shape (a tuple of dimensions). Immutable and interned: equal types are the same object."""
+
+    __slots__ = ("__weakref__", "dtype", "shape")
 
     dtype: DType
-    shape: tuple[Dimension, ...] = ()
+    shape: tuple[Dimension, ...]
 
-    def __post_init__(self) -> None:
-        check_memory(1, self)
+    def __new__(cls, dtype: DType, shape: tuple[Dimension, ...] = ()) -> Type:
+        found = _types.get((dtype, shape))
+        if found is None:
+            made = object.__new__(cls)
+            made.dtype, made.shape = dtype, shape
+            check_memory(1, made)
+            found = _types.setdefault((dtype, shape), made)
+        return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Type, (self.dtype, self.shape)
 
     @property
     def ndim(self) -> int:
@@ -614,6 +623,9 @@ class Type:
 
     def __repr__(self) -> str:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
+
+
+_types: weakref.WeakValueDictionary[tuple[DType, tuple[Dimension, ...]], Type] = weakref.WeakValueDictionary()
 
 
 def agree(a: Type, b: Type, what: str) -> None:

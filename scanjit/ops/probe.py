@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Graph, Node, Op, graphs_in, rebuilt, walk, with_params
+from scanjit.ir import Graph, Node, Op, rebuilt, walk_inside, with_params
 from scanjit.ops.stretch import over_batch
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
@@ -67,8 +67,7 @@ PROBES = (PRINT, ASSERT)
 
 def has_probes(outputs: Sequence[Node]) -> bool:
     """Whether there is a probe in a graph, or in the bodies in it."""
-    order = walk(outputs)
-    return any(node.op in PROBES for nodes in (order, *(body.nodes() for body in graphs_in(order))) for node in nodes)
+    return any(node.op in PROBES for node in walk_inside(outputs))
 
 
 def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> list[Node]:

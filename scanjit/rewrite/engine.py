@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scanjit import errors
-from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, with_params
+from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, walk_inside, with_params
 from scanjit.ops.scan import SCAN
 
 
@@ -82,7 +84,7 @@ class Rules:
         """The union of both tables. Rules of this table come first."""
         return Rules([*self.rules, *other.rules])
 
-    def _for(self, op: Op) -> list[Rule]:
+    def of(self, op: Op) -> list[Rule]:
         """The rules that may apply to nodes of an op, in the order in which they are tried: those for any op last."""
         if op not in self._of_op:
             self._of_op[op] = sorted((rule for rule in self.rules if rule.is_for(op)), key=lambda rule: not rule.ops)
@@ -91,7 +93,7 @@ class Rules:
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
         """The first rule that changes the node, and the new node."""
         with errors.located(node.where):
-            for rule in self._for(node.op):
+            for rule in self.of(node.op):
                 new = rule.function(node, used)
                 if new is not None and new is not node:
                     return rule, new
@@ -115,7 +117,10 @@ class Rewriter:
 
     def __call__(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs in their final form."""
-        self._before |= {node: len(set(users)) for node, users in uses(outputs).items()}
+        if not any(map(self.rules.of, {node.op for node in walk_inside(outputs)})):
+            return list(outputs)
+        users = itertools.chain(set(outputs), *[set(node.args) for node in walk(outputs)])
+        self._before |= collections.Counter(users)
         for output in outputs:
             self._finish(output)
         return [self._final[output] for output in outputs]

@@ -43,11 +43,8 @@ def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _has_masks(outputs: Sequence[Node]) -> bool:
-    order = walk(outputs)
     return any(
-        node.op is WHERE or (node.op is CAST and node.operands[0].type.kind.is_mask)
-        for nodes in (order, *(body.nodes() for body in ir.graphs_in(order)))
-        for node in nodes
+        node.op is WHERE or (node.op is CAST and node.operands[0].type.kind.is_mask) for node in ir.walk_inside(outputs)
     )
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scanjit.ir import Node, replace
+from scanjit.ir import Node, replace, sizes_are_given
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules
 from scanjit.rewrite.branches import share, sizes_outside
@@ -61,7 +61,8 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def lower(outputs: Sequence[Node]) -> list[Node]:
     """Bring a graph into the form that can be scheduled. Systems of equations are written as they are computed, loops
     inside of steps count their steps, and sizes that branches use are computed before the branches."""
-    return sizes_outside(all_own_lengths(Rewriter(factor.small | factor.large)(outputs)), [])
+    nodes = Rewriter(factor.small | factor.large)(outputs)
+    return nodes if sizes_are_given(nodes) else sizes_outside(all_own_lengths(nodes), [])
 
 
 LOOPS: tuple[tuple[str, Pass], ...] = (

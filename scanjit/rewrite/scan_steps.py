@@ -42,7 +42,7 @@ def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Make a loop count its steps, if an outer step or branch computes their number. The loop then runs at most as many
     steps as are known before. (A number that does not change from step to step is left alone: `hoist` takes it out of
     the step.)"""
-    return _Level((), False, False, notes).rewritten(outputs)
+    return outputs if ir.sizes_are_given(outputs) else _Level((), False, False, notes).rewritten(outputs)
 
 
 def all_own_lengths(outputs: list[Node]) -> list[Node]:

@@ -29,10 +29,9 @@ def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tu
     Sizes that depend on `varying` nodes, which have another value in each step, are left alone: loops over them count
     their steps.
     """
-    order = walk(outputs)
-    if not any(node.op is IFELSE for nodes in (order, *map(ir.Graph.nodes, ir.graphs_in(order))) for node in nodes):
+    if not any(node.op is IFELSE for node in ir.walk_inside(outputs)):
         return list(outputs), []
-    moving = _depending(order, varying)
+    moving = _depending(walk(outputs), varying)
     results: dict[Node, Sequence[Node] | Mapping[int, Node]] = {}
     found: list[Node] = []
 

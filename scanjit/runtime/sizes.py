@@ -187,7 +187,7 @@ _of_graphs: weakref.WeakKeyDictionary[Graph, list[Check]] = weakref.WeakKeyDicti
 
 def conditions(outputs: Iterable[Node]) -> list[Check]:
     """All conditions of a graph, those inside scans included (over sizes outside of the scan where possible)."""
-    return _distinct(check for node in ir.walk(outputs) for check in _of_node(node))
+    return _distinct(ir.walk(outputs))
 
 
 def _of_node(node: Node) -> list[Check]:
@@ -207,7 +207,7 @@ def _of_node(node: Node) -> list[Check]:
 def _of_graph(body: Graph) -> list[Check]:
     found = _of_graphs.get(body)
     if found is None:
-        found = _of_graphs[body] = _distinct(check for node in body.nodes() for check in _of_node(node))
+        found = _of_graphs[body] = _distinct(body.nodes())
     return found
 
 
@@ -223,9 +223,13 @@ def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Ch
     return replace(check, left=left, right=right)
 
 
-def _distinct(checks: Iterable[Check]) -> list[Check]:
+def _distinct(nodes: Iterable[Node]) -> list[Check]:
+    """The conditions of some nodes. Of equal ones, the first is kept."""
+    unlike: dict[tuple[object, ...], Node] = {}  # what has equal parameters and types has equal conditions
+    for node in nodes:
+        unlike.setdefault((node.applied, *[operand.types for operand in node.operands]), node)
     kept: dict[Any, Check] = {}
-    for check in checks:
+    for check in (check for node in unlike.values() for check in _of_node(node)):
         if not _certain(check):
             kept.setdefault((check.kind, check.left, check.right, check.body), check)
     return list(kept.values())

@@ -22,6 +22,8 @@ class Stage:
 
 def stages(origins: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
     """The stages of a graph. There is one if no size depends on a computed value."""
+    if ir.sizes_are_given(outputs):
+        return [Stage(list(origins), list(outputs), {})]
     result: list[Stage] = []
     known: dict[Node, None] = dict.fromkeys(origins)
     sized = {node.dim_atom for node in origins if node.dim_atom is not None}
