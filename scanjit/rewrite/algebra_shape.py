@@ -31,6 +31,7 @@ from scanjit.rewrite.match import (
     window_of,
     window_set,
 )
+from scanjit.rewrite.windows import can_be_cut, needed_windows, remade
 from scanjit.types import Atom, Dimension
 
 rules = Rules()
@@ -129,32 +130,13 @@ def slice_of_slice(node: Node) -> Node | None:
 
 
 @rules.rule(SLICE)
-def slice_of_broadcast(node: Node) -> Node | None:
-    """broadcast(x)[w] -> broadcast(x[w]), the axes that were stretched left alone"""
-    (wide,) = node.operands
-    if wide.op is not BROADCAST_TO:
-        return None
-    (x,) = wide.operands
-    window = window_of(node)[wide.ndim - x.ndim :]
-    own = tuple((0, 1, 1) if n == 1 else w for w, n in zip(window, x.type.shape, strict=True))
-    return stretch(cut(x, own), node)
-
-
-@rules.rule(SLICE)
-def slice_of_dimshuffle(node: Node) -> Node | None:
-    """dimshuffle(x, p)[w] -> dimshuffle(x[p(w)], p)"""
+def slice_of_view(node: Node) -> Node | None:
+    """broadcast(x)[w] -> broadcast(x[w]);  dimshuffle(x, p)[w] -> dimshuffle(x[p(w)], p)"""
     (view,) = node.operands
-    if view.op is not DIMSHUFFLE:
+    window = window_of(node)
+    if view.op not in (BROADCAST_TO, DIMSHUFFLE) or not can_be_cut(view, [window]):
         return None
-    (x,) = view.operands
-    order, window = view.params["order"], window_of(node)
-    own: list[tuple[Dimension, Dimension, int]] = [(0, n, 1) for n in x.type.shape]
-    for axis, w in zip(order, window, strict=True):
-        if axis is not None:
-            own[axis] = w
-        elif not (w[0] == 0 and w[1] == 1):
-            return None
-    return DIMSHUFFLE(cut(x, tuple(own)), order=order)
+    return remade(view, window, [cut(x, part) for x, part in needed_windows(view, window)])
 
 
 @rules.rule(SLICE)

@@ -6,7 +6,7 @@ is what turns the gates of a recurrent cell into products of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scanjit import errors, types
 from scanjit.ir import Node, rebuild, walk
@@ -58,7 +58,7 @@ class _Pusher:
         if node not in self.whole and asked and self._splits(node, asked):
             self.split.add(node)
             for window in asked:
-                for arg, part in _needed(node, window):
+                for arg, part in needed_windows(node, window):
                     if is_whole(part, arg.type.shape):
                         self.whole.add(arg)
                     else:
@@ -75,7 +75,7 @@ class _Pusher:
 
     def _splits(self, node: Node, asked: _Demands) -> bool:
         """Whether a node is made in the windows that are asked for."""
-        if not _pushable(node, asked) or not _apart(list(asked)):
+        if not can_be_cut(node, asked) or not _apart(list(asked)):
             return False
         return self.in_loop or not (_is_long(node) and _is_all(asked, node))
 
@@ -96,17 +96,18 @@ class _Pusher:
                 with errors.located(at.where):
                     self.cuts[at, w] = cut(self.done[at], w)
                 continue
-            needed = list(_needed(at, w))
+            needed = list(needed_windows(at, w))
             missing = [(arg, part) for arg, part in needed if (arg, part) not in self.cuts]
             if missing:
                 stack.extend(missing)
                 continue
             with errors.located(at.where):
-                self.cuts[at, w] = _remade(at, w, [self.cuts[key] for key in needed])
+                self.cuts[at, w] = remade(at, w, [self.cuts[key] for key in needed])
         return self.cuts[node, window]
 
 
-def _pushable(node: Node, asked: _Demands) -> bool:
+def can_be_cut(node: Node, asked: Iterable[Window]) -> bool:
+    """Whether an op can be applied to windows of its operands, so that these windows of its result are made."""
     if node.op is DIMSHUFFLE:  # a new axis has one entry, so its window must be whole
         new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
         return all(window[axis][1] == 1 for window in asked for axis in new)
@@ -139,7 +140,7 @@ def _apart(windows: Sequence[Window]) -> bool:
     return True
 
 
-def _needed(node: Node, window: Window) -> list[tuple[Node, Window]]:
+def needed_windows(node: Node, window: Window) -> list[tuple[Node, Window]]:
     """The windows of a node's operands that a window of the node is made of."""
     if node.op is CONTRACT:
         by_label = dict(zip(node.params["out"], window, strict=True))
@@ -160,7 +161,7 @@ def _narrowed(x: Node, window: Window) -> Window:
     return tuple((0, 1, 1) if n == 1 else w for w, n in zip(own, x.type.shape, strict=True))
 
 
-def _remade(node: Node, window: Window, args: Sequence[Node]) -> Node:
+def remade(node: Node, window: Window, args: Sequence[Node]) -> Node:
     """A window of a node from the windows of its operands."""
     shape = tuple(length for _, length, _ in window)
     if node.op is CONTRACT:
