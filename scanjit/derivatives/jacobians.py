@@ -118,16 +118,6 @@ def _forward(outputs: Sequence[Node], variables: Sequence[Node], constants: Sequ
     return [[found[variable][i] for variable in variables] for i in range(len(outputs))]
 
 
-def _diagonal(outputs: Sequence[Node], variables: Sequence[Node], constants: Sequence[Node]) -> list[list[Node]]:
-    """The derivative of each output by the variable in the same place."""
-    of = dict(zip(variables, outputs, strict=True))
-    found: dict[Node, list[Node]] = {}
-    for group in _groups(variables):
-        by = _of_group([of[variable] for variable in group], group, constants)
-        found |= {variable: [by[variable][i]] for i, variable in enumerate(group)}
-    return [found[variable] for variable in variables]
-
-
 def _groups(variables: Sequence[Node]) -> list[list[Node]]:
     """The variables, in groups whose derivatives are one batch. All small ones are one group, so that one program
     serves them. A large variable is a group of its own: its batch computes nothing that depends on other variables
@@ -212,7 +202,8 @@ def hessian(
     rows = grad(cost, variables, None, constants, disconnected)
     nodes, fixed = [float_node(variable, "wrt") for variable in variables], [*map(as_node, constants)]
     try:  # what forward derivatives share is computed once
-        blocks = _forward(rows, nodes, fixed) if mixed else _diagonal(rows, nodes, fixed)
+        pairs = zip(rows, nodes, strict=True)
+        blocks = _forward(rows, nodes, fixed) if mixed else [_forward([row], [node], fixed)[0] for row, node in pairs]
     except errors.GradientError:  # the user's rule is not linear in the cotangent
         blocks = [
             _reverse(row, nodes if mixed else [node], fixed, "zero") for row, node in zip(rows, nodes, strict=True)

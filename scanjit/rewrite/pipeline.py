@@ -13,6 +13,7 @@ from scanjit.rewrite.branches import share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
+from scanjit.rewrite.scan_apart import apart
 from scanjit.rewrite.scan_hoist import hoist
 from scanjit.rewrite.scan_last import last_rows
 from scanjit.rewrite.scan_merge import merge
@@ -76,6 +77,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("merge", merge),  # `save` put copies of inner loops into the outer forward loop
     ("hoist_post", hoist_post),  # values that feed no carry, and sums over time
     ("save", save),  # values that the forward loop stores since `hoist_post`
+    ("apart", apart),  # after `save`, which compares the loop of a gradient with the forward loop
     ("hoist_pre", hoist_pre),  # values that need no carry
     ("simplify", simplify),
     ("reuse", reuse),

@@ -419,3 +419,53 @@ def test_generated_code_does_not_depend_on_addresses() -> None:
         p = made[-1][0]
         sources.add(Staged(list(p.inputs), list(p.outputs), "f", "emulate").source)
     assert len(sources) == 1
+
+
+# ---- carries of other shapes -----------------------------------------------------------------------------------------
+
+
+def with_derivatives(level: Node, changes: Node, row: Node, rate: Node) -> tuple[Node, Node]:
+    """A scalar recurrence, and its forward derivatives by several parameters."""
+    new = fn("tanh", level * rate + row)
+    return new, (changes * rate + level) * (1.0 - new * new)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("columns", [3, "B"])
+def test_a_value_that_needs_no_derivatives_has_a_loop_of_its_own(columns: int | str, backwards: bool) -> None:
+    """Its results are the same ones: final values, and what is stacked."""
+    inits, rate, rows = [symbol("h0"), symbol("d0", columns)], symbol("rate"), symbol("x", "T")
+    step = lambda r, h, d: (*with_derivatives(h, d, r, rate), h * 2.0, d + h)
+    found = scan(step, rows, [*inits, None, None], go_backwards=backwards)
+    new, notes = passed("apart", [found[2], found[0], found[3], found[1]])
+    first, second = scans(new)
+    assert notes == ["carries that need no others have a loop of their own"]
+    assert shape(first)[0] == shape(second)[0] == 1 and body(first)["tanh"] == 1
+    assert not body(second)["tanh"], "what the first loop computes is read"
+
+
+def test_loops_part_until_all_carries_of_one_have_one_shape() -> None:
+    inits = [symbol("c", 4), symbol("a"), symbol("b", 2), symbol("d", "B")]
+    step = lambda r, c, a, b, d: (c + a + cut(b, 0, 1), a * 0.5 + r, b * 0.3 + a, d * a + cut(c, 0, 1) * cut(b, 1, 2))
+    found = scan(step, symbol("x", "T"), inits)
+    new, notes = passed("apart", list(found))
+    assert len(notes) == 3 and [shape(loop)[0] for loop in scans(new)] == [1, 1, 1, 1]
+
+
+def test_what_does_not_part() -> None:
+    """Carries that need each other, large ones, those of loops that may end, and those of loops with products."""
+    a, b, big, rows = symbol("a"), symbol("b", 2), symbol("big", 8), symbol("x", "T")
+    together = scan(lambda r, p, q: (p + cut(q, 0, 1).sum(), q * p + r), rows, [a, b])
+    tied = scan(lambda r, p, q: (p * 0.5 + view(cut(q, 0, 1)), q * p + r), rows, [a, b])
+    large = scan(lambda r, p, q: (p * 0.5 + r, q * 0.5 + cut(p, 0, 2)), rows, [big, b])
+    ends = scan(lambda r, p, q: ((p * 0.5 + r, q * p), until(p > 1.0)), rows, [a, b])
+    product = scan(lambda r, p, q: (p * 0.5 + r, mm(q, symbol("w", 2, 2)) * p), rows, [a, b])
+    for found in (together, tied, large, ends, product):
+        assert passed("apart", list(found))[1] == []
+
+
+def test_loops_inside_of_steps_part() -> None:
+    a, b = symbol("a"), symbol("b", 2)
+    inner = lambda r, s: s + scan(lambda row, p, q: (p * 0.5 + row, q * p + s), r, [a, b])[1].sum()
+    new, notes = passed("apart", [scan(inner, symbol("x", "T", 4), symbol("s"))])
+    assert len(notes) == 1 and count(one(new).params["body"].outputs)["scan"] == 2
