@@ -329,12 +329,12 @@ def test_a_hessian_is_one_program(size: int | str) -> None:
 
 def test_second_derivatives_of_a_loop_are_two_loops() -> None:
     """The value, and one batch of changes for all small variables; a large one has a batch of its own."""
-    xs, a, b, w = var("xs", 4), var("a"), var("b"), var("w", 3)
+    xs, a, b, w = var("xs", 4), var("a"), var("b", 2), var("w", 3)
     big = var("big", 70)
-    (last, _) = loop(
-        lambda c, r, k: ([tanh(c[0] * k[0] + r[0] * k[1])], [c[0]]), [b], [xs], [a * total(w * w), total(big * big)]
-    )
-    env = {xs: np.array([0.3, -0.2, 0.5, 1.0]), a: 0.7, b: 0.2, w: np.array([0.5, -1.0, 0.8]), big: np.full(70, 0.1)}
+    step = lambda c, r, k: ([tanh(c[0] * r[0] * k[1] + total(c[0]) * k[0])], [c[0]])
+    last = total(loop(step, [b], [xs], [a * total(w * w), total(big * big)])[0])
+    env = {xs: np.array([0.3, -0.2, 0.5, 1.0]), a: 0.7, b: np.array([0.2, 0.4]), big: np.full(70, 0.1)}
+    env[w] = np.array([0.5, -1.0, 0.8])
     for wrt, carries in (((a,), 2), ((a, b, w), 2), ((a, big), 3)):
         mixed = hessian(last, wrt, mixed=True)
         flat = [node for row in mixed for node in row]
