@@ -44,6 +44,18 @@ def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
     return nonlinearity
 
 
+def or_identity(nonlinearity: Any) -> Any:
+    """A nonlinearity as layers and cells keep it: `identity` for None.
+
+    Examples
+    --------
+    >>> from lasagne_like.nonlinearities import or_identity, tanh
+    >>> or_identity(None), or_identity(tanh)
+    (linear, tanh)
+    """
+    return identity if nonlinearity is None else nonlinearity
+
+
 @NamedFunction
 @_computed_for_arrays
 def sigmoid(x: Any) -> Any:

@@ -158,6 +158,18 @@ def as_expression(input: Any) -> sj.Node:
 as_theano_expression = as_expression
 
 
+def biased(x: Any, b: Any) -> Any:
+    """`x + b`; `x` itself if there is no bias.
+
+    Examples
+    --------
+    >>> from lasagne_like.utils import biased
+    >>> biased(1.0, None), biased(1.0, 0.5)
+    (1.0, 1.5)
+    """
+    return x if b is None else x + b
+
+
 def known_sizes(shape: Iterable[Any]) -> Shape:
     """The sizes of an expression. Those that are not known before a call are None.
 

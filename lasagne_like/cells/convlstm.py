@@ -64,7 +64,7 @@ class _ConvLSTM(Cell, ABC):
         self.num_filters, self.filter_size = num_filters, as_tuple(filter_size, self.ndim, int_types)
         if any(size % 2 == 0 for size in self.filter_size):
             raise ValueError(f"filters of even size {self.filter_size} have no centre: give odd sizes")
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
         self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b}
 

@@ -51,4 +51,4 @@ class Gate(Shown):
         nonlinearity: Any = nonlinearities.sigmoid,
     ) -> None:
         self.W_in, self.W_hid, self.W_cell, self.b = W_in, W_hid, W_cell, b
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)

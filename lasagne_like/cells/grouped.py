@@ -10,7 +10,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.lstm import LSTMState
-from lasagne_like.utils import NamedFunction
+from lasagne_like.utils import NamedFunction, biased
 
 __all__ = ["GLSTM"]
 
@@ -73,7 +73,7 @@ class GLSTM(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
         self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": W_proj if num_proj else None}
         self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
@@ -95,8 +95,7 @@ class GLSTM(Cell):
         return sj.einsum("...gi,gio->...go", groups, W)
 
     def precompute(self, x: Any) -> Any:
-        z = self._products(x, self.W_in)
-        return z if self.b is None else z + self.b
+        return biased(self._products(x, self.W_in), self.b)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)

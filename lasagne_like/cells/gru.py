@@ -8,6 +8,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
+from lasagne_like.utils import biased
 
 __all__ = ["GRU", "UGRNN"]
 
@@ -73,7 +74,7 @@ class GRU(GatedCell):
         if self.reset_after:
             hr, hu, hc = self.split(self.clipped(self.project_hidden(state)))
             r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
-            c = xc + r * (hc if self.b_hid is None else hc + self.b_hid)
+            c = xc + r * biased(hc, self.b_hid)
         else:
             W = [self._weight("hid_to_resetgate"), self._weight("hid_to_updategate")]
             both = self.clipped(state @ sj.concatenate(W, axis=-1))

@@ -76,7 +76,7 @@ class IndyLSTM(_Independent):
     ) -> None:
         gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         super().__init__(num_units, gates, u, **kwargs)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
         self.state_shape = LSTMState((num_units,), (num_units,))
         self.output_shape = (num_units,)

@@ -7,6 +7,7 @@ from typing import Any
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
+from lasagne_like.utils import biased
 
 __all__ = ["IntersectionRNN"]
 
@@ -79,8 +80,7 @@ class IntersectionRNN(GatedCell):
 
     def precompute(self, x: Any) -> Any:
         if self.W_in_proj is not None:
-            x = x @ self.W_in_proj
-            x = x if self.b_in_proj is None else x + self.b_in_proj
+            x = biased(x @ self.W_in_proj, self.b_in_proj)
         return x, self.project_input(x)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:

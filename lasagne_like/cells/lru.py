@@ -11,7 +11,7 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.random import get_rng
-from lasagne_like.utils import NamedFunction, floatX
+from lasagne_like.utils import NamedFunction, biased, floatX
 
 __all__ = ["LRU", "RGLRU"]
 
@@ -170,7 +170,7 @@ class RGLRU(Cell):
         z = x @ sj.concatenate([self.W_r, self.W_i], axis=1)
         n = self.state_shape[0]
         r, i = z[..., :n], z[..., n:]
-        return x, r if self.b_r is None else r + self.b_r, i if self.b_i is None else i + self.b_i
+        return x, biased(r, self.b_r), biased(i, self.b_i)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         x, r, i = z

@@ -106,7 +106,7 @@ class LSTM(GatedCell):
         super().__init__(num_units, gates, **kwargs)
         if proj_clip is not None and num_proj is None:
             raise ValueError(f"proj_clip={proj_clip} without num_proj: there is no projection to clip")
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip
         self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon

@@ -137,7 +137,7 @@ class SRU(GatedCell):
     ) -> None:
         gates = {"cell": cell, "forgetgate": forgetgate, "resetgate": resetgate, "hid": hid}
         super().__init__(num_units, gates, recurrent=False, **kwargs)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         xb, f, r, xt = self.split_activated(self.clipped(z))

@@ -8,6 +8,7 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.utils import biased
 
 __all__ = ["NAS"]
 
@@ -73,8 +74,7 @@ class NAS(Cell):
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
-        m = old.hid @ self.W_hid
-        x, m = self.clipped(z), self.clipped(m if self.b is None else m + self.b)
+        x, m = self.clipped(z), self.clipped(biased(old.hid @ self.W_hid, self.b))
         n = self.num_units
         xs, ms = ([part[:, k * n : (k + 1) * n] for k in range(8)] for part in (x, m))
         both = [p + q for p, q in zip(xs, ms, strict=True)]

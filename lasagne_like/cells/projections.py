@@ -9,6 +9,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.wrappers import Wrapper
+from lasagne_like.utils import biased
 
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 
@@ -27,15 +28,14 @@ class _Projection(Wrapper, ABC):
     ) -> None:
         super().__init__(cell, name)
         self.size = size
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.specs = {"W": W, "b": b}
 
     def add_map(self, inputs: int) -> None:
         self.add_specified(W=(inputs, self.size), b=(self.size,))
 
     def mapped(self, x: Any) -> Any:
-        z = x @ self.W
-        return self.nonlinearity(z if self.b is None else z + self.b)
+        return self.nonlinearity(biased(x @ self.W, self.b))
 
 
 class InputProjectionWrapper(_Projection):

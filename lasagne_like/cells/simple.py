@@ -6,6 +6,7 @@ from typing import Any
 
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.utils import biased
 
 __all__ = ["IndRNN", "SimpleRNN"]
 
@@ -43,7 +44,7 @@ class SimpleRNN(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.specs = {"W_in_to_hid": W_in_to_hid, "W_hid_to_hid": W_hid_to_hid, "b": b}
 
     def make_params(self, input_shape: Any) -> None:
@@ -51,8 +52,7 @@ class SimpleRNN(Cell):
         self.add_specified(W_in_to_hid=(features_of(self, input_shape), n), W_hid_to_hid=(n, n), b=(n,))
 
     def precompute(self, x: Any) -> Any:
-        z = x @ self.W_in_to_hid
-        return z if self.b is None else z + self.b
+        return biased(x @ self.W_in_to_hid, self.b)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         h = self.nonlinearity(self.clipped(z + state @ self.W_hid_to_hid))
@@ -95,7 +95,7 @@ class IndRNN(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.specs = {"W": W, "u": u, "b": b}
 
     def make_params(self, input_shape: Any) -> None:
@@ -103,8 +103,7 @@ class IndRNN(Cell):
         self.add_specified(W=(features_of(self, input_shape), n), u=(n,), b=(n,))
 
     def precompute(self, x: Any) -> Any:
-        z = x @ self.W
-        return z if self.b is None else z + self.b
+        return biased(x @ self.W, self.b)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         h = self.nonlinearity(self.clipped(z + self.u * state))

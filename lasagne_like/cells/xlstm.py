@@ -10,6 +10,7 @@ from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
+from lasagne_like.utils import biased
 
 __all__ = ["MLSTM", "SLSTM", "MLSTMState", "SLSTMState"]
 
@@ -87,8 +88,7 @@ class MLSTM(Cell):
         self.add_specified(["b", "b_gates"], W=(inputs, wide), W_gates=(inputs, gates), b=(wide,), b_gates=(gates,))
 
     def precompute(self, x: Any) -> Any:
-        z, gates = x @ self.W, x @ self.W_gates
-        return z if self.b is None else z + self.b, gates if self.b_gates is None else gates + self.b_gates
+        return biased(x @ self.W, self.b), biased(x @ self.W_gates, self.b_gates)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = MLSTMState(*state)

@@ -118,7 +118,7 @@ class Conv1DLayer(Layer):
                 f"{self.input_shape}"
             )
         channels = self.input_shape[1]
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_filters, self.untie_biases, self.flip_filters = num_filters, untie_biases, flip_filters
         self.filter_size, self.stride = as_tuple(filter_size, 1, int_types), as_tuple(stride, 1, int_types)
         self.pad = pad if isinstance(pad, str) else as_tuple(pad, 1, int_types)

@@ -8,7 +8,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape
+from lasagne_like.utils import Shape, biased
 
 __all__ = ["DenseLayer", "NINLayer"]
 
@@ -53,7 +53,7 @@ class DenseLayer(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(incoming, **kwargs)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_units = num_units
         ndim = len(self.input_shape)
         if not -ndim <= num_leading_axes < ndim:
@@ -81,8 +81,7 @@ class DenseLayer(Layer):
         leading = self.num_leading_axes % input.ndim if self.num_leading_axes < 0 else self.num_leading_axes
         if input.ndim > leading + 1:
             input = sj.flatten(input, leading + 1)
-        activation = sj.dot(input, self.W)
-        return self.nonlinearity(activation if self.b is None else activation + self.b)
+        return self.nonlinearity(biased(sj.dot(input, self.W), self.b))
 
 
 class NINLayer(Layer):
@@ -125,7 +124,7 @@ class NINLayer(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(incoming, **kwargs)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_units, self.untie_biases = num_units, untie_biases
         if len(self.input_shape) < 2 or self.input_shape[1] is None:
             raise ValueError(f"NINLayer needs a fixed number of channels (axis 1), got shape {self.input_shape}")

@@ -168,7 +168,7 @@ class CustomRecurrentLayer(RNNLayer):
     ) -> None:
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
         self.grad_clipping = options.grad_clipping
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         shape = shape_of(incoming)
         _check_connections(shape, input_to_hidden, hidden_to_hidden, options.precompute_input)
         super().__init__(

@@ -32,7 +32,7 @@ class NonlinearityLayer(Layer):
 
     def __init__(self, incoming: Any, nonlinearity: Any = nonlinearities.rectify, **kwargs: Any) -> None:
         super().__init__(incoming, **kwargs)
-        self.nonlinearity = nonlinearities.identity if nonlinearity is None else nonlinearity
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
         return self.nonlinearity(input)
