@@ -11,7 +11,6 @@ import functools
 import hashlib
 import linecache
 import os
-import queue
 import sys
 import threading
 import time
@@ -246,51 +245,37 @@ def _compiled(
 ) -> list[tuple[Unit, cache.Entry, float]]:
     """Compile units. Returns each with its object code and the seconds that compiling took.
 
-    LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor takes kernels from
-    a queue, until it is empty; the caller itself does if there may be no more threads. Raises what was raised first,
-    and `Abandoned` if nobody waits any more."""
+    LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor, this one among
+    them, takes units until there are no more. The longest are taken first, so that all threads end together. Raises
+    what was raised first, and `Abandoned` if nobody waits any more."""
     global _compilations
     if not units:
         return []
     progress.kernels += len(units)
     from scanjit.runtime import compiler
 
-    queued: queue.SimpleQueue[tuple[compiler.Translated, float] | None] = queue.SimpleQueue()
+    left = iter(sorted(units, key=lambda unit: len(unit.source), reverse=True))
     found: list[tuple[Unit, cache.Entry, float]] = []
     errors: list[BaseException] = []
 
-    def finish() -> None:
-        while (item := queued.get()) is not None:
-            if errors or abandoned():
-                continue
-            translated, seconds = item
-            start = time.perf_counter()
-            try:
+    def work() -> None:
+        try:
+            for unit in left:
+                if errors or abandoned():
+                    return
+                start = time.perf_counter()
+                translated = compiler.translate(unit, target)
                 code, undefined = compiler.to_load(translated)
-            except BaseException as error:
-                errors.append(error)
-                continue
-            unit = translated.unit
-            entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
-            found.append((unit, entry, seconds + time.perf_counter() - start))
-            progress.done += 1
+                entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
+                found.append((unit, entry, time.perf_counter() - start))
+                progress.done += 1
+        except BaseException as error:
+            errors.append(error)
 
-    threads = _started(finish, min(processors.count(), len(units)))
-    try:
-        for unit in units:
-            if errors or abandoned():
-                break
-            start = time.perf_counter()
-            queued.put((compiler.translate(unit, target), time.perf_counter() - start))
-    except BaseException as error:
-        errors.append(error)  # so the threads leave what is queued
-    finally:
-        for _ in range(max(len(threads), 1)):
-            queued.put(None)
-        if not threads:
-            finish()
-        for thread in threads:
-            thread.join()
+    threads = _started(work, min(processors.count(), len(units)) - 1)
+    work()
+    for thread in threads:
+        thread.join()
     if abandoned():
         raise Abandoned
     if errors:

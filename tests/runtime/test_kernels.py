@@ -25,7 +25,6 @@ from scanjit.runtime.kernels import Kernel, compile_count, kernel
 from scanjit.runtime.undisturbed import undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.simd import math_rest, table
-from scanjit.target import Target
 
 ROOT = Path(__file__).parents[2]
 
@@ -353,30 +352,44 @@ def several(prefix: str, *bodies: str) -> list[kernels.Wanted]:
 
 
 @pytest.mark.parametrize("wrong", ["b, c = a, a", "store_i64(a, c)"])
-def test_what_is_queued_behind_an_error_is_not_compiled(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_after_an_error_is_not_compiled(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is raised as soon as what LLVM compiles at the moment is done."""
     seen: list[str] = []
-    translated_all = threading.Event()
-
-    def translate(unit: Unit, target: Target) -> compiler.Translated:
-        if unit.name == "queued30":
-            translated_all.set()
-        return real_translate(unit, target)
+    failed = threading.Event()
 
     def to_load(translated: compiler.Translated) -> tuple[bytes, list[str]]:
         seen.append(translated.unit.name)
-        assert translated_all.wait(60)
+        assert failed.wait(60)
         time.sleep(0.05)
         return real_to_load(translated)
 
-    real_translate, real_to_load = compiler.translate, compiler.to_load
-    monkeypatch.setattr(compiler, "translate", translate)
+    def refuse(unit: Unit, error: Exception) -> InternalError:
+        failed.set()
+        return real_failed(unit, error)
+
+    real_failed, real_to_load = compiler._failed, compiler.to_load
+    monkeypatch.setattr(compiler, "_failed", refuse)
     monkeypatch.setattr(compiler, "to_load", to_load)
     monkeypatch.setattr(kernels.processors, "count", lambda: 2)
-    with pytest.raises(InternalError, match="kernel queued30 does not compile"):
-        kernels.kernels(several("queued", *["store_i64(a, b)"] * 30, wrong, wrong))
-    assert len(seen) <= 15
+    with pytest.raises(InternalError, match="kernel after5 does not compile"):
+        kernels.kernels(several("after", *["store_i64(a, b)"] * 5, f"{wrong}  # the longest is taken first", "pass"))
+    assert len(seen) <= 1
     assert not any(thread.name.startswith("scanjit-compiler") for thread in threading.enumerate())
+
+
+def test_the_longest_is_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no thread is left with it alone at the end."""
+    seen: list[str] = []
+
+    def to_load(translated: compiler.Translated) -> tuple[bytes, list[str]]:
+        seen.append(translated.unit.name)
+        return real_to_load(translated)
+
+    real_to_load = compiler.to_load
+    monkeypatch.setattr(compiler, "to_load", to_load)
+    monkeypatch.setattr(kernels.processors, "count", lambda: 1)
+    kernels.kernels(several("order", "pass", "store_i64(a, b)", "store_i64(a, b*b)"))
+    assert seen == ["order2", "order1", "order0"]
 
 
 def test_kernels_are_compiled_where_no_more_threads_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Block = tuple[int, ...]
 """A block of statements: its number, after those of the blocks around it."""
@@ -20,61 +20,63 @@ def in_memory(body: Sequence[ast.stmt], parameters: Sequence[str]) -> set[str]:
     {'c'}
     """
     found = _Variables(parameters)
-    for statement in body:
-        found.visit(statement)
+    found.visit(body, ())
     return found.several
 
 
-class _Variables(ast.NodeVisitor):
+class _Variables:
     """Visits statements in the order in which they stand."""
 
     def __init__(self, parameters: Sequence[str]) -> None:
         self.several: set[str] = set()
         self._assigned: dict[str, Block] = dict.fromkeys(parameters, ())
         self._read_before: set[str] = set()
-        self._block: Block = ()
         self._blocks = 0
 
-    def visit_Name(self, node: ast.Name) -> None:
-        """Note where a variable is assigned or read."""
-        name, at = node.id, self._assigned.get(node.id)
-        if isinstance(node.ctx, ast.Store):
-            if at is not None or name in self._read_before:
-                self.several.add(name)
-            self._assigned.setdefault(name, self._block)
-        elif at is None:
-            self._read_before.add(name)
-        elif self._block[: len(at)] != at:
-            self.several.add(name)
+    def visit(self, statements: Iterable[ast.stmt], block: Block) -> None:
+        """Note where variables are assigned and read in the statements of a block."""
+        for each in statements:
+            if isinstance(each, ast.For):
+                self._read(each.iter, block)
+                inside = self._inside(block)
+                self._assign(each.target, inside)  # the counter belongs to the body
+                self.visit(each.body, inside)
+            elif isinstance(each, ast.If | ast.While):
+                self._read(each.test, block)
+                self.visit(each.body, self._inside(block))
+                self.visit(each.orelse, self._inside(block))
+            elif isinstance(each, ast.Assign | ast.AugAssign):
+                self._read(each.value, block)
+                for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
+                    self._assign(target, block)
+            elif isinstance(each, ast.Expr):
+                self._read(each.value, block)
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        """The value is read before the variable is assigned."""
-        self.visit(node.value)
-        self.visit(node.targets[0])
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Without recursion, because a sum of many terms is nested deep."""
-        for each in ast.walk(node):
-            if isinstance(each, ast.Name):
-                self.visit_Name(each)
-
-    def visit_For(self, node: ast.For) -> None:
-        """The counter belongs to the body."""
-        self.visit(node.iter)
-        self._inside([node.target, *node.body])
-
-    def visit_If(self, node: ast.If | ast.While) -> None:
-        """Both branches are blocks."""
-        self.visit(node.test)
-        self._inside(node.body)
-        self._inside(node.orelse)
-
-    visit_While = visit_If
-
-    def _inside(self, nodes: Sequence[ast.AST]) -> None:
-        around = self._block
+    def _inside(self, block: Block) -> Block:
+        """A new block in a block."""
         self._blocks += 1
-        self._block = (*around, self._blocks)
-        for node in nodes:
-            self.visit(node)
-        self._block = around
+        return (*block, self._blocks)
+
+    def _assign(self, target: ast.expr, block: Block) -> None:
+        if isinstance(target, ast.Name):
+            if target.id in self._assigned or target.id in self._read_before:
+                self.several.add(target.id)
+            self._assigned.setdefault(target.id, block)
+
+    def _read(self, expression: ast.expr, block: Block) -> None:
+        """Without recursion, because a sum of many terms is nested deep."""
+        nodes: list[ast.AST] = [expression]
+        while nodes:
+            node = nodes.pop()
+            if type(node) is ast.Name:
+                at = self._assigned.get(node.id)
+                if at is None:
+                    self._read_before.add(node.id)
+                elif block[: len(at)] != at:
+                    self.several.add(node.id)
+            elif type(node) is ast.BinOp:
+                nodes += (node.left, node.right)
+            elif type(node) is ast.Call:
+                nodes += node.args
+            elif type(node) is not ast.Constant:
+                nodes += ast.iter_child_nodes(node)
