@@ -58,7 +58,7 @@ class Common:
     ----------
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
-    functions : by name, each after those that it calls.
+    functions : by the digest of what they do, each after those that it calls.
     pieces : nests that are computed a piece at a time, and the number of turns in a piece.
     nests : the sources of nests.
     kept_sizes : the sizes that decide what statements compute that run once.
@@ -83,6 +83,11 @@ class Common:
     def inside(self, counters: Mapping[Atom, str]) -> Common:
         """The same for another function of the program, which is given the values of some counters."""
         return replace(self, table={}, counters=dict(counters), named=False)
+
+    def known(self, function: Source) -> Source:
+        """The function of the program that does the same: two nests may, under different names."""
+        first = self.functions.setdefault(function.digest, function)
+        return replace(function, name=first.name, text=first.text)
 
     def entry(self, kind: str, what: Buffer | Dimension) -> str:
         """The variable that holds an entry of the table."""

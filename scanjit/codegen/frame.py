@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
-from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Reduce, Register, Tile, Value
+from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Reduce, Register, Tile, Value, walk_values
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
@@ -196,8 +197,9 @@ class Frame:
         loops = sorted(access.strides, key=lambda loop: self.level[loop])
         for loop in loops:
             level = max(level, self.level[loop])
-            counter, step = self.counter(loop, point), self.size(access.strides[loop] * itemsize)
+            counter = self.counter(loop, point)
             if counter != "0":
+                step = self.step(access, loop, loop is loops[-1])
                 text += f" + {counter}" if step == "1" else f" + {counter}*{step}"
                 if loop is not loops[-1]:
                     row = point.row if loop in self.tile.row_loops else 0
@@ -209,6 +211,30 @@ class Frame:
         if point.vector and self.columns is None:
             text += f" + {self.size(point.vector * point.width * apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
+
+    def step(self, access: Access, loop: NestLoop, last: bool) -> str:
+        """The bytes from one turn of a loop to the next, as text; `last`, if no other loop moves the access inside it.
+
+        For an operand of a register tile this is a parameter, also where it is known: the directions of a layer, and
+        layers with inputs of different widths, differ in nothing else. So much is computed for each address there that
+        it costs nothing; in what follows a product, it would. The steps of lanes and panels, and those from one element
+        to the next, are literals: instructions have room for them."""
+        itemsize, rows = access.buffer.dtype.itemsize, self.tile.rows
+        size = access.strides[loop] * itemsize
+        literal = loop is self.lane or access.panel is not None or access not in self._operands
+        beside = loop is rows or (last and loop not in self.nest.space)
+        if literal or size == 0 or (beside and size == itemsize):
+            return self.size(size)
+        return self.parameters.number_of(access.buffer, size)
+
+    @cached_property
+    def _operands(self) -> set[Access]:
+        """What the reductions of a register tile read at each turn, and what says whether they are wanted."""
+        if self.tile.rows is None:
+            return set()
+        reductions = [value for value in self.nest.values if isinstance(value, Reduce)]
+        read = [value for r in reductions for value in (r.term, r.guard) if value is not None]
+        return {access for value in walk_values(read) for access in value.accesses}
 
     def mask(self, point: Point) -> str | None:
         """The mask of a vector's lanes that exist; None where all do."""

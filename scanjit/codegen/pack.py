@@ -1,104 +1,119 @@
-"""Packing a right operand of products into panels, as Python source."""
+"""Packing right operands of products into panels, as Python source.
+
+All sizes and steps are arguments: few functions pack everything. One copies rows whose elements are neighbours, another
+one a matrix that lies transposed; each operand of a pack is a call.
+"""
 
 from __future__ import annotations
 
 from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
-from scanjit.schedule.nests import NestLoop, Pack, Tile
+from scanjit.schedule.nests import NestLoop, Pack, Ref, Tile
 from scanjit.types import Dimension
 
 STREAMS = 8
-"""Rows (of all sources) that are copied of one panel before the next: neighbouring panels come from neighbouring
-memory, so that many rows are read as streams, which processors foresee; of more streams they lose track."""
+"""Rows that are copied of one panel before the next: neighbouring panels come from neighbouring memory, so that many
+rows are read as streams, which processors foresee; of more streams they lose track."""
 DEEP = 16
-"""Rows that are copied at a time where the sources lie transposed: a panel comes from few lines of memory, each read as
+"""Rows that are copied at a time where the source lies transposed: a panel comes from few lines of memory, each read as
 a stream while the panel is written from its begin to its end."""
 
 
-def pack_source(pack: Pack, lanes: int) -> Source:
-    """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
-    writer = _PackWriter(pack, lanes)
-    lines = ["    " + line for line in writer.lines()]
-    tile = Tile(split=NestLoop(pack.sources[0].shape[-1]), unit=pack.width)
-    return writer.parameters.source("pack", lines, ["begin", "end", "line"], tile=tile)
+def pack_sources(pack: Pack, lanes: int) -> list[Source]:
+    """For each source of a pack, the function that copies `source[k, n]` into `[n block][k][its group][lane]`, padded
+    by zeros."""
+    return [_PackWriter(pack, group, lanes).source() for group in range(len(pack.sources))]
 
 
 class _PackWriter:
-    """Writes the lines of a pack."""
+    """Writes the lines that pack one source."""
 
-    def __init__(self, pack: Pack, lanes: int) -> None:
-        self.pack, self.lanes, self.size = pack, lanes, pack.target.dtype.itemsize
-        self.name, self.width = suffix(pack.target.dtype, lanes), pack.width * len(pack.sources)
-        self.parameters = Parameters({(pack.target, 0): "panels"})
-        self.number, places = self.parameters.number, self.parameters.addresses
-        self.bases = [places.setdefault((s.buffer, s.offset), f"source{g}") for g, s in enumerate(pack.sources)]
+    def __init__(self, pack: Pack, group: int, lanes: int) -> None:
+        self.ref: Ref = pack.sources[group]
+        self.width, self.lanes, self.size = pack.width, lanes, pack.target.dtype.itemsize
+        self.name, self.parameters = suffix(pack.target.dtype, lanes), Parameters()
+        self.parameters.addresses[pack.target, group * pack.width] = "panels"
+        self.parameters.addresses[self.ref.buffer, self.ref.offset] = "source"
+        *self.terms, self.columns = self.ref.shape
+        self.depth = self._number("depth", types.product(self.terms))
+        self.stop = self._number("columns", self.columns)
+        self.apart = self._number("apart", len(pack.sources) * self.size)
+        """The bytes from an element of a row of panels to the next one, if the row belonged to this source alone."""
+        *self.down, across = (
+            stride * self.size if axis < len(self.terms) else stride for axis, stride in enumerate(self.ref.strides)
+        )
+        self.contiguous = across == 1
+        self.across = str(self.size) if self.contiguous else self._number("across", across * self.size)
 
-    @property
-    def sizes(self) -> tuple[Dimension, Dimension]:
-        """How many terms and columns there are."""
-        *terms, columns = self.pack.sources[0].shape
-        return types.product(terms), columns
+    def _number(self, name: str, dim: Dimension) -> str:
+        """An argument, under a name of its own, whatever the other arguments are."""
+        return self.parameters.numbers.setdefault((name, dim), name)
 
-    def lines(self) -> list[str]:
-        """The loops over pieces of panels. A piece whose sources all lie transposed is copied in square blocks."""
-        depth, columns = self.sizes
-        transposed = all(len(s.strides) == 2 and s.strides[0] == 1 != s.strides[1] for s in self.pack.sources)
+    def source(self) -> Source:
+        """The function. Threads share the panels."""
+        lines = ["    " + line for line in self._lines()]
+        tile = Tile(split=NestLoop(self.columns), unit=self.width)
+        return self.parameters.source("pack", lines, ["begin", "end", "line"], tile=tile)
+
+    def _lines(self) -> list[str]:
+        """The loops over pieces of panels. A whole piece of a source that lies transposed is copied in blocks."""
+        transposed = len(self.down) == 1 and self.ref.strides[0] == 1 and not self.contiguous
         transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
-        deep = DEEP if transposed else max(STREAMS // len(self.pack.sources), 1)
-        down = f"for first in range(0, {self.number(depth)}, {deep}):"
-        last = f"last = min(first + {deep}, {self.number(depth)})"
-        panels = f"for j in range(begin, end, {self.pack.width}):"
-        rows = ["for k in range(first, last):", *("    " + line for line in self._row())]
+        deep = DEEP if transposed else STREAMS
+        down = [f"for first in range(0, {self.depth}, {deep}):", f"    last = min(first + {deep}, {self.depth})"]
+        panels, look = f"for j in range(begin, end, {self.width}):", ["    if interrupted(line):", "        return"]
+        full = f"j + {self.width} <= {self.stop}"
         if transposed:
-            whole = f"if last - first == {DEEP} and j + {self.pack.width} <= {self.number(columns)}:"
-            rows = [whole, *("    " + line for line in self._blocks()), "else:", *("    " + line for line in rows)]
-        look = ["    if interrupted(line):", "        return"]
-        if transposed:
-            outer = [panels, *look, "    " + down, "        " + last]
+            outer = [panels, *look, *("    " + line for line in down)]
+            rows = [f"if last - first == {DEEP} and {full}:", *_inside(self._blocks())]
+            rows += ["else:", *_inside(self._rows(masked=True))]
         else:
-            outer = [down, *look, "    " + last, "    " + panels]
-        return outer + ["        " + line for line in rows]
+            outer = [down[0], *look, down[1], "    " + panels]
+            rows = self._rows(masked=True)
+            if self.contiguous:
+                rows = [f"if {full}:", *_inside(self._rows(masked=False)), "else:", *_inside(rows)]
+        return outer + _inside(_inside(rows))
 
-    def _row(self) -> list[str]:
-        """Copy one row of a panel."""
-        depth, columns = self.sizes
-        whole = isinstance(columns, int) and columns % self.pack.width == 0
-        lines = [
-            f"row = panels + (j*{self.number(depth)} + k*{self.pack.width})*{self.width // self.pack.width * self.size}"
-        ]
+    def _rows(self, masked: bool) -> list[str]:
+        """Copy the rows of a piece, one after the other."""
+        lines = [f"row = panels + (j*{self.depth} + k*{self.width})*{self.apart}"]
         counters = ["k"]
-        for axis, size in enumerate(reversed(self.pack.sources[0].shape[1:-1])):
-            outer, inner = f"outer{axis}", f"inner{axis}"
-            lines += [f"{outer} = {counters[0]}//{self.number(size)}"]
-            lines += [f"{inner} = {counters[0]} - {outer}*{self.number(size)}"]
+        for axis, size in enumerate(reversed(self.terms[1:])):
+            outer, inner, many = f"outer{axis}", f"inner{axis}", self._number(f"many{axis}", size)
+            lines += [f"{outer} = {counters[0]}//{many}", f"{inner} = {counters[0]} - {outer}*{many}"]
             counters[:1] = [outer, inner]
-        for g, source in enumerate(self.pack.sources):
-            *down, across = (self.number(stride * self.size) for stride in source.strides)
-            terms = [f"{k}*{step}" for k, step in zip(counters, down, strict=True)]
-            lines.append(f"column = {' + '.join([self.bases[g], *terms])} + j*{across}")
-            for v in range(0, self.pack.width, self.lanes):
-                place = "column" + (f" + {self.number(v * source.strides[-1] * self.size)}" if v else "")
-                mask = f"head_x{self.lanes}({self.number(columns)} - j{f' - {v}' if v else ''})"
-                if source.strides[-1] != 1:
-                    value = f"load_strided_{self.name}({place}, {across}, {mask})"
-                else:
-                    value = f"load_{self.name}({place})" if whole else f"load_masked_{self.name}({place}, {mask})"
-                lines.append(f"store(row + {(g * self.pack.width + v) * self.size}, {value})")
-        return lines
+        steps = [self._number(f"step{axis}", step) for axis, step in enumerate(self.down)]
+        terms = [f"{counter}*{step}" for counter, step in zip(counters, steps, strict=True)]
+        lines.append(f"column = {' + '.join(['source', *terms])} + j*{self.across}")
+        for v in range(0, self.width, self.lanes):
+            place = "column" + (f" + {v}*{self.across}" if v else "")
+            mask = f"head_x{self.lanes}({self.stop} - j{f' - {v}' if v else ''})"
+            if not self.contiguous:
+                value = f"load_strided_{self.name}({place}, {self.across}, {mask})"
+            else:
+                value = f"load_masked_{self.name}({place}, {mask})" if masked else f"load_{self.name}({place})"
+            lines.append(f"store({_past('row', v * self.size)}, {value})")
+        return ["for k in range(first, last):", *_inside(lines)]
 
     def _blocks(self) -> list[str]:
-        """Copy a whole piece of a panel, block by block."""
-        depth, _ = self.sizes
-        row = self.width * self.size
-        lines = [f"row = panels + (j*{self.number(depth)} + first*{self.pack.width})*{row // self.pack.width}"]
-        for g, source in enumerate(self.pack.sources):
-            across = self.number(source.strides[1] * self.size)
-            lines.append(f"column = {self.bases[g]} + first*{self.size} + j*{across}")
-            for k in range(0, DEEP, self.lanes):
-                for v in range(0, self.pack.width, self.lanes):
-                    down = k * row + (g * self.pack.width + v) * self.size
-                    past = f" + {self.number(v * source.strides[1] * self.size)}" if v else ""
-                    past += f" + {k * self.size}" if k else ""
-                    lines.append(f"transpose_{self.name}(row + {down}, {row}, column{past}, {across})")
+        """Copy a whole piece, block by block."""
+        lines = [
+            f"row = panels + (j*{self.depth} + first*{self.width})*{self.apart}",
+            f"column = source + first*{self.size} + j*{self.across}",
+        ]
+        step = f"{self.width}*{self.apart}"
+        for k in range(0, DEEP, self.lanes):
+            for v in range(0, self.width, self.lanes):
+                down = _past(f"row + {k}*{step}" if k else "row", v * self.size)
+                past = (f" + {v}*{self.across}" if v else "") + (f" + {k * self.size}" if k else "")
+                lines.append(f"transpose_{self.name}({down}, {step}, column{past}, {self.across})")
         return lines
+
+
+def _past(place: str, nbytes: int) -> str:
+    return f"{place} + {nbytes}" if nbytes else place
+
+
+def _inside(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]

@@ -32,6 +32,11 @@ class Source:
     looks: bool
     table: tuple[Buffer | Dimension, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """The end of its name: functions that do the same have the same."""
+        return self.name.rpartition("_")[2]
+
     def called(self, names: Names, tile: Tile | None) -> Source:
         """The same function, called for a nest that is alike, and has this tile."""
         addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
@@ -41,10 +46,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The names of a function's parameters: addresses of positions in buffers, and numbers."""
+    """The names of a function's parameters: addresses of positions in buffers, and numbers. A number may belong to
+    something, as a buffer or loop: equal numbers of two of these are two parameters, so that the text is the same if
+    they differ."""
 
     addresses: dict[tuple[Buffer, Dimension], str] = field(default_factory=dict)
-    numbers: dict[Dimension, str] = field(default_factory=dict)
+    numbers: dict[tuple[object, Dimension], str] = field(default_factory=dict)
 
     def address(self, buffer: Buffer, offset: Dimension) -> str:
         """The parameter that holds the address of a position in a buffer."""
@@ -52,7 +59,11 @@ class Parameters:
 
     def number(self, dim: Dimension) -> str:
         """A dimension as text: a literal, or a parameter."""
-        return str(dim) if isinstance(dim, int) else self.numbers.setdefault(dim, f"n{len(self.numbers)}")
+        return str(dim) if isinstance(dim, int) else self.number_of(None, dim)
+
+    def number_of(self, owner: object, dim: Dimension) -> str:
+        """The parameter that holds a dimension."""
+        return self.numbers.setdefault((owner, dim), f"n{len(self.numbers)}")
 
     def source(
         self,
@@ -69,6 +80,6 @@ class Parameters:
         digest = hashlib.sha256("\n".join([*head, signature, *lines]).encode()).hexdigest()[:12]
         name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
         text = "\n".join([*head, "", "", f"def {name}{signature}", *(lines or ["    return"]), ""])
-        places, sizes = tuple(self.addresses), tuple(self.numbers)
+        places, sizes = tuple(self.addresses), tuple(dim for _, dim in self.numbers)
         looks = "line" in more
         return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), looks, tuple(table))

@@ -10,6 +10,9 @@ from scanjit.codegen.guard import order_rows, ordered_tile
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import NestLoop, Reduce, walk_values
 
+MANY = 8
+"""The number of rows is a parameter of a nest with so many tiles of them, also where it is known."""
+
 
 class Space:
     """Writes loops over the space.
@@ -130,8 +133,11 @@ class Space:
             return
         name = frame.fresh("i")
         start, stop = frame.bounds(loop)
-        frame.push(f"for {name} in range({start}, {stop}, {block}):", loop, name)
         whole = isinstance(size, int) and size % block == 0 and loop is not frame.tile.own
+        most = -(-size // block) if isinstance(size, int) else None
+        if whole and most is not None and most >= MANY and loop is not frame.tile.split:
+            stop = frame.parameters.number_of(loop, size)
+        frame.push(f"for {name} in range({start}, {stop}, {block}):", loop, name, most)
         last = f"{stop} - 1" if loop is frame.tile.own else frame.size(size - 1)
         for row in range(1, block):
             text = f"({name} + {row})" if whole else frame.line("row", f"min({name} + {row}, {last})")

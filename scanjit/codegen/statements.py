@@ -112,8 +112,7 @@ class Statements:
         write(inner)
         words = inner.draft.words()
         counters = [name for name in known.values() if name in words]
-        function = inner.source(label, at, counters)
-        self.common.functions[function.name] = function
+        function = self.common.known(inner.source(label, at, counters))
         self.draft.calls[function.name] = None
         return function.name, self.draft.table_of(function), counters
 

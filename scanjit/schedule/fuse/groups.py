@@ -29,6 +29,9 @@ from scanjit.types import Dimension
 
 LOOK_BACK = 200
 """A task joins one of the last so many nests: the time to find it does not grow with the program."""
+MOST_UNRELATED = 8
+"""A nest does at most so many things that have nothing to do with each other. One that copies all weights of a stack
+would be long, and no other program has it. Nests that copy so many are alike, and have one kernel."""
 MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
 
@@ -36,7 +39,8 @@ MOST_REDUCTIONS = 6
 @dataclass(eq=False)
 class _Group:
     """Tasks of one space that become one nest, and what they do; or one item that is no task. Groups come in the order
-    of their numbers; the `readers` of a group need something that it makes."""
+    of their numbers; the `readers` of a group need something that it makes. `unrelated` counts the tasks that neither
+    need nor load what the tasks before them make or load."""
 
     number: int
     members: list[Item] = field(default_factory=list)
@@ -46,14 +50,17 @@ class _Group:
     read: set[object] = field(default_factory=set)
     around: Around[Item] = field(default_factory=Around)
     readers: set[_Group] = field(default_factory=set)
+    unrelated: int = 0
 
-    def add(self, task: Task, values: Sequence[Value]) -> None:
-        """Let a task join that computes these values."""
+    def add(self, task: Task, values: Sequence[Value], dependent: bool) -> None:
+        """Let a task join that computes these values; `dependent`, if it needs another task of the group."""
+        loaded = _loaded(values)
+        self.unrelated += not dependent and self.loaded.isdisjoint(loaded)
         self.members.append(task)
         self.reductions |= _reductions(values)
         self.read |= _read(_reductions(values))
         self.values.update(values)
-        self.loaded |= _loaded(values)
+        self.loaded |= loaded
 
 
 class _Groups:
@@ -91,7 +98,7 @@ class _Groups:
             group = self._begun([])
             if not task.store.indices:  # where one writes at computed places, no other may join
                 self._over.setdefault(task.space, []).append(group)
-        group.add(task, values)
+        group.add(task, values, any(self.where[need] is group for need in task.needs))
         return group
 
     def _partner(self, task: Task, values: Sequence[Value]) -> _Group | None:
@@ -113,6 +120,8 @@ class _Groups:
 
         def fits(group: _Group) -> bool:
             if not needed.get(group, True) or not _compatible(found, values, group, group in needed, read):
+                return False
+            if group.unrelated >= MOST_UNRELATED and group not in needed and loaded.isdisjoint(group.loaded):
                 return False
             return not self._stays_apart(task, found, group, around)
 
