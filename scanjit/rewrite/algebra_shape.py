@@ -368,10 +368,11 @@ def add_of_windows(node: Node) -> Node | None:
             placed.append(found)
         elif term.op is ADD and term.type.shape == node.type.shape:
             terms += term.operands
-        else:
+            rest += [other for other in term.operands if other.op is not ADD and _placed(other) is None]
+        elif term.op is ADD:
             rest.append(term)
-            if len(rest) > 1:  # adding windows to another of two terms would reassociate
-                return None
+        if len(rest) > 1:  # adding windows to another of two terms would reassociate
+            return None
     axes = {axis for axis, _ in placed}
     if len(placed) < 2 or len(axes) > 1:
         return None
