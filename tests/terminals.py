@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+import time
 import types
+from collections.abc import Callable
 from typing import Self
 
 import pytest
@@ -22,6 +24,20 @@ class Terminal(io.StringIO):
     def lines(self) -> list[str]:
         """What one line showed, after each time that it was written over; without blanks at the end."""
         return [line.rstrip() for line in self.getvalue().split("\r")]
+
+    def wait_for(self, text: str) -> None:
+        """Wait until a text is shown."""
+        self._wait(lambda: self.lines()[-1].startswith(text))
+
+    def wait_for_nothing(self) -> None:
+        """Wait until the line is empty."""
+        self._wait(lambda: not self.lines()[-1])
+
+    def _wait(self, seen: Callable[[], bool]) -> None:
+        deadline = time.perf_counter() + 20
+        while not seen() and time.perf_counter() < deadline:
+            time.sleep(0.005)
+        assert seen(), self.lines()
 
     @classmethod
     def instead_of_stderr(cls, monkeypatch: pytest.MonkeyPatch) -> Self:

@@ -1,21 +1,39 @@
-"""Bars that say how far something is, on stderr if that is a terminal, or in the notebook's cell."""
+"""Bars that say how far something is, on stderr if that is a terminal, or in the notebook's cell.
+
+A thread of its own draws a bar. So an exception of a signal handler, which Python raises in the main thread, never
+leaves a bar half drawn, nor tqdm's lock held; and a terminal that takes no more text stops no computation.
+"""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import importlib
 import sys
-from typing import Any, TextIO
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
 
 from scanjit.config import config
-from scanjit.errors import suppressed
 
 SILENT = 1.0
 """What takes fewer seconds says nothing."""
 OFTEN = 0.25
 """Seconds between two drawings of a bar."""
+PATIENCE = 0.5
+"""For so many seconds, who ends waits until the bar is taken away."""
 _BROKEN = (OSError, ValueError, AttributeError)
 """What a stream raises that is closed, full, or of another encoding."""
+
+
+class Shown(Protocol):
+    """What a bar shows. When `ended` is set, the bar is taken away."""
+
+    ended: threading.Event
+
+    def state(self) -> tuple[str, int, int] | None:
+        """A text, and how many of how many are done. None if there is nothing to show now."""
 
 
 def seen() -> TextIO | None:
@@ -30,21 +48,59 @@ def seen() -> TextIO | None:
     return None
 
 
+class Drawing:
+    """Shows something from now on, until it has ended or nobody knows it any more."""
+
+    def __init__(self, shown: Shown, stream: TextIO) -> None:
+        # (An exception that comes while one of `threading`'s threads starts would leave that module confused.)
+        self._gone = _thread.allocate_lock()
+        self._gone.acquire()
+        try:
+            _thread.start_new_thread(_draw_and_go, (weakref.ref(shown), stream, self._gone.release))
+        except RuntimeError:  # there may be no more threads
+            self._gone.release()
+
+    def wait(self) -> None:
+        """Wait until the bar is taken away, but not for long."""
+        self._gone.acquire(timeout=PATIENCE)
+
+
+def _draw_and_go(reference: weakref.ref[Shown], stream: TextIO, go: Callable[[], None]) -> None:
+    try:
+        _draw(reference, stream)
+    finally:
+        go()
+
+
+def _draw(reference: weakref.ref[Shown], stream: TextIO) -> None:
+    bar: Bar | None = None
+    ended = False
+    while not ended and (shown := reference()) is not None:
+        ended = shown.ended.wait(OFTEN)
+        state = None if ended else shown.state()
+        if state is not None:
+            bar = bar or Bar(stream)
+            bar.draw(*state)
+        del shown
+    if bar is not None:
+        bar.clear()
+
+
 class Bar:
     """A bar of tqdm's if it is installed, or else one line of text that is written over and over.
 
-    What goes wrong with the stream ends no computation: then nothing is shown."""
+    What goes wrong with the stream ends nothing: then nothing is shown."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
         self._tqdm: Any = None
-        with suppressed(ImportError, *_BROKEN):
+        with contextlib.suppress(ImportError, *_BROKEN):
             new = importlib.import_module("tqdm.auto").tqdm
             self._tqdm = new(total=0, leave=False, file=stream, bar_format="{desc} |{bar}|")
 
     def draw(self, text: str, done: int, total: int) -> None:
         """Show a text, and that `done` of `total` are done."""
-        with suppressed(*_BROKEN):
+        with contextlib.suppress(*_BROKEN):
             if self._tqdm is None:
                 self._write(text)
             else:
@@ -53,7 +109,7 @@ class Bar:
 
     def clear(self) -> None:
         """Take the bar away."""
-        with suppressed(*_BROKEN):
+        with contextlib.suppress(*_BROKEN):
             if self._tqdm is None:
                 self._write("")
                 self._stream.write("\r")

@@ -7,11 +7,15 @@ far: they meet in each step, or each of them makes all steps for its own rows of
 
 from __future__ import annotations
 
+import threading
 import time
 
 from scanjit.runtime import bars
-from scanjit.runtime.bars import Bar
 from scanjit.runtime.native import TICK, Line
+
+_LOST = 1.0
+"""A call of which the clock has said nothing for so many seconds has ended: by an exception of a signal handler that
+came before anybody could note it."""
 
 
 class Steps:
@@ -26,38 +30,55 @@ class Steps:
         """The clock has ticked in the call with a line at this address."""
         words, now = Line.from_address(line), time.monotonic()
         call = self.running.get(words.table)
-        if call is None or now - call.seen > bars.SILENT:  # an interrupt may have ended a call before `ended` ran
-            call = self.running[words.table] = _Call(now)
-        call.seen = now
-        if now >= call.due and (stream := bars.seen()) is not None:
-            self._update(call, words)
-            if call.text:
-                call.bar = call.bar or Bar(stream)
-                call.due = now + bars.OFTEN
-                call.bar.draw(f"{call.text}{now - call.begun:.0f} s", call.done, call.total)
+        if call is None or call.lost(now):
+            call = self.running[words.table] = _Call(self.name, now - TICK)
+        call.tick(words, now)
 
     def ended(self, table: int) -> None:
         """The call with this table has ended."""
         call = self.running.pop(table, None)
-        if call is not None and call.bar is not None:
-            call.bar.clear()
+        if call is not None:
+            call.end()
 
-    def _update(self, call: _Call, words: Line) -> None:
-        """Find how far a call is. A look that does not know it, such as one in a product, leaves it as it was."""
+
+class _Call:
+    """A call: when it began and when it was seen last, and how far it was then."""
+
+    def __init__(self, name: str, begun: float) -> None:
+        self.name, self.begun, self.seen = name, begun, begun
+        self.ended = threading.Event()
+        self._drawing: bars.Drawing | None = None
+        self._text, self._done, self._total = "", 0, 0
+
+    def tick(self, words: Line, now: float) -> None:
+        """Note how far it is. A look that does not know it, such as one in a product, leaves it as it was."""
+        self.seen = now
         if words.total == 0:
-            call.text = f"{self.name}: " if call.text else ""  # the loop has ended
+            self._text = f"{self.name}: " if self._text else ""  # the loop has ended
         elif (step := words.step if words.done < 0 else words.done) >= 0:
             which = f", loop {words.loops}" if words.loops > 1 else ""
             most = "at most " if words.early else ""
             each = f", element {words.element + 1:,} of {words.elements:,}" if words.done < 0 < words.elements else ""
-            call.done, call.total = step, words.total
-            call.text = f"{self.name}{which}: step {step:,} of {most}{words.total:,}{each}, "
+            self._done, self._total = step, words.total
+            self._text = f"{self.name}{which}: step {step:,} of {most}{words.total:,}{each}, "
+        if self._drawing is None and self._text and now - self.begun >= bars.SILENT:
+            if (stream := bars.seen()) is not None:
+                self._drawing = bars.Drawing(self, stream)
 
+    def lost(self, now: float) -> bool:
+        """Whether the call has ended though nobody said so."""
+        return now - self.seen > _LOST
 
-class _Call:
-    """A call: when it began, when it was seen last, and when its bar is to be drawn next."""
+    def state(self) -> tuple[str, int, int] | None:
+        """What a bar shows of it."""
+        now = time.monotonic()
+        if self.lost(now):
+            self.ended.set()
+            return None
+        return f"{self._text}{now - self.begun:.0f} s", self._done, self._total
 
-    def __init__(self, now: float) -> None:
-        self.begun, self.seen, self.due = now - TICK, now, now + bars.SILENT - TICK
-        self.bar: Bar | None = None
-        self.text, self.done, self.total = "", 0, 0
+    def end(self) -> None:
+        """Have the bar taken away."""
+        self.ended.set()
+        if self._drawing is not None:
+            self._drawing.wait()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TextIO
 
 from scanjit.errors import suppressed
 from scanjit.runtime import bars
-from scanjit.runtime.bars import Bar
 
 
 class Progress:
@@ -30,10 +27,18 @@ class Progress:
         """How long it has taken so far."""
         return time.monotonic() - self.begun
 
+    def state(self) -> tuple[str, int, int] | None:
+        """What a bar shows of it."""
+        if self.seconds < bars.SILENT:
+            return None
+        self.shown = True
+        kernels = f"{self.done} of {self.kernels} kernels, " if self.kernels else ""
+        return f"compiling {self.name}: {kernels}{self.seconds:.0f} s", self.done, self.kernels
+
     def __str__(self) -> str:
-        if not self.kernels:
-            return f"compiling {self.name}: {self.seconds:.0f} s"
-        return f"compiling {self.name}: {self.done} of {self.kernels} kernels, {self.seconds:.0f} s"
+        made = f": {self.kernels} kernels" if self.kernels else ""
+        kept = "; the next process takes them from the cache" if self.kept == self.kernels > 0 else ""
+        return f"compiled {self.name}{made} in {self.seconds:.1f} s{kept}"
 
 
 _current: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -54,34 +59,14 @@ def told(name: str) -> Iterator[None]:
         return
     progress = Progress(name)
     token = _current.set(progress)
-    thread = threading.Thread(target=_show, args=(weakref.ref(progress), stream), name="scanjit-progress", daemon=True)
     try:
-        with contextlib.suppress(RuntimeError):  # there may be no more threads
-            thread.start()
+        drawing = bars.Drawing(progress, stream)
         yield
         progress.ended.set()
-        if thread.ident is not None:
-            thread.join()
+        drawing.wait()
         if progress.shown:
-            made = f": {progress.kernels} kernels" if progress.kernels else ""
-            kept = "; the next process takes them from the cache" if progress.kept == progress.kernels > 0 else ""
             with suppressed(OSError, ValueError):
-                print(f"compiled {name}{made} in {progress.seconds:.1f} s{kept}", file=stream)
+                print(progress, file=stream)
     finally:
         progress.ended.set()
         _current.reset(token)
-
-
-def _show(reference: weakref.ref[Progress], stream: TextIO) -> None:
-    """Draw until compiling has ended, or was left by an exception."""
-    bar: Bar | None = None
-    ended = False
-    while not ended and (progress := reference()) is not None:
-        ended, wait = progress.ended.wait(bars.OFTEN), progress.seconds < bars.SILENT
-        if not ended and not wait:
-            bar = bar or Bar(stream)
-            progress.shown = True
-            bar.draw(str(progress), progress.done, progress.kernels)
-        del progress
-    if bar is not None:
-        bar.clear()

@@ -145,6 +145,7 @@ def test_of_many_elements_it_tells_which(noted: Noted) -> None:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setattr(bars, "OFTEN", 0.01)
     return Terminal.instead_of_stderr(monkeypatch)
 
 
@@ -165,6 +166,12 @@ class Call:
             self.now += 0.5
             self.steps(ctypes.addressof(self.line))
 
+    def shows(self) -> str:
+        """What the bar shows."""
+        (call,) = self.steps.running.values()
+        state = call.state()
+        return "" if state is None else state[0]
+
 
 @pytest.mark.parametrize(
     "words, shown",
@@ -181,71 +188,107 @@ def test_the_line(words: dict[str, int], shown: str, terminal: Terminal, monkeyp
     without_tqdm(monkeypatch)
     call = Call(Steps("train"), monkeypatch)
     call.tick(6, **{"loops": 1, "total": 50_000, **words})
-    assert terminal.lines()[-1] == shown
+    terminal.wait_for(shown)
     call.steps.ended(1)
-    assert terminal.lines()[-1] == "" and not call.steps.running
+    terminal.wait_for_nothing()
+    assert not call.steps.running
 
 
 def test_a_bar_of_tqdm(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tqdm")
     call = Call(Steps("train"), monkeypatch)
     call.tick(6, loops=1, total=50, done=12)
-    assert "train: step 12 of 50, 6 s |" in terminal.lines()[-1]
+    terminal.wait_for("train: step 12 of 50, 6 s |")
     call.steps.ended(1)
-    assert terminal.lines()[-1] == ""
+    terminal.wait_for_nothing()
 
 
 def test_a_look_that_does_not_know_the_step_leaves_it_as_it_was(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_tqdm(monkeypatch)
     call = Call(Steps("train"), monkeypatch)
     call.tick(2, loops=1, total=9, step=4)
     call.tick(2, step=-1)
-    assert terminal.lines()[-1] == "train: step 4 of 9, 4 s"
+    assert call.shows() == "train: step 4 of 9, 4 s"
     call.tick(2, total=0)
-    assert terminal.lines()[-1] == "train: 6 s"  # the loop has ended, the call has not
+    assert call.shows() == "train: 6 s"  # the loop has ended, the call has not
+    call.steps.ended(1)
 
 
 def test_a_call_without_a_loop_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = Call(Steps("train"), monkeypatch)
-    call.tick(6)
-    assert not terminal.getvalue()
+    started = count_bars(monkeypatch)
+    Call(Steps("train"), monkeypatch).tick(6)
+    assert not started
 
 
 def test_calls_under_a_second_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = count_bars(monkeypatch)
     call = Call(Steps("train"), monkeypatch)
     call.tick(0.5, loops=1, total=9, done=3)
     call.steps.ended(1)
     call.tick(0.5)
-    assert not terminal.getvalue()
+    assert not started
 
 
 def test_a_call_that_ended_unseen_is_not_taken_for_the_next_one(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its table may lie at the same address."""
+    started = count_bars(monkeypatch)
     call = Call(Steps("train"), monkeypatch)
     call.tick(0.5, loops=1, total=9, done=3)
     call.now += 10
     call.tick(0.5)
-    assert not terminal.getvalue()
+    assert not started
+
+
+def test_the_bar_of_a_call_that_ended_unseen_is_taken_away(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_tqdm(monkeypatch)
+    call = Call(Steps("train"), monkeypatch)
+    call.tick(2, loops=1, total=9, done=3)
+    terminal.wait_for("train: step 3 of 9, 2 s")
+    call.now += 10
+    terminal.wait_for_nothing()
 
 
 def test_it_can_be_turned_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = count_bars(monkeypatch)
     monkeypatch.setattr(config, "progress", False)
-    call = Call(Steps("train"), monkeypatch)
-    call.tick(6, loops=1, total=9, done=3)
-    assert not terminal.getvalue()
+    Call(Steps("train"), monkeypatch).tick(6, loops=1, total=9, done=3)
+    assert not started
+
+
+def count_bars(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The bars that are shown from now on; none of them is drawn."""
+    found: list[object] = []
+    monkeypatch.setattr(bars, "Drawing", lambda shown, stream: found.append(shown))
+    return found
 
 
 def test_a_stream_that_is_closed_ends_no_call(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     without_tqdm(monkeypatch)
-    call = Call(Steps("train"), monkeypatch)
+    call, failed = Call(Steps("train"), monkeypatch), threading.Event()
+
+    def write(text: str) -> int:
+        failed.set()
+        raise BrokenPipeError
+
+    monkeypatch.setattr(terminal, "write", write)
     call.tick(2, loops=1, total=9, done=3)
-    monkeypatch.setattr(terminal, "write", lambda text: (_ for _ in ()).throw(BrokenPipeError()))
+    assert failed.wait(20)
     call.tick(2)
     call.steps.ended(1)
+
+
+def test_a_terminal_that_takes_no_more_text_stops_no_call(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_tqdm(monkeypatch)
+    call, resume = Call(Steps("train"), monkeypatch), threading.Event()
+    monkeypatch.setattr(terminal, "write", lambda text: resume.wait(20))
+    call.tick(2, loops=1, total=9, done=3)
+    call.tick(2)
+    call.steps.ended(1)
+    assert not call.steps.running and not resume.is_set()
+    resume.set()
 
 
 # ---- in calls --------------------------------------------------------------------------------------------------------
@@ -279,7 +322,7 @@ def test_a_loop_of_products(threads: int, terminal: Terminal) -> None:
     h = sj.scan(lambda h: np.tanh(1 + h @ W), outputs_info=sj.zeros((2, 3)), n_steps=N)[-1]
     f = sj.function([W, N], h, name="train")
     run_until(lambda n: f(WEIGHTS, n), lambda: "train: step " in terminal.getvalue())
-    assert terminal.lines()[-1] == ""  # it is taken away in the end
+    terminal.wait_for_nothing()
 
 
 @pytest.mark.usefixtures("at_once")
@@ -311,7 +354,7 @@ def test_an_interrupt_takes_the_bar_away(terminal: Terminal) -> None:
         signal.signal(signal.SIGALRM, before)
     stage = f.executable.stages[0]  # type: ignore[attr-defined]
     assert isinstance(stage, CompiledStage) and not stage.steps.running
-    assert terminal.lines()[-1] == ""
+    terminal.wait_for_nothing()
 
 
 @pytest.mark.usefixtures("at_once")
