@@ -564,15 +564,13 @@ def replace(
                     known.setdefault(atom, after)
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):
-        if node not in done:
-            done[node] = node if node.op in ORIGINS else rebuild(node, tuple([done[a] for a in node.args]), known)
-    return [done[root] for root in roots]
+        if node not in done and node.op not in ORIGINS and (known or not done.keys().isdisjoint(node.args)):
+            done[node] = rebuild(node, tuple([done.get(arg, arg) for arg in node.args]), known)
+    return [done.get(root, root) for root in roots]
 
 
-def rebuild(
-    node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None, where: str | None = None
-) -> Node:
-    """The node's op on other arguments (one for each of `node.args`), at the same location or at `where`."""
+def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
+    """The node's op on other arguments (one for each of `node.args`), at the same location."""
     if not dims and all(map(operator.is_, node.args, args)):
         return node
     changed = dict(dims or {})
@@ -586,9 +584,17 @@ def rebuild(
     if changed:
         params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
     elif typed:
-        return _intern(node.applied, node.applied.arguments(operands), node, where)
-    with errors.located(where or node.where):
+        return _intern(node.applied, node.applied.arguments(operands), node)
+    with errors.located(node.where):
         return node.op(*operands, **params)
+
+
+def transferred(node: Node, args: tuple[Node, ...], where: str, name: str | None) -> Node:
+    """The node's op on other arguments of the same types, at another location, with another name if it has one."""
+    applied = node.applied
+    if name != node.name:
+        applied = Parametrized.of(node.op, {**node.params, "name": name}, node.arity)
+    return _intern(applied, args, node, where)
 
 
 def with_params(node: Node, **changed: Parameter) -> Node:
@@ -600,12 +606,14 @@ def with_params(node: Node, **changed: Parameter) -> Node:
 def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]) -> list[Node]:
     """The outputs, with `change(old, new)` in place of each node, from the origins up. `new` is the node on arguments
     that are replaced already; None leaves it."""
-    done: dict[Node, Node] = {}
+    done: dict[Node, Node] = {}  # the nodes that are not as they were
     for node in walk(outputs):
-        new = rebuild(node, tuple([done[arg] for arg in node.args]))
+        same = done.keys().isdisjoint(node.args)
+        new = node if same else rebuild(node, tuple([done.get(arg, arg) for arg in node.args]))
         changed = change(node, new)
-        done[node] = new if changed is None else changed
-    return [done[output] for output in outputs]
+        if changed is not None or new is not node:
+            done[node] = new if changed is None else changed
+    return [done.get(output, output) for output in outputs]
 
 
 class Graph:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, Generic, ParamSpec
 
-from scanjit.ir import Node, dim_nodes, new_input, rebuild, walk, with_params
+from scanjit.ir import Node, dim_nodes, new_input, rebuild, transferred, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.types import Type
@@ -40,9 +40,7 @@ class Alike(Generic[Given]):
         ):  # a size is computed
             return self._change(scan, notes, *given, **named)
         read: dict[Node, Node] = {}
-        general = rebuild(scan, self._general(scan.operands, read))
-        if general.name is not None:
-            general = with_params(general, name=None)
+        general = transferred(scan, self._general(scan.operands, read), scan.where, None)
         key = general, *given, *named.items()
         if key not in self._made:
             about: list[Note] = []
@@ -73,9 +71,9 @@ class Alike(Generic[Given]):
         for node in walk(made.values(), read):
             if node not in done:
                 own = node.where == general.where
-                new = rebuild(node, tuple([done[arg] for arg in node.args]), where=scan.where if own else None)
-                unnamed = own and node.op is SCAN and node.name is None and scan.name is not None
-                done[node] = with_params(new, name=scan.name) if unnamed else new
+                name = scan.name if own and node.op is SCAN and node.name is None else node.name
+                args = tuple([done[arg] for arg in node.args])
+                done[node] = transferred(node, args, scan.where if own else node.where, name)
         return {index: done[node] for index, node in made.items()}
 
 

@@ -219,7 +219,7 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
         given = results.get(old.args[0]) if old.op is PART else None
         return None if given is None else given[old.params["index"]]
 
-    return rebuilt(outputs, replaced) if any(node.op is SCAN for node in walk(outputs)) else list(outputs)
+    return rebuilt(outputs, replaced)
 
 
 def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
@@ -235,4 +235,4 @@ def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]
             known[body] = body.with_outputs(change(list(body.outputs)))
         return None if known[body] is body else with_params(new, body=known[body])
 
-    return rebuilt(outputs, replaced) if any("body" in node.params for node in walk(outputs)) else list(outputs)
+    return rebuilt(outputs, replaced)

@@ -3,9 +3,11 @@ gradient makes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scanjit import errors
-from scanjit.ir import PART, Node, new_input, replace, walk
-from scanjit.ops.scan import SCAN
+from scanjit.ir import BOUND, PART, Graph, Node, replace, walk
+from scanjit.ops.scan import SCAN, Roles
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.scan_prune import equal_carries
@@ -37,8 +39,7 @@ class _Pairs:
 
     def __init__(self) -> None:
         self.refused: set[tuple[Node, Node]] = set()
-        self._symbols: dict[tuple[str, Node], Node] = {}
-        self._known: dict[Node, set[tuple[object, ...]]] = {}
+        self._updates: dict[tuple[Graph, tuple[int, ...]], list[tuple[Graph, list[int]]]] = {}
 
     def of(self, scans: list[Node]) -> list[tuple[Node, Node]]:
         """Pairs with a fingerprint in common, the earlier one first; each loop in one pair at most."""
@@ -53,23 +54,29 @@ class _Pairs:
                     taken |= {a, b}
         return found
 
-    def _prints(self, scan: Node) -> set[tuple[object, ...]]:
-        if scan not in self._known:
-            loop = OpenScan.of(scan)
-            roles = {c.inner: "carry" if c.lag is None else "ring" for c in loop.carries}
-            mapping = {c.inner: self._symbol(roles[c.inner], c.init, c.inner) for c in loop.carries}
-            mapping |= {inner: self._symbol("row", x, inner) for x, inner in loop.xs.items()}
-            mapping |= {inner: self._symbol("constant", x, inner) for x, inner in loop.consts.items()}
-            new = replace([c.new for c in loop.carries], mapping)
-            steps = (scan.params["length"], scan.params["reverse"], scan.params["until"])
-            pairs = zip(loop.carries, new, strict=True)
-            self._known[scan] = {(*steps, roles[c.inner], c.init, node) for c, node in pairs}
-        return self._known[scan]
+    def _prints(self, scan: Node) -> list[tuple[object, ...]]:
+        roles, body = Roles.of(scan), scan.params["body"]
+        kinds = ["ring" if i in roles.lags else "carry" for i in range(roles.carries)]
+        kinds += ["row"] * roles.sequences + ["constant"] * (len(body.inputs) - roles.carries - roles.sequences)
+        read = [*zip(kinds, scan.operands, strict=True)]
+        first: dict[tuple[str, Node], int] = {}
+        key = body, tuple([first.setdefault(what, i) for i, what in enumerate(read)])
+        if key not in self._updates:
+            self._updates[key] = _functions(body, roles.carries, key[1])
+        steps = (scan.params["length"], scan.params["reverse"], scan.params["until"])
+        pairs = zip(read, self._updates[key], strict=False)
+        return [(*steps, carry, update, *[read[i] for i in inputs]) for carry, (update, inputs) in pairs]
 
-    def _symbol(self, role: str, operand: Node, inner: Node) -> Node:
-        if (role, operand) not in self._symbols:
-            self._symbols[role, operand] = new_input(inner.type)
-        return self._symbols[role, operand]
+
+def _functions(body: Graph, carries: int, first: Sequence[int]) -> list[tuple[Graph, list[int]]]:
+    """The updates of carries, each as a function of the inputs that it uses, and the positions of these. `first` maps
+    each input to the first one that is the same."""
+    same = {node: body.inputs[i] for node, i in zip(body.inputs, first, strict=True) if node is not body.inputs[i]}
+    found = []
+    for node in replace(body.outputs[:carries], same):
+        used = [inner for inner in walk([node]) if inner.op is BOUND]
+        found.append((Graph.of(used, [node]), [inner.params["index"] for inner in used]))
+    return found
 
 
 def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
