@@ -35,11 +35,16 @@ def user_location() -> str:
             return where
     while frame is not None:
         filename = frame.f_code.co_filename
-        # (Every new node asks, so the common cases are decided here.)
-        if not filename.startswith(tracebacks.PACKAGES) and (filename != "<string>" or not tracebacks.is_ours(frame)):
+        if not _is_in_package(filename) and (filename != "<string>" or not tracebacks.is_ours(frame)):
             return tracebacks.line(filename, frame.f_lineno)
         frame = frame.f_back
     return "<unknown>"
+
+
+@functools.cache
+def _is_in_package(filename: str) -> bool:
+    """Whether a file belongs to this package, NumPy or SciPy. Every new node asks it of many frames."""
+    return filename.startswith(tracebacks.PACKAGES)
 
 
 class located:

@@ -107,7 +107,7 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
         return dtype
     if isinstance(dtype, str) and dtype in KINDS:
         return KINDS[dtype]
-    found = _OF_DTYPE.get(np.dtype(dtype))
+    found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
     if found is None:
         raise ValueError(f"no SIMD element kind for {dtype!r}; known: {', '.join(KINDS)}")
     return found

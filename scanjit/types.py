@@ -713,7 +713,7 @@ def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float] = ())
     kinds = "".join("b" if isinstance(s, bool | np.bool_) else "i" if isinstance(s, int) else "f" for s in scalars)
     if not dtypes:
         return np.dtype("float64" if "f" in kinds else "int64" if "i" in kinds else "bool")
-    dtype = np.result_type(*dtypes)
+    dtype = dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
     if "f" in kinds and not kind_of(dtype).floating:
         return np.dtype("float64")
     if "i" in kinds and kind_of(dtype).is_mask:

@@ -85,11 +85,12 @@ class Elementwise(Op):
         given = [v if is_number(v) else as_node(v) for v in values]
         scalars = [v for v in given if not isinstance(v, Node)]
         dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
-        if kind_of(dtype).is_mask and "b" not in self.takes and "i" in self.takes:
+        kind = kind_of(dtype)
+        if kind.is_mask and "b" not in self.takes and "i" in self.takes:
             if not self.bools:
                 raise errors.DtypeError(f"{self.name} is not defined for bool", fix="use logical operators: ~ & | ^")
             dtype = np.dtype("int8")
-        elif kind_of(dtype).family not in self.takes.replace("i", "iu"):
+        elif kind.family not in self.takes.replace("i", "iu"):
             if self.takes != "f":
                 raise errors.DtypeError(f"{self.name} is not defined for {dtype}", expected="integers or bools")
             dtype = np.dtype("float64")
@@ -156,6 +157,8 @@ def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **pa
 
 def cast(x: Node, dtype: DTypeLike) -> Node:
     """`x` in another dtype; `x` itself where it has it."""
+    if x.dtype is dtype:
+        return x
     dtype = types.dtype_of(dtype)
     if x.dtype == dtype:
         return x
