@@ -10,7 +10,7 @@ from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.reduce import reduction
 from scanjit.codegen.space import split_joined
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import NestLoop, Reduce, walk_values
+from scanjit.schedule.nests import NestLoop, Reduce, reductions_in, walk_values
 
 SPILLED = -1
 """The row of a point inside the loop over the rows of a tile that was put into memory."""
@@ -29,15 +29,15 @@ def store_tile(frame: Frame, values: Values) -> None:
 def _has_epilogue(frame: Frame) -> bool:
     """Whether more is done with the reductions than storing them (and none depends on another)."""
     stored = [store.value for store in frame.nest.stores]
-    reductions = [value for value in walk_values(stored) if isinstance(value, Reduce)]
-    nested = any(isinstance(inner, Reduce) for value in reductions for inner in walk_values([value.term]))
+    reductions = reductions_in(walk_values(stored))
+    nested = any(reductions_in(walk_values([value.term])) for value in reductions)
     return not nested and any(not isinstance(value, Reduce) for value in stored)
 
 
 def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]) -> list[Point]:
     """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less code,
     and no work for rows that do not exist. Returns the copies of its lines."""
-    reductions = [value for value in walk_values(frame.nest.roots) if isinstance(value, Reduce)]
+    reductions = reductions_in(frame.nest.values)
     scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
     for point in points:
         for value in reductions:

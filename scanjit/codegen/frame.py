@@ -12,7 +12,18 @@ from functools import cached_property
 
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
-from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Reduce, Register, Tile, Value, walk_values
+from scanjit.schedule.nests import (
+    Access,
+    Buffer,
+    Nest,
+    NestLoop,
+    Reduce,
+    Register,
+    Tile,
+    Value,
+    reductions_in,
+    walk_values,
+)
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
@@ -232,7 +243,7 @@ class Frame:
         """What the reductions of a register tile read at each turn, and what says whether they are wanted."""
         if self.tile.rows is None:
             return set()
-        reductions = [value for value in self.nest.values if isinstance(value, Reduce)]
+        reductions = reductions_in(self.nest.values)
         read = [value for r in reductions for value in (r.term, r.guard) if value is not None]
         return {access for value in walk_values(read) for access in value.accesses}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.codegen.frame import Frame, Point, RowOrder, ValueOf
 from scanjit.codegen.places import SCRATCH
-from scanjit.schedule.nests import NestLoop, Reduce, Value, walk_values
+from scanjit.schedule.nests import NestLoop, Reduce, Value, reductions_in
 
 MOST_ROWS = 512
 """So many rows are put into order together."""
@@ -52,7 +52,7 @@ def _any(frame: Frame, value_of: ValueOf, guard: Value, points: Sequence[Point])
 def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) -> None:
     """Make a list of the rows of this thread, a stretch at a time, those that are wanted first; where all
     reductions are guarded by one mask of the rows."""
-    reductions = [value for value in walk_values(frame.nest.roots) if isinstance(value, Reduce)]
+    reductions = reductions_in(frame.nest.values)
     guards = {value.guard for value in reductions}
     guard = guards.pop() if len(guards) == 1 else None
     if guard is None or frame.tile.row_block == 1 or frame.tile.horizontal:

@@ -13,7 +13,7 @@ from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Apply, Reduce, walk_values
+from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -48,7 +48,7 @@ class Together:
 
     def __init__(self, frame: Frame, value_of: ValueOf, value: Reduce) -> None:
         self.frame, self.value_of, self.loops, self.loop = frame, value_of, value.loops, value.loops[-1]
-        alike = [other for other in walk_values(frame.nest.roots) if isinstance(other, Reduce)]
+        alike = reductions_in(frame.nest.values)
         alike = [other for other in alike if other.loops == value.loops and other.guard is value.guard]
         self.reductions = [other for other in alike if self._ready(other, value)]
         width = frame.tile.lanes if frame.tile.horizontal else 0
@@ -56,13 +56,12 @@ class Together:
 
     def _ready(self, other: Reduce, value: Reduce) -> bool:
         """Whether everything that a reduction's term needs of other reductions is there (for `value`: make it so)."""
-        for inner in walk_values([other.term]):
-            if isinstance(inner, Reduce):
-                for point in self.frame.points():
-                    if _known(self.frame, inner, point) is None:
-                        if other is not value:
-                            return False
-                        self.value_of(inner, point)
+        for inner in reductions_in(walk_values([other.term])):
+            for point in self.frame.points():
+                if _known(self.frame, inner, point) is None:
+                    if other is not value:
+                        return False
+                    self.value_of(inner, point)
         return _known(self.frame, other, self.frame.points()[0]) is None
 
     def write(self) -> None:

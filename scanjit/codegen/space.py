@@ -8,7 +8,7 @@ from dataclasses import replace
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.guard import order_rows, ordered_tile
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import NestLoop, Reduce, walk_values
+from scanjit.schedule.nests import NestLoop, reductions_in
 
 MANY = 8
 """The number of rows is a parameter of a nest with so many tiles of them, also where it is known."""
@@ -25,7 +25,7 @@ class Space:
 
     def __init__(self, frame: Frame, inside: Callable[[], None]) -> None:
         self.frame, self._inside = frame, inside
-        self._reduces = any(isinstance(value, Reduce) for value in walk_values(frame.nest.roots))
+        self._reduces = bool(reductions_in(frame.nest.values))
 
     def write(self, values: Values) -> None:
         """Write all loops."""

@@ -21,6 +21,7 @@ from scanjit.schedule.nests import (
     Store,
     TimeLoop,
     Value,
+    reductions_in,
     substitute,
     walk_values,
 )
@@ -34,6 +35,23 @@ MOST_UNRELATED = 8
 would be long, and no other program has it. Nests that copy so many are alike, and have one kernel."""
 MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a task does: its values, the reductions among them, what its elementwise parts load, and what its reductions
+    read."""
+
+    values: Sequence[Value]
+    reductions: set[Reduce]
+    loaded: set[tuple[object, ...]]
+    read: set[object]
+
+    @classmethod
+    def of(cls, task: Task) -> _Work:
+        values = walk_values([task.store.value])
+        reductions = set(reductions_in(values))
+        return cls(values, reductions, _loaded(values), _read(reductions))
 
 
 @dataclass(eq=False)
@@ -52,15 +70,14 @@ class _Group:
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
 
-    def add(self, task: Task, values: Sequence[Value], dependent: bool) -> None:
-        """Let a task join that computes these values; `dependent`, if it needs another task of the group."""
-        loaded = _loaded(values)
-        self.unrelated += not dependent and self.loaded.isdisjoint(loaded)
+    def add(self, task: Task, work: _Work, dependent: bool) -> None:
+        """Let a task join that does this work; `dependent`, if it needs another task of the group."""
+        self.unrelated += not dependent and self.loaded.isdisjoint(work.loaded)
         self.members.append(task)
-        self.reductions |= _reductions(values)
-        self.read |= _read(_reductions(values))
-        self.values.update(values)
-        self.loaded |= loaded
+        self.reductions |= work.reductions
+        self.read |= work.read
+        self.values.update(work.values)
+        self.loaded |= work.loaded
 
 
 class _Groups:
@@ -92,16 +109,16 @@ class _Groups:
 
     def _joined(self, task: Task) -> _Group:
         """The group of a task."""
-        values = walk_values([task.store.value])
-        group = None if task.store.indices else self._partner(task, values)
+        work = _Work.of(task)
+        group = None if task.store.indices else self._partner(task, work)
         if group is None:
             group = self._begun([])
             if not task.store.indices:  # where one writes at computed places, no other may join
                 self._over.setdefault(task.space, []).append(group)
-        group.add(task, values, any(self.where[need] is group for need in task.needs))
+        group.add(task, work, any(self.where[need] is group for need in task.needs))
         return group
 
-    def _partner(self, task: Task, values: Sequence[Value]) -> _Group | None:
+    def _partner(self, task: Task, work: _Work) -> _Group | None:
         """The nest that a task joins; None if it begins one of its own.
 
         Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has
@@ -115,15 +132,14 @@ class _Groups:
         for item, own_point in task.needs.items():
             needed[self.where[item]] = needed.get(self.where[item], True) and own_point
         last = max((group.number for group in needed), default=0)
-        found, loaded = _reductions(values), _loaded(values)
-        read, around = _read(found), self.order.around[task]
+        around, loaded = self.order.around[task], work.loaded
 
         def fits(group: _Group) -> bool:
-            if not needed.get(group, True) or not _compatible(found, values, group, group in needed, read):
+            if not needed.get(group, True) or not _compatible(work, group, group in needed):
                 return False
             if group.unrelated >= MOST_UNRELATED and group not in needed and loaded.isdisjoint(group.loaded):
                 return False
-            return not self._stays_apart(task, found, group, around)
+            return not self._stays_apart(task, work.reductions, group, around)
 
         over = self._over.get(task.space, [])
         near = [group for group in reversed(over) if group.number > self._count - LOOK_BACK]
@@ -175,10 +191,6 @@ def _loop(item: Item) -> Plan | None:
     return statement.plan if isinstance(statement, TimeLoop) else None
 
 
-def _reductions(values: Iterable[Value]) -> set[Reduce]:
-    return {value for value in values if isinstance(value, Reduce)}
-
-
 def _sums_apart(some: Around[Item], other: Around[Item], sizes: Collection[Dimension]) -> bool:
     """Whether two sums need different loops, one of which has as many steps as a sum has terms. `sizes` are the sizes
     of the sums. A sum over time is computed along with the steps of the last loop that it needs: two sums that need
@@ -206,23 +218,21 @@ def _has_checkpoints(loop: Item, task: Task) -> bool:
 
 def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     """What the elementwise parts of values load."""
-    accesses = (value.access for value in values if isinstance(value, Load))
+    accesses = [value.access for value in values if type(value) is Load]
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _compatible(
-    found: set[Reduce], values: Collection[Value], group: _Group, dependent: bool, read: set[object]
-) -> bool:
-    """Whether one nest may compute what a group does, and these values with these reductions: it does not get too
-    long, and two reductions share a tile only if one reads the other's results or both read the same. `read` is what
-    the reductions read."""
+def _compatible(work: _Work, group: _Group, dependent: bool) -> bool:
+    """Whether one nest may do what a group does, and this work: it does not get too long, and two reductions share a
+    tile only if one reads the other's results or both read the same."""
+    found, values = work.reductions, work.values
     if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
         return False
     if not found or not group.reductions:
         return dependent or not found
     if len(group.reductions | found) > MOST_REDUCTIONS:
         return False
-    return dependent or not read.isdisjoint(group.read)
+    return dependent or not work.read.isdisjoint(group.read)
 
 
 def _read(reductions: set[Reduce]) -> set[object]:

@@ -32,6 +32,7 @@ from scanjit.schedule.nests.values import (
     Reduce,
     Register,
     Value,
+    reductions_in,
     substitute,
     walk_values,
 )

@@ -7,8 +7,9 @@ of matrices is a reduction whose term is the product of two loads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -274,7 +275,12 @@ class Register(Value):
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
     """Every value below `roots`, operands first, terms of reductions included."""
-    return bottom_up(roots, lambda value: value.operands)
+    return bottom_up(roots, attrgetter("operands"))
+
+
+def reductions_in(values: Iterable[Value]) -> list[Reduce]:
+    """The reductions among values."""
+    return [value for value in values if type(value) is Reduce]  # isinstance takes long to find that it is none
 
 
 def substitute(
@@ -295,6 +301,7 @@ def substitute(
         return value
 
     changes = Changes(get, access, loop)
-    for value in bottom_up(map(final, roots), lambda value: [final(operand) for operand in value.operands]):
+    below = (lambda value: [final(operand) for operand in value.operands]) if replace else attrgetter("operands")
+    for value in bottom_up(map(final, roots), below):
         done[value] = value.rebuilt(changes)
     return get

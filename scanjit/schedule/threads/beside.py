@@ -49,7 +49,8 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         if len(group) == 1:
             continue
         loops = [i for i in loops if i not in group]
-        after = [i for i in left if i > group[-1] or any(needs[i] >> j & 1 for j in group)]
+        together = sum(1 << i for i in group)
+        after = [i for i in left if i > group[-1] or needs[i] & together]
         result += [suite[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
         branches = tuple(suite[i] for i in group)
@@ -72,8 +73,10 @@ def _needs(suite: Sequence[Statement]) -> list[int]:
             users[buffer] = users.get(buffer, 0) | 1 << i
             if written:
                 writers[buffer] = writers.get(buffer, 0) | 1 << i
-        every = direct
-        for j, others in enumerate(found):
-            every |= others if direct >> j & 1 else 0
+        every = left = direct
+        while left:
+            last = left.bit_length() - 1
+            every |= found[last]
+            left &= ~(found[last] | 1 << last)
         found.append(every)
     return found

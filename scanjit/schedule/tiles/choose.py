@@ -15,6 +15,7 @@ from scanjit.schedule.nests import (
     Tile,
     Value,
     joined,
+    reductions_in,
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
@@ -105,7 +106,7 @@ def depends(value: Value) -> set[NestLoop]:
     """The loops that a value depends on, without those of the reductions in it."""
     parts = walk_values([value])
     found = {loop for part in parts for loop in part.own_loops}
-    return found.difference(*(part.loops for part in parts if isinstance(part, Reduce)))
+    return found.difference(*(part.loops for part in reductions_in(parts)))
 
 
 def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:

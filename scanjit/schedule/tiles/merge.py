@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace as changed
 
-from scanjit.schedule.nests import Access, Nest, NestLoop, Position, Reduce
+from scanjit.schedule.nests import Access, Nest, NestLoop, Position, reductions_in
 from scanjit.types import Dimension
 
 Strides = dict[NestLoop, Dimension]
@@ -34,7 +34,7 @@ def merge_loops(nest: Nest) -> Nest:
 
 def _groups(nest: Nest) -> list[tuple[NestLoop, ...]]:
     """The loops of the space, and those of each reduction."""
-    return [nest.space, *dict.fromkeys(value.loops for value in nest.values if isinstance(value, Reduce))]
+    return [nest.space, *dict.fromkeys(value.loops for value in reductions_in(nest.values))]
 
 
 def _strides(nest: Nest) -> list[Strides]:

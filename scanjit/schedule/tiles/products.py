@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from scanjit import types
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce
+from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
 from scanjit.types import Dimension
 
 
 def reductions_of(nest: Nest) -> list[Reduce]:
     """The reductions of a nest; one that is inside another comes before it."""
-    return [value for value in nest.values if isinstance(value, Reduce)]
+    return reductions_in(nest.values)
 
 
 def factors(reduction: Reduce) -> tuple[Load, Load] | None:
