@@ -178,11 +178,10 @@ def both_the_same(node: Node) -> Node | None:
     return a if a is b else None
 
 
-@rules.rule(ops.INVERT)
-def invert(node: Node) -> Node | None:
+@rules.nested(ops.INVERT, of=[ops.INVERT])
+def invert(node: Node, x: Node) -> Node | None:
     """~~x -> x"""
-    (x,) = node.operands
-    return x.operands[0] if x.op is node.op else None
+    return x.operands[0]
 
 
 # ---- casts, choices, markers -----------------------------------------------------------------------------------------
@@ -240,18 +239,17 @@ def via(node: Node) -> Node | None:
     return node.operands[0]
 
 
-@rules.rule(PART)
-def custom(node: Node) -> Node | None:
+@rules.nested(PART, of=[CUSTOM])
+def custom(node: Node, given: Node) -> Node | None:
     """part(custom(x, y), 0) -> x: the rule for the derivative of x by y, which has been taken"""
-    given = node.operands[0]
-    return given.operands[node.params["index"]] if given.op is CUSTOM else None
+    return given.operands[node.params["index"]]
 
 
-@rules.rule(PART)
-def loop_of_no_steps(node: Node) -> Node | None:
+@rules.nested(PART, of=[SCAN])
+def loop_of_no_steps(node: Node, given: Node) -> Node | None:
     """a result of a loop of no steps -> the initial value of a carry; no rows; 0 steps that ran"""
-    given, index = node.operands[0], node.params["index"]
-    if given.op is not SCAN or given.params["length"] != 0:
+    index = node.params["index"]
+    if given.params["length"] != 0:
         return None
     return given.operands[index] if index < given.params["carries"] else full(0, node.type.shape, node.dtype)
 

@@ -54,12 +54,9 @@ def reduce_twice(node: Node) -> Node | None:
     return node.op(base, axes=tuple(sorted((*inner, *(kept[a] for a in node.params["axes"])))))
 
 
-@rules.rule(Reduction)
-def reduce_dimshuffle(node: Node) -> Node | None:
+@rules.nested(Reduction, of=[DIMSHUFFLE])
+def reduce_dimshuffle(node: Node, view: Node) -> Node | None:
     """sum(dimshuffle(x)) -> dimshuffle(sum(x))"""
-    (view,) = node.operands
-    if view.op is not DIMSHUFFLE:
-        return None
     (x,), order, axes = view.operands, view.params["order"], node.params["axes"]
     summed = sorted(a for i, a in enumerate(order) if i in axes and a is not None)
     kept = [a for a in range(x.ndim) if a not in summed]
@@ -68,12 +65,9 @@ def reduce_dimshuffle(node: Node) -> Node | None:
     return DIMSHUFFLE(total, order=tuple(None if a is None else kept.index(a) for a in left))
 
 
-@rules.rule(MAX, MIN, ANY, ALL)
-def reduce_broadcast(node: Node) -> Node | None:
+@rules.nested(MAX, MIN, ANY, ALL, of=[BROADCAST_TO])
+def reduce_broadcast(node: Node, wide: Node) -> Node | None:
     """max(broadcast(x)) -> max of x's own axes, where an axis that was stretched is certainly not empty"""
-    (wide,) = node.operands
-    if wide.op is not BROADCAST_TO:
-        return None
     (x,) = wide.operands
     lead, axes = wide.ndim - x.ndim, node.params["axes"]
     for axis in axes:
@@ -91,13 +85,12 @@ def sum_of_nothing_known(node: Node) -> Node | None:
     return full(0, node.type.shape, node.dtype) if is_zero(node.operands[0]) else None
 
 
-@rules.rule(SUM)
-def sum_of_set_slice(node: Node) -> Node | None:
+@rules.nested(SUM, of=[SET_SLICE])
+def sum_of_set_slice(node: Node, x: Node) -> Node | None:
     """sum(set(0, w, v), a) -> set(0, w, sum(v, a)), where w is whole along a"""
-    (x,), axes = node.operands, node.params["axes"]
-    if x.op is not SET_SLICE or not is_zero(x.operands[0]):
+    (zeros, v), axes = x.operands, node.params["axes"]
+    if not is_zero(zeros):
         return None
-    zeros, v = x.operands
     window, shape = window_set(x), zeros.type.shape
     if not all(is_whole((window[a],), (shape[a],)) for a in axes):
         return None
@@ -106,11 +99,11 @@ def sum_of_set_slice(node: Node) -> Node | None:
     return SET_SLICE(full(0, node.type.shape, node.dtype), node.op(v, axes=axes), start=start, step=step)
 
 
-@rules.rule(SUM)
-def sum_of_concatenate(node: Node) -> Node | None:
+@rules.nested(SUM, of=[CONCATENATE])
+def sum_of_concatenate(node: Node, x: Node) -> Node | None:
     """sum(concatenate(x, y; i), a) -> concatenate(sum(x, a), sum(y, a); i), where i is not in a"""
-    (x,), axes = node.operands, node.params["axes"]
-    if x.op is not CONCATENATE or x.params["axis"] in axes or not any(map(is_linear_sum, x.operands)):
+    axes = node.params["axes"]
+    if x.params["axis"] in axes or not any(map(is_linear_sum, x.operands)):
         return None
     axis = x.params["axis"] - sum(a < x.params["axis"] for a in axes)
     return CONCATENATE(*(node.op(part, axes=axes) for part in x.operands), axis=axis)

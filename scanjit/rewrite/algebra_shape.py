@@ -53,12 +53,9 @@ def dimshuffle(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(DIMSHUFFLE)
-def dimshuffle_of_broadcast(node: Node) -> Node | None:
+@rules.nested(DIMSHUFFLE, of=[BROADCAST_TO])
+def dimshuffle_of_broadcast(node: Node, wide: Node) -> Node | None:
     """dimshuffle(broadcast(x)) -> broadcast(dimshuffle(x))"""
-    (wide,) = node.operands
-    if wide.op is not BROADCAST_TO:
-        return None
     (x,) = wide.operands
     lead = wide.ndim - x.ndim
     order = [None if a is None or a < lead else a - lead for a in node.params["order"]]
@@ -117,34 +114,27 @@ def whole_slice(node: Node) -> Node | None:
     return x if is_whole(window_of(node), x.type.shape) else None
 
 
-@rules.rule(SLICE)
-def slice_of_slice(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[SLICE])
+def slice_of_slice(node: Node, inner: Node) -> Node | None:
     """x[a : : s][b : : r] -> x[a + s*b : : s*r]"""
-    (inner,) = node.operands
-    if inner.op is not SLICE:
-        return None
     joined = tuple(
         (a + s * b, n, s * r) for (a, _, s), (b, n, r) in zip(window_of(inner), window_of(node), strict=True)
     )
     return cut(inner.operands[0], joined)
 
 
-@rules.rule(SLICE)
-def slice_of_view(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[BROADCAST_TO, DIMSHUFFLE])
+def slice_of_view(node: Node, view: Node) -> Node | None:
     """broadcast(x)[w] -> broadcast(x[w]);  dimshuffle(x, p)[w] -> dimshuffle(x[p(w)], p)"""
-    (view,) = node.operands
     window = window_of(node)
-    if view.op not in (BROADCAST_TO, DIMSHUFFLE) or not can_be_cut(view, [window]):
+    if not can_be_cut(view, [window]):
         return None
     return remade(view, window, [cut(x, part) for x, part in needed_windows(view, window)])
 
 
-@rules.rule(SLICE)
-def slice_of_concatenate(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[CONCATENATE])
+def slice_of_concatenate(node: Node, joined: Node) -> Node | None:
     """concatenate(x, y)[w] -> x[w], where w lies in x;  -> concatenate(x[w], y[w]), where w is all of that axis"""
-    (joined,) = node.operands
-    if joined.op is not CONCATENATE:
-        return None
     axis, window = joined.params["axis"], window_of(node)
     mine, n = window[axis], joined.type.shape[axis]
     offsets = _offsets(joined.operands, axis)
@@ -175,12 +165,9 @@ def _offsets(xs: Sequence[Node], axis: int) -> list[Dimension]:
     return offsets
 
 
-@rules.rule(SLICE)
-def slice_of_set_slice(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[SET_SLICE])
+def slice_of_set_slice(node: Node, changed: Node) -> Node | None:
     """set(x, w, v)[w] -> v;  [inside w] -> v[...];  [outside w] -> x[...]"""
-    (changed,) = node.operands
-    if changed.op is not SET_SLICE:
-        return None
     x, v = changed.operands
     asked, given = window_of(node), window_set(changed)
     if any(apart(a, b) for a, b in zip(asked, given, strict=True)):
@@ -196,12 +183,9 @@ def _same_window(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimens
     return a[0] == b[0] and a[1] == b[1] and (a[2] == b[2] or a[1] == 1)
 
 
-@rules.rule(SLICE)
-def slice_of_iota(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[IOTA])
+def slice_of_iota(node: Node, x: Node) -> Node | None:
     """iota(n)[a : : s] -> a + s * iota(m)"""
-    (x,) = node.operands
-    if x.op is not IOTA:
-        return None
     ((start, length, step),) = window_of(node)
     if not isinstance(start, int):
         return None
@@ -210,11 +194,10 @@ def slice_of_iota(node: Node) -> Node | None:
     return ADD(steps, number(start, steps))
 
 
-@rules.rule(SLICE)
-def slice_of_reshape(node: Node) -> Node | None:
+@rules.nested(SLICE, of=[RESHAPE])
+def slice_of_reshape(node: Node, view: Node) -> Node | None:
     """reshape(x)[i], one row of a leading axis that the reshape keeps -> reshape(x[i])"""
-    (view,) = node.operands
-    if view.op is not RESHAPE or not view.ndim or not view.operands[0].ndim:
+    if not view.ndim or not view.operands[0].ndim:
         return None
     (x,) = view.operands
     window = window_of(node)
@@ -252,12 +235,9 @@ def reshape_of_ones(node: Node) -> Node | None:
     return DIMSHUFFLE(x, order=tuple(None if n == 1 else next(axes) for n in node.type.shape))
 
 
-@rules.rule(RESHAPE)
-def reshape_of_dimshuffle(node: Node) -> Node | None:
+@rules.nested(RESHAPE, of=[DIMSHUFFLE])
+def reshape_of_dimshuffle(node: Node, view: Node) -> Node | None:
     """reshape(dimshuffle(x) that only adds and drops axes of size 1) -> reshape(x)"""
-    (view,) = node.operands
-    if view.op is not DIMSHUFFLE:
-        return None
     kept = [a for a in view.params["order"] if a is not None]
     return RESHAPE(view.operands[0], shape=node.type.shape) if kept == sorted(kept) else None
 

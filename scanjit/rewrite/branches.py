@@ -17,11 +17,10 @@ from scanjit.walks import bottom_up
 rules = Rules()
 
 
-@rules.rule(PART)
-def known_branch(node: Node) -> Node | None:
+@rules.nested(PART, of=[IFELSE])
+def known_branch(node: Node, whole: Node) -> Node | None:
     """ifelse(True, a, b) -> a;  ifelse(False, a, b) -> b"""
-    (whole,) = node.operands
-    value = constant_value(whole.operands[0]) if whole.op is IFELSE else None
+    value = constant_value(whole.operands[0])
     if value is None:
         return None
     outputs = whole.params["body"](*whole.operands[1:])

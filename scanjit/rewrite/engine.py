@@ -36,6 +36,7 @@ Used = Callable[[Node], int]
 """How many nodes use an operand."""
 Function = Callable[[Node], Node | None]
 Counting = Callable[[Node, Used], Node | None]
+Nested = Callable[[Node, Node], Node | None]
 
 
 @dataclass(frozen=True)
@@ -45,24 +46,38 @@ class Rule:
     name: str
     ops: tuple[Op | type[Op], ...]
     function: Counting
+    of: tuple[Op, ...] = ()
+    """The ops of the first operand; any op if there are none."""
 
-    def is_for(self, op: Op) -> bool:
-        """Whether the rule may apply to nodes of an op: it names the op or the op's class, or it is for all ops."""
-        return not self.ops or any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
+    def is_for(self, op: Op, first: Op | None) -> bool:
+        """Whether the rule may apply to nodes of an op, with a `first` operand of another one. It names the op or the
+        op's class, or it is for all ops."""
+        named = any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
+        return (named or not self.ops) and (not self.of or first in self.of)
 
 
 class Rules:
-    """A table of rules, looked up by the op of the node that they replace."""
+    """A table of rules, looked up by the op of the node that they replace, and by the op of its first operand."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
-        self._of_op: dict[Op, list[Rule]] = {}
+        self._of_ops: dict[tuple[Op, Op | None], list[Rule]] = {}
 
     def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
 
         def add(function: Function) -> Function:
             self._add(function.__name__, ops, functools.wraps(function)(lambda node, used: function(node)))
+            return function
+
+        return add
+
+    def nested(self, *ops: Op | type[Op], of: Sequence[Op]) -> Callable[[Nested], Nested]:
+        """Decorator: as `rule`, for nodes whose first operand is a node of an op in `of`. The rule gets both."""
+
+        def add(function: Nested) -> Nested:
+            wrapped = functools.wraps(function)(lambda node, used: function(node, node.operands[0]))
+            self._add(function.__name__, ops, wrapped, tuple(of))
             return function
 
         return add
@@ -76,24 +91,27 @@ class Rules:
 
         return add
 
-    def _add(self, name: str, ops: tuple[Op | type[Op], ...], function: Counting) -> None:
-        self.rules.append(Rule(name.strip("_"), ops, function))
-        self._of_op.clear()
+    def _add(self, name: str, ops: tuple[Op | type[Op], ...], function: Counting, of: tuple[Op, ...] = ()) -> None:
+        self.rules.append(Rule(name.strip("_"), ops, function, of))
+        self._of_ops.clear()
 
     def __or__(self, other: Rules) -> Rules:
         """The union of both tables. Rules of this table come first."""
         return Rules([*self.rules, *other.rules])
 
-    def of(self, op: Op) -> list[Rule]:
-        """The rules that may apply to nodes of an op, in the order in which they are tried: those for any op last."""
-        if op not in self._of_op:
-            self._of_op[op] = sorted((rule for rule in self.rules if rule.is_for(op)), key=lambda rule: not rule.ops)
-        return self._of_op[op]
+    def of(self, node: Node) -> list[Rule]:
+        """The rules that may apply to a node, in the order in which they are tried: those for any op last."""
+        ops = node.op, node.operands[0].op if node.operands else None
+        found = self._of_ops.get(ops)
+        if found is None:
+            found = sorted((rule for rule in self.rules if rule.is_for(*ops)), key=lambda rule: not rule.ops)
+            self._of_ops[ops] = found
+        return found
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
         """The first rule that changes the node, and the new node."""
         with errors.located(node.where):
-            for rule in self.of(node.op):
+            for rule in self.of(node):
                 new = rule.function(node, used)
                 if new is not None and new is not node:
                     return rule, new
@@ -117,7 +135,7 @@ class Rewriter:
 
     def __call__(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs in their final form."""
-        if not any(map(self.rules.of, {node.op for node in walk_inside(outputs)})):
+        if not any(map(self.rules.of, walk_inside(outputs))):
             return list(outputs)
         users = itertools.chain(set(outputs), *[set(node.args) for node in walk(outputs)])
         self._before |= collections.Counter(users)
