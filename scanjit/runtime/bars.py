@@ -104,7 +104,9 @@ class Bar:
             if self._tqdm is None:
                 self._write(text)
             else:
-                self._tqdm.total, self._tqdm.n = total, done
+                if total != self._tqdm.total:
+                    self._tqdm.reset(total)  # a notebook's bar learns of it in no other way
+                self._tqdm.n = done
                 self._tqdm.set_description_str(text)
 
     def clear(self) -> None:
