@@ -17,7 +17,7 @@ from scanjit.runtime import reference
 from scanjit.runtime.watch import At, Watch
 
 SECONDS = 2.0
-"""How long the reference interpreter may look for the index."""
+"""For so many seconds the reference interpreter looks for the index."""
 
 
 class _Enough(Exception):

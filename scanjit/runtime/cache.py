@@ -32,7 +32,7 @@ from scanjit.errors import ScanjitError, from_signal_handler, suppressed
 from scanjit.target import Target
 
 GENERATOR_VERSION = "1"
-"""To be raised when generated code changes its meaning though no file that `version()` covers has changed."""
+"""Raise it when generated code means something else than before, and no file that `version()` covers has changed."""
 
 DEFAULT_SIZE = 512 * 1024**2
 _MAGIC = b"SCANJIT1"  # the last character is the version of the format
@@ -176,7 +176,7 @@ class Cache:
         return entry
 
     def peek(self, stem: str) -> Entry | None:
-        """What `load` returns; the entry is not marked."""
+        """The entry that `load` returns, which is not marked as used."""
         data = None if self.directory is None else _read_own(self.directory / f"{stem}.o")
         return None if data is None else _decode(data)
 

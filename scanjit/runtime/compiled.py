@@ -24,7 +24,7 @@ from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Type
 
 MOST_SIZED = 64
-"""For how many combinations of sizes a program remembers where everything lies."""
+"""A program remembers for so many combinations of sizes where everything lies."""
 
 
 class Timer(Protocol):
@@ -57,7 +57,7 @@ class CompiledStage:
         self._decides = bool(decided(self.program))
         self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
         self.known: dict[tuple[int, ...], Sized] = {}
-        """By the number of threads and the sizes; the last one is of the last new sizes."""
+        """What is known by the number of threads and the sizes; the newest sizes are the last."""
         self.workspaces = Workspaces()
         self.kernels: list[Any] = []
         if mode == "numba":
@@ -74,8 +74,8 @@ class CompiledStage:
         self._run = threads.running(lapack)
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
-        """An error for a buffer that no memory can hold, as far as sizes are known: the addresses in it would not fit
-        into the int64 that generated code counts with."""
+        """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not
+        fit into the int64 that generated code counts with."""
         places = {ref.buffer: node.where for ref, node in zip(self.program.outputs, self.stage.outputs, strict=True)}
         for buffer in (*places, *(life.buffer for life in self.program.lifetimes)):
             known = (types.evaluate(d, sizes) if all(a in sizes for a in types.atoms(d)) else d for d in buffer.shape)
@@ -172,7 +172,7 @@ class CompiledStage:
         arrays: Sequence[np.ndarray],
         made: Sequence[np.ndarray],
     ) -> int:
-        """Run with a table, after the addresses of these arguments and of the results are put into it."""
+        """Put the addresses of the arguments and of the results into a table, and run the program with it."""
         table, here = self.table, entries.buffer_info()[0]
         for entry, number in given:
             entries[entry] = address(arrays[number])

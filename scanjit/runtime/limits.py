@@ -26,7 +26,7 @@ CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
-"""To find a rate, calls do so many times less work than those that are measured, and the fastest counts."""
+"""Calls that find a rate do so many times less work than those that are measured. The fastest one counts."""
 SLOT = 4096
 """Bytes of memory for each thread."""
 LINE = 64

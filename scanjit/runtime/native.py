@@ -37,11 +37,11 @@ _STRUCTS = {
 """What lies in memory, one structure after the other: the type of each field and its name. Empty space (-) keeps what
 several threads write in cache lines of its own.
 
-A *line* is what a thread has to do with Python. Its address is the last argument of a program, and of its nests. It
-holds the address of a `number` and what that is `expected` to be. When it is another one, the `function` is called: it
-says whether to end. The calling thread looks at the clock's ticks in this way, workers look at `stop`. `ended` says
-whether a signal handler raised something, `state` is what Python gave for its lock, and `team` is where `stop` is (null
-if there are no workers).
+A *line* connects a thread with Python. Its address is the last argument of a program, and of its nests. It holds the
+address of a `number`, and the value that is `expected` there. When the number has another value, the thread calls the
+`function`, which says whether to end. The number of the calling thread is the clock's `ticks`; that of a worker is
+`stop`. `ended` says whether a signal handler raised something, `state` is what Python gave for its lock, and `team` is
+where `stop` is (null if there are no workers).
 
 A line also says how far its thread is. The main function writes how many `loops` over time have begun. Of the one that
 runs it writes how many steps it has in `total` (0 if none runs), whether it may end `early`, and how many steps are
@@ -49,8 +49,8 @@ runs it writes how many steps it has in `total` (0 if none runs), whether it may
 so many `elements`. `tick` is what Python calls with the address of the line when the clock has ticked, `table` that of
 the call.
 
-A *slot* is a worker: its line, the locks that it waits for (`wake`) and that it opens when it is `done`, and what to
-run.
+A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run a
+program, and what to run.
 
 A *team* is what the threads of a process share: the clock (its `ticks`, how many calls are `running`, whether it is
 `asleep` and was `started`, the lock `alarm` that wakes it and the lock `nap` that it waits for between ticks), and the

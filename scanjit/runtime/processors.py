@@ -11,7 +11,7 @@ A process that `multiprocessing` started shares the processors with the other ch
 A worker uses all that it is allowed if `OMP_NUM_THREADS` is set, or if its affinity is not its parent's. Systems other
 than Linux do not say how many children there are: there, each uses all processors.
 
-All are asked for anew where they could have changed: a child of a pool may be given other limits than its parent.
+Each of these is read again when it may have changed: a child of a pool may have other limits than its parent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scanjit.config import MOST_THREADS, config
 from scanjit.errors import from_signal_handler, suppressed
 
 KNOWN_SECONDS = 1.0
-"""For so many seconds a quota and the number of workers count as known. They are read from files, which takes longer
+"""For so many seconds we believe what we have read of the quota and of the workers. Reading their files takes longer
 than a short call."""
 
 _environment = getattr(os.environ, "_data", os.environ)  # asking os.environ for a missing name takes 1 µs
@@ -37,7 +37,7 @@ _limit: int | None = None
 _Known = tuple[float, int, int]
 _UNKNOWN: _Known = (-math.inf, MOST_THREADS, 1)
 _known: _Known = _UNKNOWN
-"""The time when they were read, the quota, and how many workers share the processors."""
+"""When the files were read, what the quota was, and how many workers shared the processors."""
 
 
 def count() -> int:
@@ -88,10 +88,11 @@ def _first_number(text: str) -> int | None:
 
 
 def workers(root: Path = Path("/")) -> int:
-    """How many processes share the processors as workers of one parent, this one too; 1 for all others.
+    """How many workers of our parent share the processors, this process included; 1 if this process is no worker.
 
-    They are the children of our parent that run the same command as we: forked ones have that of the parent, spawned
-    ones differ in numbers alone, and what `multiprocessing` starts for its own use runs another one.
+    The workers are the children of our parent that run the same command as this process. Forked children have their
+    parent's command. The commands of spawned ones differ in numbers alone. What `multiprocessing` starts for its own
+    use has another command.
 
     Parameters
     ----------
@@ -137,7 +138,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def quota(root: Path = Path("/")) -> int | None:
-    """How many processors' time the control groups allow this process, rounded up; None without a quota.
+    """The time that control groups allow this process, in processors, rounded up; None without a quota. A quota of 150
+    ms in each 100 ms is 2 processors.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def quota(root: Path = Path("/")) -> int | None:
 
 
 def _upwards(place: Path, path: str) -> Iterator[Path]:
-    """The folders of a group and of the groups around it. A container may show the outermost one only."""
+    """The folder of a group, then those of the groups around it. In a container there may be only the outermost one."""
     group = PurePosixPath(path.lstrip("/"))
     if ".." in group.parts:
         group = PurePosixPath()

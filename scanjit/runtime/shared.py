@@ -304,7 +304,8 @@ def commit(variables: Sequence[SharedVariable], arrays: Sequence[np.ndarray]) ->
 
 
 def updating(variables: Sequence[SharedVariable], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-    """`run(*args, **named)` while no one else sets these variables: what it reads is what an update is computed from.
+    """Call `run(*args, **named)` while nobody else sets these variables: an update is computed from the values that it
+    replaces.
 
     The order of the variables must be the same everywhere: that of their serial numbers."""
     return holding([variable._lock for variable in variables], run, *args, **named)

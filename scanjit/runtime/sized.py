@@ -39,8 +39,8 @@ class Sized:
     entries : the table without addresses; its tail included.
     workspace : the bytes of the workspace, in which all temporaries lie.
     offsets, nbytes : where each temporary lies there, and how large it is.
-    lasting : decides whether a workspace that was filled in a call with other sizes can be used: only if this is equal.
-        It says where the temporaries lie that keep their values between calls, and the sizes that these depend on.
+    lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. What a
+        call with other sizes left in a workspace can be used if this is equal.
     shapes : the shapes of the buffers for results.
     results : where the results lie in these.
     sharing : how threads share the work.

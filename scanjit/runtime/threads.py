@@ -1,4 +1,4 @@
-"""The threads of a process that run large programs, together with the thread that calls one. See `native`."""
+"""The threads that run large programs: workers of this process, and the thread that makes the call. See `native`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from scanjit.runtime.native import Run, native
 
 
 def running(with_lapack: bool = False) -> Run:
-    """What runs programs: `run(program, table, threads)` calls the main function of a program, at that address, on so
-    many threads; on the caller's alone if another program uses the others. It raises nothing but what Python wants to
-    raise meanwhile (Ctrl-C), when all threads have ended. OpenBLAS uses one thread while programs with LAPACK run."""
+    """The function that runs programs: `run(program, table, threads, tick)` calls the main function at the address
+    `program` on so many threads. While another program uses the workers, it calls it on the caller's thread alone.
+
+    If Python wants to raise something meanwhile (Ctrl-C), all threads end, and `run` raises that; it raises nothing
+    else. OpenBLAS uses one thread while programs with LAPACK run."""
     controls = lapack.controls() if with_lapack else None
     if controls is None:
         return native().run
