@@ -134,7 +134,18 @@ def second_order(seed: int, most: int | None = None) -> Program:
     except errors.GradientError:
         p.features.add("no gradient")
     p.outputs += grads if rnd.random() < 0.3 else []
+    p.outputs += _hessian(random.Random(f"hessian {seed}"), cost, r.inputs)
     return p
+
+
+def _hessian(rnd: random.Random, cost: Node, inputs: list[Node]) -> list[Node]:
+    """In every fourth program, the Hessian by up to three inputs; else nothing."""
+    if rnd.random() < 0.75:
+        return []
+    wrt = rnd.sample(inputs, min(len(inputs), rnd.randint(1, 3)))
+    mixed = rnd.random() < 0.6
+    found = st.hessian(cost, wrt, disconnected="zero", mixed=mixed)
+    return [block for row in found for block in row] if mixed else list(found)
 
 
 def _count(length: Dimension) -> Any:
