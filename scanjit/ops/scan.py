@@ -266,11 +266,20 @@ def _known(node: Node, question: Hashable, answer: Callable[[], list[int]]) -> l
 
 def _grown(start: Iterable[int], more: Callable[[Sequence[int]], Iterable[int]]) -> list[int]:
     """The smallest set of numbers that contains `start` and all of `more(the set)`."""
+    return _settled(start, more, lambda numbers: numbers)[0]
+
+
+def _settled(
+    start: Iterable[int], make: Callable[[Sequence[int]], Item], more: Callable[[Item], Iterable[int]]
+) -> tuple[list[int], Item]:
+    """The smallest set of numbers that contains `start` and all of `more(make(the set))`; and what `make` made of
+    it."""
     found = sorted(set(start))
     while True:
-        grown = sorted({*found, *more(found)})
+        made = make(found)
+        grown = sorted({*found, *more(made)})
         if grown == found:
-            return found
+            return found, made
         found = grown
 
 
@@ -486,11 +495,11 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
         return pushforward([*scan.after, *scan.ys], {**{scan.before[i]: s_carries[i] for i in active}, **given})
 
     count = len(d_inits)
-    active = _grown(
+    active, found = _settled(
         (i for i, tangent in enumerate(d_inits) if tangent is not None),
-        lambda active: [i for i, tangent in enumerate(step(active)[:count]) if tangent is not None],
+        step,
+        lambda found: [i for i, tangent in enumerate(found[:count]) if tangent is not None],
     )
-    found = step(active)
     outputs = [or_zeros(found[i], scan.before[i]) for i in active]
     d_ys = {i: tangent for i, tangent in enumerate(found[count:]) if tangent is not None}
     carries = list(zip(scan.before, scan.inits, strict=True))
@@ -539,11 +548,12 @@ class _Batch:
         self.inputs, self.outputs = params["body"].opened()
         self.wide = [ir.new_input(x.type.with_shape((size, *x.type.shape))) for x in self.inputs]
         count = self.roles.carries
-        self.active = _grown(
+        self.active, self.made = _settled(
             (i for i in range(count) if batched[i]),
-            lambda active: [i for i, (_, flag) in enumerate(self._step(active)[:count]) if flag],
+            self._step,
+            lambda made: [i for i, (_, flag) in enumerate(made[:count]) if flag],
         )
-        self.masked = self.roles.until and self._step(self.active)[-1][1]
+        self.masked = self.roles.until and self.made[-1][1]
         if self.masked:  # examples end at different steps; an ended one keeps its values
             self.active = list(range(count))
 
@@ -565,7 +575,7 @@ class _Batch:
             extra, new, stacked, end = self._masked(inner)
             flags = [True] * len(stacked)
         else:
-            after, ys, stop = roles.split_results(self._step(self.active))
+            after, ys, stop = roles.split_results(self.made)
             new = [over_batch(pair[0], pair[1], self.size) if i in active else pair[0] for i, pair in enumerate(after)]
             flags = [flag for _, flag in ys]
             stacked, end = [y for y, _ in ys], [] if stop is None else [stop[0]]
