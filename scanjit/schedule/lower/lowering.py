@@ -194,7 +194,8 @@ class Lowering:
     def _task(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
         """A task that computes `node` into `target`."""
         space = self.space(node.type.shape)
-        at, builder = maps.identity(space), self.builder(space)
+        builder = self.builder(space)
+        at = builder.own_point
         in_memory = node in self.places and self.places[node] is not target
         value = builder.value(node, at) if in_memory else builder.root(node, at)
         return self.add(node, space, Store(maps.place(target, at), value), after)

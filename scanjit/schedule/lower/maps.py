@@ -44,8 +44,10 @@ def _combined(offset: Dimension, axes: Iterable[tuple[Axis, Dimension]]) -> tupl
 
 def broadcast_map(arg: Node, node: Node, at: IndexMap) -> IndexMap:
     """The map of an operand that is broadcast to the shape of an elementwise node."""
-    lead = node.ndim - arg.ndim
-    return tuple(FIXED if dim == 1 else at[lead + axis] for axis, dim in enumerate(arg.type.shape))
+    shape = arg.type.shape
+    if shape == node.type.shape and 1 not in shape:
+        return at
+    return tuple([FIXED if dim == 1 else axis for dim, axis in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def index_map(index: Node, axes: IndexMap) -> IndexMap:

@@ -18,6 +18,9 @@ are."""
 LARGEST = 250
 """A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
 
+_COUNTS = {"none": 0, "first": 1, "all": None}
+"""How many operands an op reads as arrays (None: all), by what it says."""
+
 
 def choose_stored(
     order: Sequence[Node],
@@ -69,20 +72,21 @@ def choose_stored(
             if weight[node] > LARGEST or shared:
                 stored.add(node)
             for arg in node.operands:
-                base = bases(arg)[0]
-                if _repeats(arg, node) and weight.get(base, 0) and (cost(base) or EXPENSIVE) >= EXPENSIVE:
-                    stored.add(base)
+                if _repeats(arg, node):
+                    base = bases(arg)[0]
+                    if weight.get(base, 0) and (cost(base) or EXPENSIVE) >= EXPENSIVE:
+                        stored.add(base)
     stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
     return {node for node in stored if node not in known}
 
 
 def _read_as_arrays(node: Node) -> Sequence[Node]:
     """The operands that an op reads as arrays, not as values at a point."""
-    return node.operands[: {"none": 0, "first": 1, "all": None}[node.op.reads_memory]]
+    return node.operands[: _COUNTS[node.op.reads_memory]]
 
 
 def _repeats(arg: Node, node: Node) -> bool:
     """Whether an elementwise node reads elements of an operand more than once: a vector that is added to each row."""
-    if arg.type.shape != node.type.shape:
-        return True
+    if arg.type.shape != node.type.shape or not isinstance(arg.op, View):
+        return arg.type.shape != node.type.shape
     return any(isinstance(view.op, View) and view.op.repeats for view in bases(arg)[1:])

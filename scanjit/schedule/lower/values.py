@@ -60,6 +60,7 @@ class ValueBuilder:
     ----------
     registers : the carries that a nest with time holds in registers.
     stacked : the rows of sequences, in a nest with time: the sequence, and the loop over time.
+    own_point : the map of a node over the space, at the point that is computed.
     origins : of every access, the node that is read, and whether at just the point that is computed.
     """
 
@@ -75,7 +76,7 @@ class ValueBuilder:
         self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
         self.origins: dict[Access, tuple[Node, bool]] = {}
         self._memo: dict[Read, Value] = {}
-        self._own_point = maps.identity(space)
+        self.own_point = maps.identity(space)
         self._loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def root(self, node: Node, at: IndexMap) -> Value:
@@ -134,7 +135,7 @@ class ValueBuilder:
     def _is_own_point(self, node: Node, at: IndexMap) -> bool:
         """Whether a map is that of the very point that is computed. An axis of size 1 has one entry, however it is
         read."""
-        own = self._own_point
-        return len(at) == len(own) and all(
-            a == o or (dim == 1 and a == maps.FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True)
-        )
+        own = self.own_point
+        if at == own or len(at) != len(own):
+            return at == own
+        return all(a == o or (dim == 1 and a == maps.FIXED) for a, o, dim in zip(at, own, node.type.shape, strict=True))
