@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from scanjit import errors, types
@@ -95,10 +96,13 @@ def _shorter(rows: Dimension, columns: Dimension) -> str | None:
 
 def _entries(variables: Sequence[Node]) -> Dimension:
     """How many numbers there are in all variables."""
-    total: Dimension = 0
-    for variable in variables:
-        total = total + types.product(variable.type.shape)
-    return total
+    return _starts(variables)[-1]
+
+
+def _starts(variables: Sequence[Node]) -> list[Dimension]:
+    """How many numbers there are in the variables before each of them, and in all."""
+    sizes = (types.product(variable.type.shape) for variable in variables)
+    return list(accumulate(sizes, initial=0))
 
 
 def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: str) -> list[Node]:
@@ -138,30 +142,25 @@ def _of_group(outputs: Sequence[Node], variables: list[Node], constants: Sequenc
     found = _each(jvp(list(outputs), variables, seeds, constants), seeds)
     last = [DIMSHUFFLE(rows, order=(*range(1, rows.ndim), 0)) for rows in found]
     result: dict[Node, list[Node]] = {}
-    begin: Dimension = 0
-    for variable in variables:
-        size, shape = types.product(variable.type.shape), variable.type.shape
-        columns = [window(rows, rows.ndim - 1, begin, size) for rows in last]
+    for variable, begin in zip(variables, _starts(variables), strict=False):
+        shape = variable.type.shape
+        columns = [window(rows, rows.ndim - 1, begin, types.product(shape)) for rows in last]
         result[variable] = [RESHAPE(x, shape=(*x.type.shape[:-1], *shape)) for x in columns]
-        begin = begin + size
     return result
 
 
 def _each(outputs: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
     """The outputs for each element of the seeds, along a new first axis: that element is one, and all others are
     zero."""
-    count, bases = _entries(seeds), {}
-    begin: Dimension = 0
-    for seed in seeds:
-        bases[seed] = _basis(seed.type, begin, count)
-        begin = begin + types.product(seed.type.shape)
+    *begins, count = _starts(seeds)
+    bases = {seed: _basis(seed.type, begin, count) for seed, begin in zip(seeds, begins, strict=True)}
     batched = batch_graph(outputs, bases, count)
     return [new if flag else broadcast_to(new, (count, *new.type.shape)) for new, flag in batched]
 
 
 def _basis(type_: Type, begin: Dimension, count: Dimension) -> Node:
-    """`count` tensors of a type, each of which has a single one and else zeros. The first has it in place `begin`, the
-    second in place `begin + 1`, and so on."""
+    """`count` tensors of a type. Number `begin` is one in the first place and zero elsewhere, number `begin + 1` in the
+    second place, and so on. The others are zero."""
     places = IOTA(length=types.product(type_.shape)) + dim_node(begin)
     equal = apply(EQUAL, DIMSHUFFLE(IOTA(length=count), order=(0, None)), DIMSHUFFLE(places, order=(None, 0)))
     return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
