@@ -110,7 +110,9 @@ def statements(source: random.Random, names: list[str], depth: int) -> list[str]
         elif form == 4:
             first, last, step = (some() for _ in range(3))
             step = source.choice(["1", "2", "-3", f"max({step}, 1)", f"(({step}) & 3) + 1", f"min({step}, -1)"])
-            lines.append(f"for {new} in range(({first}) & 7, ({last}) & 15, {step}):")
+            known = f"{source.randint(-3, 3)}, {source.randint(-3, 6)}, {source.choice([1, 2, -1])}"
+            counters = source.choice([f"({first}) & 7, ({last}) & 15, {step}", known])
+            lines.append(f"for {new} in range({counters}):")
             lines += [f"    {line}" for line in statements(source, [*names, new], depth - 1)]
             lines += [f"    if n % 5 == {source.randint(0, 4)}:", "        break"] * source.randint(0, 1)
         elif form == 5:
@@ -158,9 +160,16 @@ def test_what_is_known_is_not_written_again() -> None:
 
 
 def test_what_is_computed_of_numbers_is_a_number() -> None:
-    text = written("for i in range(3*4, max(7, 2), -1):\n    store(place, splat_f32x4(0.5))")
+    text = written("for i in range(3*4, max(700, 2), 1):\n    store(place, splat_f32x4(0.5))")
     assert "phi i64 [ 12," in text and "br i1 true" in text and "mul" not in text and "select" not in text
     assert "splat (float" in text or "<float" in text
+
+
+def test_short_loops_of_known_counters_are_written_out() -> None:
+    text = written("for i in range(3):\n    for j in range(2):\n        store_i64(place + i*2 + j, i)")
+    assert "phi" not in text and text.count("call void") == 6
+    text = written("for i in range(3):\n    for j in range(200):\n        store_i64(place, i)")
+    assert text.count("phi") == 3
 
 
 def test_a_divisor_of_zero_gives_zero() -> None:
@@ -189,6 +198,24 @@ store(3, n)
 for i in range(a, b, min(c, -1)):
     n = n*7 + i
 store(4, n)""",
+    "written out": """
+n = 0
+for i in range(3):
+    if a > i:
+        break
+    n += b*7 + i
+store(0, n + b*7)
+for i in range(5, 0, -2):
+    for j in range(2):
+        n = n*3 + i*j
+        if n > c:
+            break
+store(1, n)
+for i in range(2):
+    n += 1
+    if a == 0:
+        return
+store(2, n)""",
     "breaks": """
 n = 0
 for i in range(10):

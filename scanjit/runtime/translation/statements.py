@@ -10,6 +10,10 @@ from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions, Value
 from scanjit.simd.types import INT
 
+MOST_WRITTEN_OUT = 128
+"""A loop whose counters are numbers is written out if it becomes so many statements at most. Its addresses are then
+constants: without that, products of small matrices take a tenth longer."""
+
 
 class Statements:
     """Writes the instructions of statements."""
@@ -103,6 +107,10 @@ class Statements:
     def _for(self, statement: ast.For) -> None:
         to = self._to
         first, last, step = self._range(statement.iter)
+        counters = _counters(first, last, step)
+        if 0 < len(counters) * _count(statement.body) <= MOST_WRITTEN_OUT:
+            self._write_out(statement, counters)
+            return
         body, after, runs = to.label("for"), to.label("end"), self._goes_on(first, last, step)
         with to.loop():
             before = to.block
@@ -117,6 +125,17 @@ class Statements:
                 values += f", [ {following.text}, %{to.block} ]"
                 to.branch(self._goes_on(following, last, step), body, after)
             line.append(f"{counter.text} = phi i64 {values}")
+        to.start(after)
+
+    def _write_out(self, loop: ast.For, counters: range) -> None:
+        """Write the body of a loop once for each of its counters."""
+        to, after = self._to, self._to.label("end")
+        with to.sometimes():  # there may be a break
+            for number in counters:
+                if not to.ended:
+                    to.assign(_named([loop.target]), Value(INT, str(number), number))
+                    self._write_body(loop, after)
+        to.jump(after)
         to.start(after)
 
     def _write_body(self, loop: ast.For | ast.While, after: str) -> None:
@@ -145,6 +164,18 @@ class Statements:
         if rises.number is not None:
             return integers.compare(to, "lt" if rises.number else "gt", counter, last)
         return integers.select(to, rises, *(integers.compare(to, way, counter, last) for way in ("lt", "gt")))
+
+
+def _counters(first: Value, last: Value, step: Value) -> range:
+    """The counters of a loop; none if they are not known."""
+    if isinstance(first.number, int) and isinstance(last.number, int) and isinstance(step.number, int):
+        return range(first.number, last.number, step.number)
+    return range(0)
+
+
+def _count(body: Sequence[ast.stmt]) -> int:
+    """How many statements there are, with those inside of others."""
+    return sum(isinstance(node, ast.stmt) for each in body for node in ast.walk(each))
 
 
 def _named(targets: Sequence[ast.expr]) -> str:
