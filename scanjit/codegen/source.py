@@ -44,7 +44,7 @@ class Source:
         return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parameters:
     """The names of a function's parameters: addresses of positions in buffers, and numbers. A number may belong to
     something, as a buffer or loop: equal numbers of two of these are two parameters, so that the text is the same if
