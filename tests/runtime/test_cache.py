@@ -15,7 +15,7 @@ import pytest
 import scanjit as sj
 from scanjit import __main__ as command
 from scanjit.errors import ScanjitError
-from scanjit.runtime import cache, host
+from scanjit.runtime import cache, host, kernels
 from scanjit.runtime.cache import Cache, Entry
 from scanjit.runtime.inventory import age as age_in_words
 from scanjit.runtime.inventory import inventory
@@ -327,6 +327,7 @@ def test_the_inventory_of_a_directory_in_any_state(tmp_path: Path, monkeypatch: 
 
 def test_the_cache_of_compiled_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "_kernels", {})  # other tests may have made some of the same kernels
     x = sj.matrix("x", "float64")
     f = sj.function([x], sj.scan(lambda row, h: np.tanh(h @ x.T @ x + 7.25 * row), x, sj.zeros(3))[-1], name="my fit")
     (row,) = inventory(cache.default()).rows

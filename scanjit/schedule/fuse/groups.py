@@ -70,6 +70,12 @@ class _Group:
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
 
+    @property
+    def fills(self) -> bool:
+        """Whether its tasks only store constants. Other tasks do not join it, unless they read these: a nest is more
+        often alike another one without."""
+        return not self.loaded and not self.reductions
+
     def add(self, task: Task, work: _Work, dependent: bool) -> None:
         """Let a task join that does this work; `dependent`, if it needs another task of the group."""
         self.unrelated += not dependent and self.loaded.isdisjoint(work.loaded)
@@ -137,8 +143,9 @@ class _Groups:
         def fits(group: _Group) -> bool:
             if not needed.get(group, True) or not _compatible(work, group, group in needed):
                 return False
-            if group.unrelated >= MOST_UNRELATED and group not in needed and loaded.isdisjoint(group.loaded):
-                return False
+            if group not in needed and loaded.isdisjoint(group.loaded):
+                if group.unrelated >= MOST_UNRELATED or group.fills != (not loaded and not work.reductions):
+                    return False
             return not self._stays_apart(task, work.reductions, group, around)
 
         over = self._over.get(task.space, [])
