@@ -6,6 +6,7 @@ Two loops are alike if they differ only in what they read, in where the user wro
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, Generic, ParamSpec
@@ -82,8 +83,13 @@ def _is_seen(node: Node) -> bool:
     return node.is_closed or (node.op.moves_data and not node.applied.sizes)
 
 
-def change_loops(outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], Parts]) -> list[Node]:
-    """Change all loops, inner ones first, once for those that are alike."""
-    outputs = in_bodies(outputs, lambda inner: change_loops(inner, notes, change))
+def change_loops(
+    outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], Parts], again: bool = False
+) -> list[Node]:
+    """Change all loops, inner ones first, once for those that are alike; with `again`, also those that this makes."""
+    outputs = in_bodies(outputs, lambda inner: change_loops(inner, notes, change, again))
     alike = Alike(change)
-    return map_scans(outputs, lambda old, scan: alike(scan, notes))
+    while True:
+        before, outputs = outputs, map_scans(outputs, lambda old, scan: alike(scan, notes))
+        if not again or all(map(operator.is_, before, outputs)):
+            return outputs

@@ -8,11 +8,10 @@ derivatives need the value, but the value needs no derivative.
 
 from __future__ import annotations
 
-import operator
-
 from scanjit import errors
 from scanjit.ir import Node, walk
-from scanjit.rewrite.engine import Note, in_bodies, map_scans
+from scanjit.rewrite.alike import change_loops
+from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenCarry, OpenScan, Result, Y
 from scanjit.rewrite.scan_hoist import frontier
 from scanjit.rewrite.split import is_heavy, is_small
@@ -24,11 +23,7 @@ Shape = tuple[Dimension, ...]
 def apart(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Give small carries of one shape a loop of their own, before the loop of the others, if they need no carries of
     another shape. The other loop reads what they were in each step. Inner loops come first."""
-    outputs = in_bodies(outputs, lambda inner: apart(inner, notes))
-    while True:
-        before, outputs = outputs, map_scans(outputs, lambda old, scan: _parted(scan, notes))
-        if all(map(operator.is_, outputs, before)):
-            return outputs
+    return change_loops(outputs, notes, _parted, again=True)
 
 
 def _parted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:

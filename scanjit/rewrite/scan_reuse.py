@@ -52,8 +52,8 @@ def _stored(scan: Node) -> list[tuple[Node, Node]]:
     light = [y for y in parts if y not in before and _is_light(y, loop, parts)]
     if not light:
         return []
-    stacks = {y: _part(scan, i) for y, i in parts.items() if y in before}
-    return list(zip(OverTime(loop)(light, stacks), (_part(scan, parts[y]) for y in light), strict=True))
+    stacks = {y: PART(scan, index=i) for y, i in parts.items() if y in before}
+    return list(zip(OverTime(loop)(light, stacks), (PART(scan, index=parts[y]) for y in light), strict=True))
 
 
 def _is_light(y: Node, loop: OpenScan, parts: dict[Node, int]) -> bool:
@@ -67,7 +67,3 @@ def _is_light(y: Node, loop: OpenScan, parts: dict[Node, int]) -> bool:
         or (node not in given and isinstance(node.op, Elementwise | View))
         for node in nodes
     )
-
-
-def _part(scan: Node, index: int) -> Node:
-    return PART(scan, index=index)

@@ -111,7 +111,7 @@ def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     for operand, inner in zip(xs, rows_in, strict=True):
         base, at = _stacked(operand)
-        if base.op is PART and base.args[0] is source and _same_rows(at, rows):
+        if base.op is PART and base.args[0] is source and at == rows:
             if _is_stack(base):
                 found[inner] = source.params["body"].outputs[base.params["index"]]
         elif operand in known:
@@ -124,10 +124,6 @@ def _is_stack(part: Node) -> bool:
     """Whether a part of a scan is one of its ys."""
     roles = Roles.of(part.args[0])
     return roles.carries <= part.params["index"] < roles.carries + roles.ys
-
-
-def _same_rows(a: Rows, b: Rows) -> bool:
-    return a[0] == b[0] and a[1] == b[1]
 
 
 class _Choice:

@@ -31,7 +31,7 @@ def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tu
     """
     if not any(node.op is IFELSE for node in ir.walk_inside(outputs)):
         return list(outputs), []
-    moving = _depending(walk(outputs), varying)
+    moving = ir.dependents(walk(outputs), varying)
     results: dict[Node, Sequence[Node] | Mapping[int, Node]] = {}
     found: list[Node] = []
 
@@ -46,15 +46,6 @@ def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tu
         return None if given is None else given[old.params["index"]]
 
     return rebuilt(outputs, replaced), found
-
-
-def _depending(order: Sequence[Node], roots: Collection[Node]) -> set[Node]:
-    """The nodes that depend on any of `roots`, of nodes in the order of computation."""
-    found = set(roots)
-    for node in order:
-        if not found.isdisjoint(node.args):
-            found.add(node)
-    return found
 
 
 def _with_fitting_steps(scan: Node, varying: Collection[Node]) -> tuple[Mapping[int, Node], Node] | None:
@@ -99,7 +90,7 @@ def _fitting(node: Node, varying: Collection[Node]) -> tuple[Sequence[Node], Nod
 def _of_branch(order: Sequence[Node], varying: Collection[Node]) -> list[Condition]:
     """The relations that decide whether a branch can run: between computed sizes that do not vary. Relations between
     other sizes are checked before anything runs."""
-    moving, found = _depending(order, varying), []
+    moving, found = ir.dependents(order, varying), []
     for c in conditions(order):
         values = [a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"]
         if values and moving.isdisjoint(values):
