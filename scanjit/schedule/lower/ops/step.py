@@ -59,8 +59,7 @@ def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> Non
     """Raise an error if the size of a node, or the place where it reads, depends on a value that the body computes."""
     given = set(inputs)
     for node in ir.walk(outputs):
-        own = {key: value for key, value in node.params.items() if not isinstance(value, ir.Graph)}
-        sized = [*ir.dim_nodes({"types": node.types}), *ir.dim_nodes(own)]
+        sized = [*ir.dim_nodes({"types": node.types}), *node.applied.sizes]
         if sized and not given.isdisjoint(ir.walk(sized)):
             raise NotSupportedError(
                 "a size inside a step of a scan depends on a value computed in that step",
