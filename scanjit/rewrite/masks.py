@@ -125,7 +125,10 @@ def zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
 def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     if is_zero(node):
         return None
-    facts = [arriving(known(x), node, i) for i, x in enumerate(node.operands)]
+    given = [known(x) for x in node.operands]
+    if all(fact == NOWHERE for fact in given):
+        return NOWHERE
+    facts = [arriving(fact, node, i) for i, fact in enumerate(given)]
     op = node.op
     if op is WHERE:
         chosen, other = chosen_by(node, known)
@@ -134,8 +137,6 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
         return functools.reduce(both, [facts[i] for i in op.zero_with])
     passes = not isinstance(op, Elementwise) and (op.is_linear or (isinstance(op, Reduction) and op.keeps_zero))
     if not passes and not isinstance(op, Elementwise):
-        return NOWHERE
-    if all(fact == NOWHERE for fact in facts):
         return NOWHERE
     numbers: list[object] = [None if passes else scalar(x) for x in node.operands]
     varying = [fact for fact, number in zip(facts, numbers, strict=True) if number is None]

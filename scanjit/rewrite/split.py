@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import types
-from scanjit.ir import PART, Node, new_input, replace
+from scanjit.ir import PART, Node, new_input, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import MUL, Elementwise
@@ -115,7 +115,8 @@ class OverTime:
         The targets may depend on carries only through the nodes in `stacks`."""
         batched: dict[Node, Node] = {}
         inner: dict[Node, Node] = dict(self.fixed)
-        for node, stack in {**self.rows, **stacks}.items():
+        met, over_time = walk(targets), {**self.rows, **stacks}
+        for node, stack in [(node, over_time[node]) for node in met if node in over_time]:
             symbol = new_input(stack.type.with_shape(stack.type.shape[1:]))
             inner[node], batched[symbol] = symbol, stack
         outer = batch_graph(replace(targets, inner), batched, self.length)
