@@ -13,6 +13,7 @@ from scanjit.ops.linalg import contract
 from scanjit.ops.reduce import MAX
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, full
+from scanjit.rewrite import algebra_shape
 from tests.rewrite.support import count, cut, fn, mm, same, simplified, symbol, total, values, view
 
 B, H = types.size("B"), types.size("H")
@@ -298,3 +299,18 @@ def test_slices_of_counting() -> None:
     same([node], [new], {}, exact=True)
     assert new.op is CONSTANT or count([new])["slice"] == 0
     np.testing.assert_array_equal(constant(1).params["data"].array, 1)
+
+
+def test_the_windows_of_a_sum_are_looked_for_in_time_linear_in_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Node] = []
+    real = algebra_shape._placed
+    monkeypatch.setattr(algebra_shape, "_placed", lambda node: looked.append(node) or real(node))
+    counts = []
+    for terms in (40, 80):
+        looked.clear()
+        total = x()
+        for _ in range(terms):
+            total = np.tanh(total[::-1]) + total
+        simplified(total)
+        counts.append(len(looked))
+    assert counts[1] < 3 * counts[0]
