@@ -50,11 +50,7 @@ def _print_functions(found: Inventory) -> None:
         for row in found.rows:
             counts = f"{row.programs:8}  {row.kernels:7}  {_readable(row.size):>9}"
             print(f"{row.name:{width}}  {counts}  {age(row.made):14}  {age(row.used)}")
-    for count, what in (
-        (found.others, "of functions that are no longer there"),
-        (found.sources, "without object code"),
-        (found.useless, "damaged, or another user's"),
-    ):
+    for count, what in ((found.others, "of no function that is still there"), (found.useless, "that cannot be used")):
         if count:
             print(f"{count} kernel{'s' if count > 1 else ''} {what}")
 

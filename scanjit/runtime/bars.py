@@ -56,7 +56,7 @@ class Drawing:
         self._gone = _thread.allocate_lock()
         self._gone.acquire()
         try:
-            _thread.start_new_thread(_draw_and_go, (weakref.ref(shown), stream, self._gone.release))
+            _thread.start_new_thread(_draw, (weakref.ref(shown), stream, self._gone.release))
         except RuntimeError:  # there may be no more threads
             self._gone.release()
 
@@ -65,25 +65,20 @@ class Drawing:
         self._gone.acquire(timeout=PATIENCE)
 
 
-def _draw_and_go(reference: weakref.ref[Shown], stream: TextIO, go: Callable[[], None]) -> None:
-    try:
-        _draw(reference, stream)
-    finally:
-        go()
-
-
-def _draw(reference: weakref.ref[Shown], stream: TextIO) -> None:
+def _draw(reference: weakref.ref[Shown], stream: TextIO, gone: Callable[[], None]) -> None:
     bar: Bar | None = None
     ended = False
-    while not ended and (shown := reference()) is not None:
-        ended = shown.ended.wait(OFTEN)
-        state = None if ended else shown.state()
-        if state is not None:
-            bar = bar or Bar(stream)
-            bar.draw(*state)
-        del shown
-    if bar is not None:
-        bar.clear()
+    try:
+        while not ended and (shown := reference()) is not None:
+            ended = shown.ended.wait(OFTEN)
+            if not ended and (state := shown.state()) is not None:
+                bar = bar or Bar(stream)
+                bar.draw(*state)
+            del shown
+        if bar is not None:
+            bar.clear()
+    finally:
+        gone()
 
 
 class Bar:

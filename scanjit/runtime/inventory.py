@@ -37,13 +37,12 @@ class Row(NamedTuple):
 
 
 class Inventory(NamedTuple):
-    """The functions in a cache, the last used ones first. And how many kernels there are that belong to none of them,
-    because their main function was deleted; of which there is only the source, because compiling did not end; and that
-    cannot be used, because they are damaged or another user's."""
+    """The functions in a cache, the last used ones first. And how many kernels belong to none of them, because their
+    main function was deleted; and how many cannot be used: there is only the source, because compiling did not end, or
+    the object code is damaged or another user's."""
 
     rows: list[Row]
     others: int
-    sources: int
     useless: int
 
 
@@ -63,9 +62,7 @@ def inventory(cache: Cache) -> Inventory:
             programs.setdefault(match["name"], []).append(_reached(stem, calls))
     rows = [_row(name, [kept[stem] for stem in set().union(*many)], len(many)) for name, many in programs.items()]
     belong = {stem for many in programs.values() for each in many for stem in each}
-    sources = sum(all(path.suffix == ".py" for path in each.paths) for each in kept.values())
-    others, useless = len(found.keys() - belong), len(kept) - len(found) - sources
-    return Inventory(sorted(rows, key=lambda row: -row.used), others, sources, useless)
+    return Inventory(sorted(rows, key=lambda row: -row.used), len(found.keys() - belong), len(kept) - len(found))
 
 
 def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
