@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scanjit.codegen.body import store_tile
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.looks import looking
 from scanjit.codegen.reduce import reduction
 from scanjit.codegen.source import Source
 from scanjit.codegen.space import Space
+from scanjit.codegen.stores import store_tile
 from scanjit.codegen.strips import write_strips
 from scanjit.codegen.time import TimeInside
 from scanjit.codegen.values import Values
