@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
@@ -59,7 +58,6 @@ class Common:
     ----------
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
-    ones : the nests that have their form for one row.
     functions : by the digest of what they do, each after those that it calls.
     pieces : nests that are computed a piece at a time, and the number of turns in a piece.
     nests : the sources of nests.
@@ -73,7 +71,6 @@ class Common:
 
     program: Program
     timed: list[Job] | None
-    ones: AbstractSet[Nest] = frozenset()
     functions: dict[str, Source] = field(default_factory=dict)
     pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
     nests: NestSources = field(default_factory=NestSources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from scanjit.codegen.common import Common, Place
@@ -38,13 +37,10 @@ class Generated:
         return self.functions[-1]
 
 
-def generate(
-    program: Program, label: str = "main", ones: AbstractSet[Nest] = frozenset(), profile: bool = False
-) -> Generated:
-    """Generate the source of a program, in which the nests `ones` have their form for one row; with `profile`, it takes
-    the time of each statement. Statements that run once are left out in calls for which the entry `PREPARED` of the
-    table is not 0."""
-    common = Common(program, [] if profile else None, ones)
+def generate(program: Program, label: str = "main", profile: bool = False) -> Generated:
+    """Generate the source of a program; with `profile`, it takes the time of each statement. Statements that run once
+    are left out in calls for which the entry `PREPARED` of the table is not 0."""
+    common = Common(program, [] if profile else None)
     writer = Statements(common)
     writer.write(program.suite, Place())
     main = writer.source(label, Place())

@@ -92,15 +92,19 @@ class Jobs:
         return sources
 
     def _nest(self, nest: Nest, at: Place) -> Source:
-        program = self.common.program
-        source = self.common.nests.of(program.single[nest] if nest in self.common.ones else nest)
-        counted = nest.time if source.looks and not at.counted else None
-        if counted is not None:
-            self.begin_loop(at, counted.size)
-        self._call(source, at, nest if nest in program.pieces else None)
-        if counted is not None:
+        program, nests = self.common.program, self.common.nests
+        single, source = program.single.get(nest), nests.of(nest)
+        if nest.time is not None and source.looks and not at.counted:
+            self.begin_loop(at, nest.time.size)
+            self._call(source, at, nest if nest in program.pieces else None)
             self.draft.add(at, "end_loop(line)")
-        return source
+            return source
+        if single is None or nest.tile is None or nest.tile.rows is None:
+            return self._call(source, at, nest if nest in program.pieces else None)
+        self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
+        self._call(nests.of(single), at.inside)
+        self.draft.add(at, "else:")
+        return self._call(source, at.inside)
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None, meets: bool = True) -> Source:
         """Call a function that runs a job, or a part of one behind which threads do not meet; for a nest that is given,

@@ -12,16 +12,13 @@ from scanjit import codegen, errors, schedule, types
 from scanjit.ir import SHARED
 from scanjit.runtime import host, processors, threads
 from scanjit.runtime.addresses import address
-from scanjit.runtime.form import Form, compiled
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
-from scanjit.runtime.table import STATUS_WORDS
-from scanjit.runtime.waiting import told
+from scanjit.runtime.table import STATUS_WORDS, Table
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
 from scanjit.schedule.memory.notes import notes as memory_notes
-from scanjit.schedule.nests import LapackCall, Nest, jobs_of
-from scanjit.schedule.threads.forms import of_one_row
+from scanjit.schedule.nests import LapackCall, jobs_of
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Type
@@ -50,35 +47,31 @@ class CompiledStage:
         self.stage, self.mode = stage, mode
         self.program = schedule.schedule(stage.origins, stage.outputs, host.target())
         self._check_memory({})
-        self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
-        self.name, self._profiled = name, timer is not None
-        self._forms: dict[frozenset[Nest], Form] = {}
-        """By the nests that compute one row."""
-        self.code, self.table = self._form(frozenset()).code, self._form(frozenset()).table
+        self.code = codegen.generate(self.program, name, profile=timer is not None)
+        self.table = Table.of(self.program, self.code)
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.program, self.code)
+        self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
+        self._given = self.table.inputs
+        self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
         self._decides = bool(decided(self.program))
         self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
         self.workspaces = Workspaces()
+        self.kernels: list[Any] = []
+        if mode == "numba":
+            self._load()
+
+    def _load(self) -> None:
+        from scanjit.runtime.kernels import kernels
+
+        arity = {source.name: source.arity for source in self.code.functions}
+        functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
+        self.kernels = kernels(functions)
+        self._main = self.kernels[-1].address
         lapack = any(isinstance(statement, LapackCall) for statement in jobs_of(self.program.suite))
         self._run = threads.running(lapack)
-
-    def _form(self, ones: frozenset[Nest]) -> Form:
-        """The form in which these nests compute one row. It is generated and compiled when a call needs it first: most
-        programs never see a batch of one."""
-        if ones not in self._forms:
-            with told(self.name):
-                code = codegen.generate(self.program, self.name, ones, self._profiled)
-                kernels = compiled(code) if self.mode == "numba" else []
-            self._forms[ones] = Form.of(self.program, code, kernels, self._shared)
-        return self._forms[ones]
-
-    @property
-    def kernels(self) -> list[Any]:
-        """The kernels of all forms that calls have needed so far."""
-        return list(dict.fromkeys(kernel for form in self._forms.values() for kernel in form.kernels))
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
         """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not
@@ -98,9 +91,8 @@ class CompiledStage:
         """What `explain` says: how the program was made, and what was decided for the last new sizes."""
         last = next(reversed(self.known.values()), None)
         sharing, planned = (None, None) if last is None else (last.sharing, (last.workspace, last.nbytes))
-        table = self.table if last is None else last.form.table
         found = [*self.program.notes, *thread_notes(self.program, sharing)]
-        return [*found, *memory_notes(self.program, table.lives, planned)]
+        return [*found, *memory_notes(self.program, self.table.lives, planned)]
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -113,8 +105,7 @@ class CompiledStage:
             if len(self.known) >= MOST_SIZED:
                 self.known.clear()
             self._check_memory(sizes)
-            form = self._form(of_one_row(self.program, sizes))
-            found = self.known[key] = sized(self.program, form, sizes, max(count, 1))
+            found = self.known[key] = sized(self.program, self.code, self.table, sizes, max(count, 1))
         return found
 
     def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
@@ -124,7 +115,7 @@ class CompiledStage:
         if self.mode == "emulate":
             from scanjit.runtime.emulation import emulate
 
-            code = emulate(sized.form.code, sized.form.table, sized, arrays, made)
+            code = emulate(self.code, self.table, sized, arrays, made)
         else:
             code = self._call(sized, arrays, made)
         if code:
@@ -145,33 +136,31 @@ class CompiledStage:
     def _call(self, sized: Sized, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
         """Fill the table and run; returns the status."""
         if not sized.workspace:
-            return self._run_with(sized, sized.entries[:], sized.form.table.inputs, arrays, made)
+            return self._run_with(sized, sized.entries[:], self._given, arrays, made)
         workspace = self.workspaces.take(sized.workspace)
-        table = sized.form.table
-        ready = table.ready
+        ready = self.table.ready
         values = [arrays[i] for i in self._shared] if ready else []
         held = bool(ready) and workspace.holds(sized, values)
         if held and workspace.filled_for is sized:
-            code = self._run_with(sized, workspace.entries[:], sized.form.arguments, arrays, made)
+            code = self._run_with(sized, workspace.entries[:], self._arguments, arrays, made)
         else:
             entries, base = sized.entries[:], workspace.base
-            for entry, which in table.temporaries:
+            for entry, which in self.table.temporaries:
                 entries[entry] = base + sized.offsets[which]
             for entry in ready:
                 entries[entry] = held
-            code = self._run_with(sized, entries, table.inputs, arrays, made)
+            code = self._run_with(sized, entries, self._given, arrays, made)
             self._note(workspace, sized, values, entries)
         self.workspaces.leave(workspace)
         return code
 
     def _note(self, workspace: Workspace, sized: Sized, values: list[np.ndarray], entries: array[int]) -> None:
         """Note, after a call, what a workspace holds."""
-        table = sized.form.table
-        if not table.ready:
+        if not self.table.ready:
             return
-        for entry in table.ready:
+        for entry in self.table.ready:
             entries[entry] = True
-        tail = table.tail
+        tail = self.table.tail
         entries[len(entries) - tail :] = array("q", bytes(8 * tail))
         workspace.filled_for, workspace.values, workspace.entries = sized, values, entries
 
@@ -184,7 +173,7 @@ class CompiledStage:
         made: Sequence[np.ndarray],
     ) -> int:
         """Put the addresses of the arguments and of the results into a table, and run the program with it."""
-        table, main, here = sized.form.table, sized.form.main, entries.buffer_info()[0]
+        table, here = self.table, entries.buffer_info()[0]
         for entry, number in given:
             entries[entry] = address(arrays[number])
         for entry, number in table.outputs:
@@ -197,9 +186,9 @@ class CompiledStage:
         count = (sized.sharing.threads if self._decides else processors.count()) if sized.sharing.several else 1
         try:
             if self.timer is None:
-                self._run(main, here, count, self.steps)
+                self._run(self._main, here, count, self.steps)
             else:
-                self.timer.run(lambda: self._run(main, here, count, self.steps), here, sized, count)
+                self.timer.run(lambda: self._run(self._main, here, count, self.steps), here, sized, count)
         finally:
             if self.steps.running:
                 self.steps.ended(here)

@@ -125,13 +125,14 @@ class StageTimer:
         self.program = program
         self.lines = [Line(statement.title) for statement in code.timed]
         self.seconds, self.threads = 0.0, 1
+        self._places = [i for i, entry in enumerate(code.table) if entry is PROFILE]
         self._costs: dict[int, tuple[Sized, list[tuple[Cost, int]]]] = {}
         self._lock = threading.RLock()
 
     def run(self, start: Callable[[], None], table: int, sized: Sized, threads: int) -> None:
         """Call `start`, which runs the code with the table at that address, and add up how long it takes."""
         counters = np.zeros((len(self.lines), 2), np.int64)
-        for place in (i for i, entry in enumerate(sized.form.code.table) if entry is PROFILE):
+        for place in self._places:
             ctypes.c_int64.from_address(table + 8 * place).value = address(counters)
         if id(sized) not in self._costs:
             self._costs[id(sized)] = sized, list(self.expected(sized))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scanjit import types
+from scanjit.codegen import Generated
 from scanjit.runtime.addresses import address
-from scanjit.runtime.form import Form
 from scanjit.runtime.table import Table
 from scanjit.schedule import Program
 from scanjit.schedule.memory.addresses import assign
@@ -35,7 +35,6 @@ class Sized:
 
     Attributes
     ----------
-    form : the code that runs.
     sizes : the sizes, and the numbers that were decided from them.
     entries : the table without addresses; its tail included.
     workspace : the bytes of the workspace, in which all temporaries lie.
@@ -47,7 +46,6 @@ class Sized:
     sharing : how threads share the work.
     """
 
-    form: Form
     sizes: Mapping[Atom, int]
     entries: array[int]
     workspace: int
@@ -59,9 +57,8 @@ class Sized:
     sharing: Sharing
 
 
-def sized(program: Program, form: Form, sizes: Mapping[Atom, int], threads: int) -> Sized:
-    """A program in a form for some sizes, and so many threads."""
-    code, table = form.code, form.table
+def sized(program: Program, code: Generated, table: Table, sizes: Mapping[Atom, int], threads: int) -> Sized:
+    """A program for some sizes, and so many threads."""
     shared = sharing(program, sizes, threads)
     known = {**sizes, **shared.numbers()}
     for nest, turns in code.pieces:
@@ -81,7 +78,7 @@ def sized(program: Program, form: Form, sizes: Mapping[Atom, int], threads: int)
     lasting += [(-1, types.evaluate(dim, known)) for dim in code.kept_sizes]
     shapes = [tuple(types.evaluate(d, known) for d in buffer.shape) for buffer in table.out_buffers]
     results = [_result(ref, table, known) for ref in program.outputs]
-    return Sized(form, known, entries, total, offsets, nbytes, lasting, shapes, results, shared)
+    return Sized(known, entries, total, offsets, nbytes, lasting, shapes, results, shared)
 
 
 def _result(ref: Ref, table: Table, sizes: Mapping[Atom, int]) -> Result:

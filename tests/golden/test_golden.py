@@ -80,4 +80,5 @@ def test_names_of_inputs_never_meet_variables_of_the_generator():
 def test_the_core_of_the_lstm_is_one_nest_of_four_products():
     text = generated("lstm", "avx512")
     loop = text.split("for step0 in range")[1].split("\n\n")[0]
-    assert loop.count("contract_") == 1
+    single, several = loop.split("else:")  # one call a step, in the form for a batch of one or that for more
+    assert single.count("contract_") == several.count("contract_") == 1

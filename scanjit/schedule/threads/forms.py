@@ -1,14 +1,11 @@
-"""Which nests have a second form, in which calls it runs, and which nests are computed a piece at a time."""
+"""Which nests have a second form, and which are computed a piece at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from scanjit import types
-from scanjit.schedule.nests import Blocks, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.nests import Nest, Program, TimeLoop
 from scanjit.schedule.threads.split import in_pieces
-from scanjit.types import Atom, Dimension
 
 
 def find_forms(program: Program) -> Program:
@@ -20,27 +17,6 @@ def find_forms(program: Program) -> Program:
     }
     pieces = tuple(nest for nest in program.suite if isinstance(nest, Nest) and nest not in single and in_pieces(nest))
     return replace(program, single=single, pieces=pieces)
-
-
-def of_one_row(program: Program, sizes: Mapping[Atom, int]) -> frozenset[Nest]:
-    """The nests that have a form for one row, and compute no more than one wherever they stand in the program. In
-    blocks of time, the longest block counts."""
-    most: dict[Nest, int] = {}
-
-    def look(statements: Sequence[Statement], largest: Mapping[Atom, Dimension]) -> None:
-        for statement in statements:
-            if isinstance(statement, Nest) and statement in program.single and statement.tile and statement.tile.rows:
-                rows = types.substitute(statement.tile.rows.size, largest)
-                known = all(atom in sizes for atom in types.atoms(rows))
-                most[statement] = max(most.get(statement, 1), types.evaluate(rows, sizes) if known else 2)
-            block = types.as_atom(statement.count) if isinstance(statement, Blocks) else None
-            if isinstance(statement, Blocks) and block is not None:
-                look(statement.inner, {**largest, block: types.minimum(statement.size, statement.total)})
-            else:
-                look(statement.inner, largest)
-
-    look(program.suite, {})
-    return frozenset(nest for nest, rows in most.items() if rows == 1)
 
 
 def _for_one_row(nest: Nest, in_step: bool) -> Nest | None:
