@@ -1,13 +1,16 @@
 """The engine: rules to a fixpoint, bodies too; the verifier."""
 
+import pickle
+
 import numpy as np
 import pytest
 
-from scanjit import errors
-from scanjit.ir import OPS, Graph, Node, walk
+from scanjit import errors, types
+from scanjit.ir import OPS, Graph, Node, rebuild, sizes_are_given, walk
 from scanjit.loops import scan
 from scanjit.ops.elementwise import ADD, EXP, NEG, TANH
-from scanjit.rewrite import RULES, Note, Rewriter, Rules, pipeline, run
+from scanjit.ops.stretch import full
+from scanjit.rewrite import RULES, Note, Rewriter, Rules, factor, pipeline, run
 from scanjit.rewrite.verify import verify
 from scanjit.types import Type
 from tests.rewrite.support import body, count, fn, scans, symbol
@@ -138,3 +141,36 @@ def test_running_twice_changes_nothing() -> None:
 
 def test_the_reductions_are_known() -> None:
     assert np.all([name in OPS for name in ("sum", "max", "contract", "gather", "concatenate")])
+
+
+# ---- nodes made again ------------------------------------------------------------------------------------------------
+
+
+def test_a_node_on_arguments_of_the_same_types_is_not_inferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, z = symbol("x", "T", 3), symbol("y", "T", 3), symbol("z", 3)
+    node = x * z
+    monkeypatch.setattr(node.op, "infer", None)
+    new = rebuild(node, (y, z))
+    assert new.operands == (y, z) and new.types is node.types and new.where == node.where
+    with pytest.raises(TypeError):
+        rebuild(node, (symbol("other", "S", 3), z))
+
+
+def test_a_node_over_a_size_that_changes_is_inferred_again() -> None:
+    n, m = symbol("n", dtype="int64"), symbol("m", dtype="int64")
+    node = full(0, (types.value_dim(n, "n"),), "float64")
+    new = rebuild(node, tuple(m if arg is n else arg for arg in node.args))
+    assert new.type.shape == (types.value_dim(m, "m"),) and not sizes_are_given([new])
+    assert sizes_are_given([symbol("x", "T") * 2.0])
+
+
+def test_equal_types_are_one_object() -> None:
+    a, b = (Type(np.dtype("float64"), (types.size("T"), 257)) for _ in range(2))
+    assert a is b and a is pickle.loads(pickle.dumps(a))
+    assert a is not Type(np.dtype("float32"), a.shape)
+
+
+def test_rules_that_concern_no_op_leave_a_graph_alone() -> None:
+    outputs = [scan(lambda r: fn("tanh", r * 1.0 + 0.0), [symbol("x", "T", 3)])]
+    rewriter = Rewriter(factor.large)
+    assert rewriter(outputs) == outputs and not rewriter.counts
