@@ -247,9 +247,12 @@ def custom(node: Node, given: Node) -> Node | None:
 
 @rules.nested(PART, of=[SCAN])
 def loop_of_no_steps(node: Node, given: Node) -> Node | None:
-    """a result of a loop of no steps -> the initial value of a carry; no rows; 0 steps that ran"""
+    """a result of a loop of no steps -> the initial value of a carry; no rows
+
+    How many steps ran stays a value that is computed: if it were 0, to take the last row that a loop stacked would be
+    an error while the graph is rewritten, and in a branch that no call takes too."""
     index = node.params["index"]
-    if given.params["length"] != 0:
+    if given.params["length"] != 0 or index == len(given.types) - given.params["until"]:
         return None
     return given.operands[index] if index < given.params["carries"] else full(0, node.type.shape, node.dtype)
 

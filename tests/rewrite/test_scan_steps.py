@@ -166,3 +166,15 @@ def test_threads_know_themselves_how_many_steps_ran() -> None:
     f = sj.function([x], rows, mode="emulate")
     assert f([1.0, 2.0]).tolist() == [[2.0, 4.0], [4.0, 8.0], [8.0, 16.0]]
     assert "ran0 = step0 + 1" in f.source and "= load_i64(count" not in f.source
+
+
+def test_the_last_row_of_no_steps_is_an_error_of_calls_that_take_it() -> None:
+    take = sj.scalar("take", dtype="bool")
+
+    def last() -> Any:
+        return sj.scan(lambda h: (h + 1.0, sj.until(h > 3.0)), outputs_info=0.0, n_steps=0)[-1]
+
+    f = sj.function([take], sj.ifelse(take, last, lambda: sj.constant(2.0)), mode="emulate")
+    assert f(False) == 2.0
+    with pytest.raises(sj.OutOfBoundsError):
+        f(True)
