@@ -105,13 +105,8 @@ def _code(part: object, writer: Likeness) -> object:
 
 
 @_code.register
-def _(part: Value | NestLoop, writer: Likeness) -> object:
+def _(part: Value | NestLoop | Dim, writer: Likeness) -> object:
     return writer.number(part)
-
-
-@_code.register
-def _(dim: Dim, writer: Likeness) -> object:
-    return writer.number(dim)
 
 
 @_code.register
