@@ -118,6 +118,7 @@ def test_early_stopping() -> None:
 
 def test_progress_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     assert list(progress(range(3), lambda: "loss")) == list(progress(range(3), show=False)) == [0, 1, 2]
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[progress\]'"):
         progress(range(3), show=True)
