@@ -7,7 +7,7 @@ from functools import singledispatch
 from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
-from scanjit.codegen.pack import pack_sources
+from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
@@ -30,35 +30,35 @@ class Jobs:
         """Run a job; one that runs once is left out if it ran in an earlier call."""
         if job in self.common.program.once:
             self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
-            for source in self._timed(job, at.inside):
-                decided = [*source.numbers, *(offset for _, offset in source.addresses)]
-                decided += [] if source.tile.split is None else [source.tile.split.size]
-                self.common.kept_sizes |= dict.fromkeys(decided)
+            source = self._timed(job, at.inside)
+            decided = [*source.numbers, *(offset for _, offset in source.addresses)]
+            decided += [] if source.tile.split is None else [source.tile.split.size]
+            self.common.kept_sizes |= dict.fromkeys(decided)
             at = at.inside
         else:
             self._timed(job, at)
         self.called(at)
 
-    def _timed(self, job: Job, at: Place) -> list[Source]:
-        """Run a job, by calls of these functions. If time is taken, the first thread adds up how long it took, waiting
-        included, and how often it ran."""
+    def _timed(self, job: Job, at: Place) -> Source:
+        """Run a job. If time is taken, the first thread adds up how long it took, waiting included, and how often it
+        ran."""
         common = self.common
         if common.timed is None:
             return self._written(job, at)
         place = 2 * len(common.timed)
         common.timed.append(job)
         self.draft.add(at, "tick = clock()")
-        sources = self._written(job, at)
+        source = self._written(job, at)
         self.draft.add(at, "if thread == 0:")
         ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
         self.draft.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.draft.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
-        return sources
+        return source
 
-    def _written(self, job: Job, at: Place) -> list[Source]:
+    def _written(self, job: Job, at: Place) -> Source:
         if isinstance(job, Nest):
-            return [self._nest(job, at)]
-        return self._pack(job, at) if isinstance(job, Pack) else [self._call(source_of(job), at)]
+            return self._nest(job, at)
+        return self._pack(job, at) if isinstance(job, Pack) else self._call(source_of(job), at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
@@ -84,12 +84,9 @@ class Jobs:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _pack(self, pack: Pack, at: Place) -> list[Source]:
+    def _pack(self, pack: Pack, at: Place) -> Source:
         lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
-        sources = pack_sources(pack, lanes)
-        for source in sources:
-            self._call(source, at, meets=source is sources[-1])
-        return sources
+        return self._call(pack_source(pack, lanes), at)
 
     def _nest(self, nest: Nest, at: Place) -> Source:
         program, nests = self.common.program, self.common.nests
@@ -106,9 +103,8 @@ class Jobs:
         self.draft.add(at, "else:")
         return self._call(source, at.inside)
 
-    def _call(self, source: Source, at: Place, nest: Nest | None = None, meets: bool = True) -> Source:
-        """Call a function that runs a job, or a part of one behind which threads do not meet; for a nest that is given,
-        a piece at a time."""
+    def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
+        """Call a function that runs a job; for a nest that is given, a piece at a time."""
         source = self.common.known(source)
         self.draft.calls[source.name] = None
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
@@ -134,8 +130,7 @@ class Jobs:
             if tile.own is not None and tile.own is not tile.split:
                 ranges += self.sharing.own(tile, at)
             self.draft.add(inner, call(*ranges))
-        if meets:
-            self.meet(at)
+        self.meet(at)
         return source
 
     def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:

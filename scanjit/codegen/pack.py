@@ -1,54 +1,59 @@
 """Packing right operands of products into panels, as Python source.
 
-All sizes and steps are arguments: few functions pack everything. One copies rows whose elements are neighbours, another
-one a matrix that lies transposed; each operand of a pack is a call.
+All sizes and steps are arguments: few functions pack everything. They differ in how many sources there are, and in
+whether the elements of a row are neighbours or the matrices lie transposed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
-from scanjit.schedule.nests import NestLoop, Pack, Ref, Tile
+from scanjit.schedule.nests import NestLoop, Pack, Tile
 from scanjit.types import Dimension
 
 STREAMS = 8
-"""Rows that are copied of one panel before the next: neighbouring panels come from neighbouring memory, so that many
-rows are read as streams, which processors foresee; of more streams they lose track."""
+"""Rows (of all sources) that are copied of one panel before the next: neighbouring panels come from neighbouring
+memory, so that many rows are read as streams, which processors foresee; of more streams they lose track."""
 DEEP = 16
-"""Rows that are copied at a time where the source lies transposed: a panel comes from few lines of memory, each read as
+"""Rows that are copied at a time where the sources lie transposed: a panel comes from few lines of memory, each read as
 a stream while the panel is written from its begin to its end."""
 
 
-def pack_sources(pack: Pack, lanes: int) -> list[Source]:
-    """For each source of a pack, the function that copies `source[k, n]` into `[n block][k][its group][lane]`, padded
-    by zeros."""
-    return [_PackWriter(pack, group, lanes).source() for group in range(len(pack.sources))]
+def pack_source(pack: Pack, lanes: int) -> Source:
+    """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
+    return _PackWriter(pack, lanes).source()
 
 
 class _PackWriter:
-    """Writes the lines that pack one source."""
+    """Writes the lines of a pack."""
 
-    def __init__(self, pack: Pack, group: int, lanes: int) -> None:
-        self.ref: Ref = pack.sources[group]
+    def __init__(self, pack: Pack, lanes: int) -> None:
+        self.sources = pack.sources
         self.width, self.lanes, self.size = pack.width, lanes, pack.target.dtype.itemsize
         self.name, self.parameters = suffix(pack.target.dtype, lanes), Parameters()
-        self.parameters.addresses[pack.target, group * pack.width] = "panels"
-        self.parameters.addresses[self.ref.buffer, self.ref.offset] = "source"
-        *self.terms, self.columns = self.ref.shape
+        places = self.parameters.addresses
+        places[pack.target, 0] = "panels"
+        self.bases = [places.setdefault((ref.buffer, ref.offset), f"source{g}") for g, ref in enumerate(self.sources)]
+        *self.terms, self.columns = self.sources[0].shape
         self.depth = self._number("depth", types.product(self.terms))
         self.stop = self._number("columns", self.columns)
-        self.apart = self._number("apart", len(pack.sources) * self.size)
-        """The bytes from an element of a row of panels to the next one, if the row belonged to this source alone."""
-        *self.down, across = (
-            stride * self.size if axis < len(self.terms) else stride for axis, stride in enumerate(self.ref.strides)
-        )
-        self.contiguous = across == 1
-        self.across = str(self.size) if self.contiguous else self._number("across", across * self.size)
+        self.apart = len(self.sources) * self.size
+        """The bytes from an element of a row of panels to the next one of the same source."""
 
     def _number(self, name: str, dim: Dimension) -> str:
         """An argument, under a name of its own, whatever the other arguments are."""
         return self.parameters.numbers.setdefault((name, dim), name)
+
+    def _steps(self, group: int) -> tuple[str, ...]:
+        """The bytes from an element of a source to the next one along each axis. Sources that lie alike share them."""
+        strides = self.sources[group].strides
+        like = next(g for g, ref in enumerate(self.sources) if ref.strides == strides)
+        *down, across = (stride * self.size for stride in strides)
+        names = [self._number(f"step{like}_{axis}", step) for axis, step in enumerate(down)]
+        return *names, str(self.size) if strides[-1] == 1 else self._number(f"across{like}", across)
 
     def source(self) -> Source:
         """The function. Threads share the panels."""
@@ -57,10 +62,11 @@ class _PackWriter:
         return self.parameters.source("pack", lines, ["begin", "end", "line"], tile=tile)
 
     def _lines(self) -> list[str]:
-        """The loops over pieces of panels. A whole piece of a source that lies transposed is copied in blocks."""
-        transposed = len(self.down) == 1 and self.ref.strides[0] == 1 and not self.contiguous
+        """The loops over pieces of panels. A whole piece whose sources all lie transposed is copied in blocks."""
+        contiguous = all(ref.strides[-1] == 1 for ref in self.sources)
+        transposed = all(len(ref.strides) == 2 and ref.strides[0] == 1 != ref.strides[1] for ref in self.sources)
         transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
-        deep = DEEP if transposed else STREAMS
+        deep = DEEP if transposed else max(STREAMS // len(self.sources), 1)
         down = [f"for first in range(0, {self.depth}, {deep}):", f"    last = min(first + {deep}, {self.depth})"]
         panels, look = f"for j in range(begin, end, {self.width}):", ["    if interrupted(line):", "        return"]
         full = f"j + {self.width} <= {self.stop}"
@@ -71,7 +77,7 @@ class _PackWriter:
         else:
             outer = [down[0], *look, down[1], "    " + panels]
             rows = self._rows(masked=True)
-            if self.contiguous:
+            if contiguous:
                 rows = [f"if {full}:", *_inside(self._rows(masked=False)), "else:", *_inside(rows)]
         return outer + _inside(_inside(rows))
 
@@ -83,31 +89,37 @@ class _PackWriter:
             outer, inner, many = f"outer{axis}", f"inner{axis}", self._number(f"many{axis}", size)
             lines += [f"{outer} = {counters[0]}//{many}", f"{inner} = {counters[0]} - {outer}*{many}"]
             counters[:1] = [outer, inner]
-        steps = [self._number(f"step{axis}", step) for axis, step in enumerate(self.down)]
+        for group in range(len(self.sources)):
+            lines += self._row(group, counters, masked)
+        return ["for k in range(first, last):", *_inside(lines)]
+
+    def _row(self, group: int, counters: Sequence[str], masked: bool) -> list[str]:
+        """Copy one row of a source."""
+        *steps, across = self._steps(group)
         terms = [f"{counter}*{step}" for counter, step in zip(counters, steps, strict=True)]
-        lines.append(f"column = {' + '.join(['source', *terms])} + j*{self.across}")
+        lines = [f"column = {' + '.join([self.bases[group], *terms])} + j*{across}"]
         for v in range(0, self.width, self.lanes):
-            place = "column" + (f" + {v}*{self.across}" if v else "")
+            place = "column" + (f" + {v}*{across}" if v else "")
             mask = f"head_x{self.lanes}({self.stop} - j{f' - {v}' if v else ''})"
-            if not self.contiguous:
-                value = f"load_strided_{self.name}({place}, {self.across}, {mask})"
+            if self.sources[group].strides[-1] != 1:
+                value = f"load_strided_{self.name}({place}, {across}, {mask})"
             else:
                 value = f"load_masked_{self.name}({place}, {mask})" if masked else f"load_{self.name}({place})"
-            lines.append(f"store({_past('row', v * self.size)}, {value})")
-        return ["for k in range(first, last):", *_inside(lines)]
+            lines.append(f"store({_past('row', (group * self.width + v) * self.size)}, {value})")
+        return lines
 
     def _blocks(self) -> list[str]:
         """Copy a whole piece, block by block."""
-        lines = [
-            f"row = panels + (j*{self.depth} + first*{self.width})*{self.apart}",
-            f"column = source + first*{self.size} + j*{self.across}",
-        ]
-        step = f"{self.width}*{self.apart}"
-        for k in range(0, DEEP, self.lanes):
-            for v in range(0, self.width, self.lanes):
-                down = _past(f"row + {k}*{step}" if k else "row", v * self.size)
-                past = (f" + {v}*{self.across}" if v else "") + (f" + {k * self.size}" if k else "")
-                lines.append(f"transpose_{self.name}({down}, {step}, column{past}, {self.across})")
+        lines = [f"row = panels + (j*{self.depth} + first*{self.width})*{self.apart}"]
+        step = self.width * self.apart
+        for group, base in enumerate(self.bases):
+            _, across = self._steps(group)
+            lines.append(f"column = {base} + first*{self.size} + j*{across}")
+            for k in range(0, DEEP, self.lanes):
+                for v in range(0, self.width, self.lanes):
+                    down = _past("row", k * step + (group * self.width + v) * self.size)
+                    past = (f" + {v}*{across}" if v else "") + (f" + {k * self.size}" if k else "")
+                    lines.append(f"transpose_{self.name}({down}, {step}, column{past}, {across})")
         return lines
 
 
