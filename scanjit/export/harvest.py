@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scanjit import errors
+from scanjit.runtime.parsing import parsed
 
 _ALLOWED = {"np": "import numpy as np", "math": "import math"}
 
@@ -20,7 +21,7 @@ _ALLOWED = {"np": "import numpy as np", "math": "import math"}
 def _definitions(module: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
     """The top-level statements of a module by the names that they define, and the modules of imported names."""
     path = importlib.import_module(module).__file__
-    tree = ast.parse(Path(str(path)).read_text(encoding="utf-8"))
+    tree = parsed(Path(str(path)).read_text(encoding="utf-8"))
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, str] = {}
     for node in tree.body:
@@ -86,7 +87,7 @@ class Harvest:
             if tried not in taken:
                 break
         self._names[key] = tried
-        statement = _Plain().visit(ast.parse(ast.unparse(defined[name])).body[0])
+        statement = _Plain().visit(parsed(ast.unparse(defined[name])).body[0])
         renamed = {other: self._used(module, other) for other in _free(statement)}
         self._texts[key] = ast.unparse(_Renamed({**renamed, name: self._names[key]}).visit(statement))
         return self._names[key]

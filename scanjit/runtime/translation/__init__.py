@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 
+from scanjit.runtime.parsing import parsed
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions
 from scanjit.runtime.translation.statements import Statements
@@ -30,7 +31,7 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, b
     TypeError : the source holds something that kernels are not written in, or operands that do not go together.
     SyntaxError : it is no Python.
     """
-    tree = ast.parse(unit.source)
+    tree = parsed(unit.source)
     names = [name for each in tree.body if isinstance(each, ast.ImportFrom) for name in each.names]
     if any(name.asname for name in names):
         raise TypeError("a kernel imports functions by their own names")
