@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import importlib
+import os
 import sys
 import threading
 import weakref
@@ -81,8 +82,17 @@ def _draw(reference: weakref.ref[Shown], stream: TextIO, gone: Callable[[], None
         gone()
 
 
+def _has_no_width(stream: TextIO) -> bool:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns == 0
+    except (OSError, ValueError):  # a notebook's stream is no file
+        return False
+
+
 class Bar:
     """A bar of tqdm's if it is installed, or else one line of text that is written over and over.
+
+    A terminal that does not know its width gets the line too: tqdm would show nothing there.
 
     What goes wrong with the stream ends nothing: then nothing is shown."""
 
@@ -90,6 +100,8 @@ class Bar:
         self._stream, self._width = stream, 0
         self._tqdm: Any = None
         with contextlib.suppress(ImportError, *_BROKEN):
+            if _has_no_width(stream):
+                return
             new = importlib.import_module("tqdm.auto").tqdm
             self._tqdm = new(total=0, leave=False, file=stream, bar_format="{desc} |{bar}|")
 

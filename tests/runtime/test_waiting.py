@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import re
 import sys
 import time
@@ -58,6 +59,19 @@ def test_a_bar_of_tqdm(terminal: Terminal) -> None:
         wait_until_shown()
         time.sleep(0.05)
     assert "compiling train: 4 of 8 kernels, 0 s |" in terminal.getvalue()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_a_terminal_without_a_width_gets_a_line_of_text() -> None:
+    """As tools make them that run a program in a terminal of their own: tqdm would cut all of its text off."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    with open(theirs, "w") as stream:
+        bar = bars.Bar(stream)
+        bar.draw("train: step 5 of 10", 5, 10)
+        assert os.read(ours, 100) == b"\rtrain: step 5 of 10"
+        bar.clear()
+    os.close(ours)
 
 
 def test_without_new_kernels_it_counts_none(terminal: Terminal, no_tqdm: None) -> None:
