@@ -47,6 +47,9 @@ class Alike(Generic[Given]):
             about: list[Note] = []
             self._made[key] = self._change(general, about, *given, **named), about
         made, about = self._made[key]
+        if made is not None and any(node.applied.sizes for node in walk(made.values(), read)):
+            # A size that a new node computes belongs to one loop: names of its dimensions are not exchanged.
+            return self._change(scan, notes, *given, **named)
         notes += [replace(note, where=scan.where) if note.where == general.where else note for note in about]
         return None if made is None else self._special(made, general, scan, read)
 
