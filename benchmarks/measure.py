@@ -163,7 +163,7 @@ _known: dict[str, list[np.ndarray]] = {}
 
 def _expected(task: Task) -> list[np.ndarray]:
     """What the reference says, computed once for the value alone and with gradient."""
-    full = replace(task, kind="gradient")
+    full = replace(task, kind="gradient") if "gradient" in task.case.kinds else task
     if full.title not in _known:
         _known.clear()
         _known[full.title] = full.expected()

@@ -8,7 +8,7 @@ from benchmarks.case import Case
 
 MODULES = (
     *("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode"),
-    *("markov", "ctc", "ragged", "stack", "layers", "streaming", "convolution", "training", "letters"),
+    *("markov", "ctc", "ragged", "stack", "layers", "streaming", "convolution", "training", "letters", "byhand"),
 )
 
 

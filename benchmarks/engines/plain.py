@@ -9,15 +9,17 @@ from typing import Any
 from benchmarks.case import Program, Task
 
 
-def loop_of(module: str, task: Task) -> tuple[Any, list[Any]]:
-    """The loop for a row (`forward` or `with_gradient` of a module of `benchmarks.cases`), and its arguments."""
+def loop_of(module: str, task: Task, name: str = "") -> tuple[Any, list[Any]]:
+    """The loop for a row, and its arguments: of a module of `benchmarks.cases`, `forward` or `with_gradient`; or those
+    of a `name`, if the module has the loops of several cases: `NAME` and `NAME_with_gradient`."""
     loops = importlib.import_module(f"benchmarks.cases.{module}")
     if task.kind == "hessian":
         raise NotImplementedError("no second derivatives")
     values: list[Any] = [*task.arguments().values()]
     if task.gradient and task.case.value:
         values.append(task.cotangent())
-    return loops.with_gradient if task.gradient else loops.forward, values
+    forward, backward = (name, f"{name}_with_gradient") if name else ("forward", "with_gradient")
+    return getattr(loops, backward if task.gradient else forward), values
 
 
 def program(module: str) -> Callable[[Task], Program]:

@@ -11,18 +11,12 @@ from .lanes import Lanes, select
 
 def minimum(a: Lanes, b: Lanes) -> Lanes:
     """The smaller of two; NaN if either is."""
-    if not a.kind.floating:
-        return select(a < b, a, b)
-    smaller = select(a < b, a, b)  # minps: b if unordered
-    return select(a != a, a, smaller)
+    return a.extremum("minimum", b) if a.kind.floating else select(a < b, a, b)
 
 
 def maximum(a: Lanes, b: Lanes) -> Lanes:
     """The larger of two; NaN if either is."""
-    if not a.kind.floating:
-        return select(a > b, a, b)
-    larger = select(a > b, a, b)
-    return select(a != a, a, larger)
+    return a.extremum("maximum", b) if a.kind.floating else select(a > b, a, b)
 
 
 def abs_any(x: Lanes) -> Lanes:

@@ -88,6 +88,10 @@ class Lanes(ABC):
         """``self * b + c``, rounded once where the CPU can."""
 
     @abstractmethod
+    def extremum(self, op: str, b: Self) -> Self:
+        """The ``minimum`` or the ``maximum`` of two floats: NaN if either is; of two zeros, either."""
+
+    @abstractmethod
     def two_product(self, b: Self) -> tuple[Self, Self]:
         """The rounded product and its exact rounding error (no overflow or underflow assumed)."""
 

@@ -248,6 +248,12 @@ class LlvmLanes(Lanes):
         product = self.arithmetic("mul", b)
         return product.arithmetic("add", c)
 
+    def extremum(self, op: str, b: LlvmLanes) -> LlvmLanes:
+        # LLVM would join the conditions of two selections, and take those of one lane through integers.
+        name = f"llvm.{op}.{overload_suffix(self.kind, self.lanes)}"
+        function = declare(self.builder, name, self.value.type, [self.value.type] * 2)
+        return self._new(self.builder.call(function, [self.value, b.value], fastmath=("nsz",)))
+
     def two_product(self, b: LlvmLanes) -> tuple[LlvmLanes, LlvmLanes]:
         product = self * b
         if self._target.has_fma:

@@ -84,6 +84,9 @@ class NumpyLanes(Lanes):
     def fma(self, b: NumpyLanes, c: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(self.array * b.array + c.array, self.kind)  # as on a CPU without the instruction
 
+    def extremum(self, op: str, b: NumpyLanes) -> NumpyLanes:
+        return NumpyLanes(getattr(np, op)(self.array, b.array), self.kind)
+
     def two_product(self, b: NumpyLanes) -> tuple[NumpyLanes, NumpyLanes]:
         product = self * b
         return product, product.error_as_product(self, b)
