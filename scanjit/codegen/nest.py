@@ -10,6 +10,7 @@ from scanjit.codegen.space import Space
 from scanjit.codegen.stores import store_tile
 from scanjit.codegen.strips import write_strips
 from scanjit.codegen.time import TimeInside
+from scanjit.codegen.transposed import crossed, write_transposed
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Likeness, Nest
 
@@ -40,6 +41,8 @@ def nest_source(nest: Nest) -> Source:
         write_strips(frame, values, nest.time)
     elif nest.time is not None:
         Space(frame, TimeInside(frame, values, nest.time).write).write(values)
+    elif (down := crossed(nest)) is not None:
+        write_transposed(frame, values, down)
     else:
         Space(frame, lambda: store_tile(frame, values)).write(values)
     frame.pop(1)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.stretch import full
+from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.region import Item, name_of
-from scanjit.schedule.nests import Buffer, Ref
+from scanjit.schedule.nests import Buffer, Load, Nest, NestLoop, Ref, Store
 from scanjit.schedule.nests.plan import Plan
+
+LEAST_BYTES = 4
+"""Sequences of smaller elements are read where they lie: a vector has many, and few of them are in one line."""
+SHORT_ROW = 8
+"""So are rows that are known to be shorter: there is little to gain."""
 
 
 class ScanRule(ArrayRule):
@@ -30,7 +36,7 @@ class ScanRule(ArrayRule):
                 buffer = plan.carries[i].store.buffer
                 lowering.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}
-        sequences = [lowering.place_of(x) for x in xs]
+        sequences = [_by_rows(lowering, x) for x in xs]
         needs, label = lowering.inputs_of((*xs, *consts), first), name_of(node)
         found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
         if found is not None:
@@ -45,6 +51,22 @@ class ScanRule(ArrayRule):
         places = [*(plan.final(i, steps) for i in range(plan.roles.carries)), *plan.ys, *([count] if count else [])]
         for i, place in enumerate(places):
             lowering.put(ir.PART(node, index=i), place, [block])
+
+
+def _by_rows(lowering: Lowering, x: Node) -> Ref:
+    """Where a sequence lies. If the elements of a row lie apart and the rows side by side, as those of `vmap` over the
+    rows of a matrix, it is copied to where a step finds its row in one piece."""
+    place = lowering.place_of(x)
+    apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
+    row = types.product(x.type.shape[1:])
+    if not apart or x.dtype.itemsize < LEAST_BYTES or (isinstance(row, int) and row < SHORT_ROW):
+        return place
+    rows = Ref.whole(Buffer(x.dtype, x.type.shape, "temporary", "rows"))
+    space = tuple(map(NestLoop, x.type.shape))
+    source, target = (maps.place(ref, maps.identity(space)) for ref in (place, rows))
+    copy = Nest(space, (Store(target, Load(x.dtype, source)),), "rows")
+    lowering.add_statement(copy, lowering.read_by_others(x))
+    return rows
 
 
 def _cleared(lowering: Lowering, plan: Plan) -> dict[Buffer, Item]:
