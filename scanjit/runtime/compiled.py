@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from scanjit import codegen, errors, schedule, types
+from scanjit.config import config
 from scanjit.ir import SHARED
 from scanjit.runtime import host, processors, threads
 from scanjit.runtime.addresses import address
+from scanjit.runtime.choice import Choice
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
@@ -30,8 +33,17 @@ MOST_SIZED = 64
 class Timer(Protocol):
     """Takes the time of calls."""
 
-    def run(self, start: Callable[[], None], table: int, sized: Sized, threads: int) -> None:
+    def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
         """Call `start`, which runs the code with the table at that address, and note how long it takes."""
+
+
+class Plan(NamedTuple):
+    """How a call runs: what is known from its sizes, on how many threads, and who wants to know how long it takes (None
+    if the number is fixed)."""
+
+    sized: Sized
+    threads: int
+    choice: Choice | None
 
 
 class CompiledStage:
@@ -58,6 +70,8 @@ class CompiledStage:
         self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
+        self.choices: dict[tuple[int, ...], Choice] = {}
+        """Who chooses the number of threads, by the largest that is allowed and the magnitudes of the sizes."""
         self.workspaces = Workspaces()
         self.kernels: list[Any] = []
         if mode == "numba":
@@ -96,28 +110,47 @@ class CompiledStage:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def sized(self, sizes: Mapping[Atom, int]) -> Sized:
-        """What is known for some sizes."""
-        count = processors.count() if self._decides else 0
-        key = (count, *[sizes[atom] for atom in self.table.atoms])
+    def sized(self, sizes: Mapping[Atom, int], threads: int) -> Sized:
+        """What is known for some sizes and so many threads."""
+        values = [sizes[atom] for atom in self.table.atoms]
+        key = (threads if self._decides else 0, *values)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= MOST_SIZED:
                 self.known.clear()
             self._check_memory(sizes)
-            found = self.known[key] = sized(self.program, self.code, self.table, sizes, max(count, 1))
+            found = self.known[key] = sized(self.program, self.code, self.table, sizes, max(key[0], 1))
+        return found
+
+    def _choice(self, sizes: Mapping[Atom, int], most: int) -> Choice:
+        """Who chooses the number of threads for some sizes: the same for all that have as many binary digits."""
+        key = (most, *(sizes[atom].bit_length() for atom in self.table.atoms))
+        found = self.choices.get(key)
+        if found is None:
+            if len(self.choices) >= MOST_SIZED:
+                self.choices.clear()
+            found = self.choices[key] = Choice(most)
         return found
 
     def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output, from those of the stage's origins."""
-        sized = self.sized(sizes)
+        threads = processors.count() if self._decides else 1
+        sized, choice = self.sized(sizes, threads), None
+        if not sized.sharing.several:
+            threads = 1
+        else:
+            threads = threads if self._decides else processors.count()
+            if threads > 1 and not config.threads and self.timer is None:
+                choice = self._choice(sizes, threads)
+                threads = choice.threads()
+                sized = self.sized(sizes, threads)
         made = new_results(sized, self.table)
         if self.mode == "emulate":
             from scanjit.runtime.emulation import emulate
 
             code = emulate(self.code, self.table, sized, arrays, made)
         else:
-            code = self._call(sized, arrays, made)
+            code = self._call(Plan(sized, threads, choice), arrays, made)
         if code:
             node = self.program.codes[code - 1]
             raise errors.OutOfBoundsError(
@@ -133,23 +166,24 @@ class CompiledStage:
             for which, start, stop, shape in sized.results
         ]
 
-    def _call(self, sized: Sized, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
+    def _call(self, plan: Plan, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
         """Fill the table and run; returns the status."""
+        sized = plan.sized
         if not sized.workspace:
-            return self._run_with(sized, sized.entries[:], self._given, arrays, made)
+            return self._run_with(plan, sized.entries[:], self._given, arrays, made)
         workspace = self.workspaces.take(sized.workspace)
         ready = self.table.ready
         values = [arrays[i] for i in self._shared] if ready else []
         held = bool(ready) and workspace.holds(sized, values)
         if held and workspace.filled_for is sized:
-            code = self._run_with(sized, workspace.entries[:], self._arguments, arrays, made)
+            code = self._run_with(plan, workspace.entries[:], self._arguments, arrays, made)
         else:
             entries, base = sized.entries[:], workspace.base
             for entry, which in self.table.temporaries:
                 entries[entry] = base + sized.offsets[which]
             for entry in ready:
                 entries[entry] = held
-            code = self._run_with(sized, entries, self._given, arrays, made)
+            code = self._run_with(plan, entries, self._given, arrays, made)
             self._note(workspace, sized, values, entries)
         self.workspaces.leave(workspace)
         return code
@@ -166,7 +200,7 @@ class CompiledStage:
 
     def _run_with(
         self,
-        sized: Sized,
+        plan: Plan,
         entries: array[int],
         given: Sequence[tuple[int, int]],
         arrays: Sequence[np.ndarray],
@@ -183,13 +217,22 @@ class CompiledStage:
             entries[entry] = here + 8 * status
         for entry in table.sync:
             entries[entry] = here + 8 * (status + STATUS_WORDS)
-        count = (sized.sharing.threads if self._decides else processors.count()) if sized.sharing.several else 1
         try:
-            if self.timer is None:
-                self._run(self._main, here, count, self.steps)
+            if self.timer is not None:
+                start = lambda: self._start(here, plan.threads)
+                self.timer.run(start, here, plan.sized, plan.threads)
+            elif plan.choice is None:
+                self._start(here, plan.threads)
             else:
-                self.timer.run(lambda: self._run(self._main, here, count, self.steps), here, sized, count)
+                began = time.perf_counter()
+                used = self._start(here, plan.threads)
+                passed = time.perf_counter() - began
+                plan.choice.note(used % 256, used // 256, plan.sized.sharing.operations, passed)
         finally:
             if self.steps.running:
                 self.steps.ended(here)
         return entries[status]
+
+    def _start(self, table: int, threads: int) -> int:
+        """Run the code with a table; see `native.Run`."""
+        return self._run(self._main, table, threads, self.steps)

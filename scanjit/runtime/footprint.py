@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scanjit import errors
+from scanjit.runtime import processors
 from scanjit.schedule.memory.addresses import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
             expected=", ".join(missing),
             fix="name the sizes of the inputs, as in sj.tensor(('T', 'B', 64)); or look at explain() after a call",
         )
-    known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}) for stage in stages]
+    threads = processors.count()
+    known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, threads) for stage in stages]
     workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)
     results = sum(
         math.prod(shape) * buffer.dtype.itemsize

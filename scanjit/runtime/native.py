@@ -186,9 +186,9 @@ wait:
   br label %awake
 }
 
-define internal void @begin(ptr %team) {
+define internal i64 @begin(ptr %team) {
   %running = at team.running %team
-  atomicrmw add ptr %running, i64 1 seq_cst
+  %others = atomicrmw add ptr %running, i64 1 seq_cst
   %there = get team.started %team
   %known = icmp ne i64 %there, 0
   br i1 %known, label %ready, label %start
@@ -199,7 +199,7 @@ start:
   set team.alarm %team, %alarm
   set team.nap %team, %nap
   call i32 @PyThread_start_new_thread(ptr @clock, ptr %team)
-  ret void
+  ret i64 %others
 ready:
   %asleep = at team.asleep %team
   %sleeps = get seq_cst team.asleep %team
@@ -214,7 +214,7 @@ ring:
   call void @PyThread_release_lock(ptr %bell)
   br label %done
 done:
-  ret void
+  ret i64 %others
 }
 
 define internal ptr @closed() {
@@ -273,11 +273,11 @@ end:
 
 ; ---- calls. Python's lock is held when they begin and end
 
-define void @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
+define i64 @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %line = alloca %line, align 64
   %place = ptrtoint ptr %line to i64
   %team = load ptr, ptr @team
-  call void @begin(ptr %team)
+  %others = call i64 @begin(ptr %team)
   %now = get monotonic team.ticks %team
   set line.number %line, %team
   set line.expected %line, %now
@@ -344,12 +344,15 @@ alone:
   call void @PyEval_RestoreThread(ptr %own)
   br label %end
 end:
+  %used = phi i64 [ %threads, %dismiss ], [ 1, %alone ]
   %running = at team.running %team
   atomicrmw sub ptr %running, i64 1 seq_cst
-  ret void
+  %shifted = shl i64 %others, 8
+  %both = or i64 %shifted, %used
+  ret i64 %both
 }
 
-define void @scanjit_run_with_blas(ptr %program, i64 %table, i64 %threads, ptr %tick) {
+define i64 @scanjit_run_with_blas(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %get = get blas.get @blas
   %set = get blas.set @blas
   %calls = get blas.calls @blas
@@ -363,7 +366,7 @@ one:
   call void %set(i32 1)
   br label %run
 run:
-  call void @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick)
+  %both = call i64 @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick)
   %now = get blas.calls @blas
   %last = icmp eq i64 %now, 1
   %less = sub i64 %now, 1
@@ -376,7 +379,7 @@ restore:
   call void %set(i32 %many)
   br label %end
 end:
-  ret void
+  ret i64 %both
 }
 """
 """The functions, in LLVM's language and three words more, which `_expanded` explains."""
@@ -420,9 +423,11 @@ def silent(line: int) -> None:
     """A tick of a call that tells nobody how far it is."""
 
 
-Run = Callable[[int, int, int, Tick], None]
+Run = Callable[[int, int, int, Tick], int]
 """Takes a program's address, its table's address, the number of threads, and what to call when the clock has ticked.
-Raises what that raises, or a signal handler meanwhile."""
+Raises what that raises, or a signal handler meanwhile.
+
+Returns how many threads ran it, and 256 times how many other calls ran when it began."""
 
 
 class Line(ctypes.Structure):
@@ -449,8 +454,8 @@ class Native:
         self._engine.finalize_object()
         word = ctypes.c_ssize_t
         call = (word, word, word, ctypes.py_object)
-        self.run: Run = self._function("scanjit_run", None, *call)
-        self.run_with_blas: Run = self._function("scanjit_run_with_blas", None, *call)
+        self.run: Run = self._function("scanjit_run", word, *call)
+        self.run_with_blas: Run = self._function("scanjit_run_with_blas", word, *call)
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word)
         self.team = 0

@@ -129,7 +129,7 @@ class StageTimer:
         self._costs: dict[int, tuple[Sized, list[tuple[Cost, int]]]] = {}
         self._lock = threading.RLock()
 
-    def run(self, start: Callable[[], None], table: int, sized: Sized, threads: int) -> None:
+    def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
         """Call `start`, which runs the code with the table at that address, and add up how long it takes."""
         counters = np.zeros((len(self.lines), 2), np.int64)
         for place in self._places:

@@ -30,12 +30,14 @@ class Sharing:
     teams : who runs the branches of each `Beside`.
     rows_apart : for each loop whose rows never meet, whether each thread computes its own rows through all steps.
     several : whether the program is large enough for more than one thread.
+    operations : how many operations it has.
     """
 
     threads: int
     teams: Mapping[Beside, Assignment]
     rows_apart: Mapping[TimeLoop, bool]
     several: bool
+    operations: float
 
     def numbers(self) -> dict[Atom, int]:
         """The dimensions of the program whose values were decided here."""
@@ -60,7 +62,7 @@ def sharing(program: Program, sizes: Mapping[Atom, int], threads: int) -> Sharin
     """How so many threads share a program."""
     teams = {s: assignment(s, sizes, threads, program.target) for s in program.suite if isinstance(s, Beside)}
     own = rows_apart(program, sizes, teams, threads)
-    return Sharing(threads, teams, own, worth(program, sizes, teams, own))
+    return Sharing(threads, teams, own, *worth(program, sizes, teams, own))
 
 
 def rows_apart(
@@ -88,9 +90,9 @@ def team_of_each(statement: Statement, teams: Mapping[Beside, Assignment]) -> li
 
 def worth(
     program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], own: Mapping[TimeLoop, bool]
-) -> bool:
+) -> tuple[bool, float]:
     """Whether a program is large enough for several threads: it has enough work, and enough of it between two
-    meetings."""
+    meetings. And how many operations it has."""
     work = meetings = 0.0
     for statement in program.suite:
         parts = team_of_each(statement, teams)
@@ -99,7 +101,7 @@ def worth(
         apart = any(team is not None for _, team in parts)
         shared = [some for some, (_, team) in zip(found, parts, strict=True) if team is None or team.many > 1]
         meetings += max((_meetings(some, own) for some in shared), default=0) + apart
-    return work >= rates.SMALLEST_PROGRAM and work >= rates.SMALLEST_STRETCH * meetings
+    return work >= rates.SMALLEST_PROGRAM and work >= rates.SMALLEST_STRETCH * meetings, max(work, 1.0)
 
 
 def _meetings(found: Sequence[Cost], own: Mapping[TimeLoop, bool]) -> int:
