@@ -1,7 +1,5 @@
 """Objects that remember the arguments of their class, so that they can be shown, copied and written to a file."""
 
-from __future__ import annotations
-
 import inspect
 from abc import ABC
 from typing import Any

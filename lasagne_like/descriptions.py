@@ -1,7 +1,5 @@
 """Descriptions of parameters that several classes share: one docstring has them, and the others take them over."""
 
-from __future__ import annotations
-
 import inspect
 
 __all__: list[str] = []

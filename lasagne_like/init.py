@@ -4,8 +4,6 @@ An initializer is called with a shape and gives an array of `scanjit.config.floa
 `lasagne_like.random.get_rng()`.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Predictions and targets are expressions (or arrays). If the predictions are a co
 column.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ lengths. A recurrence over the rows must begin anew where a sequence starts: use
 `cells.ResetWrapper`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any

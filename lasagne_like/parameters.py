@@ -1,7 +1,5 @@
 """The parameters of layers and cells, with tags."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ By default it is NumPy's global one, so `numpy.random.seed` makes a script repro
 of its own in its place.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Penalties on parameters, to be added to a loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ For x = -1000, `sigmoid(x)` is 0 in floating point, and its logarithm -inf. The 
 they compute the logarithm of `sigmoid(x)` from x, which gives -1000.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

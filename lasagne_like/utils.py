@@ -1,7 +1,5 @@
 """Functions that several modules use."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import numbers

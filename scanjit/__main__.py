@@ -1,7 +1,5 @@
 """`python -m scanjit`: look after the cache of compiled kernels."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`) and `jvp` (Theano's `Rop`). They can be nested in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of the whole process."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The errors of this package. Each says what is wrong, in which line of the user's, what came, what was expected, and
 what to do."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import functools

@@ -4,8 +4,6 @@ An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`
 dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ An op has parameters of its own: `axes` for a sum; `start`, `length` and `step` 
 what a rule of an op takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 

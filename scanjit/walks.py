@@ -2,8 +2,6 @@
 
 They keep a stack of their own: Python's is too short for a chain of ten thousand ops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from typing import TypeVar
 

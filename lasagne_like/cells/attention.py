@@ -1,7 +1,5 @@
 """A cell with attention over its own last outputs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ Numbers, strings, None and lists stay as they are. Everything else becomes a dic
 `{"function": name}` for functions; `{"tuple": [...]}`; `{"array": [...], "dtype": ...}`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any

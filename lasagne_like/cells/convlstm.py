@@ -1,7 +1,5 @@
 """LSTM cells with convolutions in place of products."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC
 from typing import Any

@@ -1,7 +1,5 @@
 """Linear attention with the delta rule."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`Gate`: the specification of the parameters of a gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lasagne_like import init, nonlinearities

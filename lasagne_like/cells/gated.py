@@ -1,7 +1,5 @@
 """The base of cells with gates: each gate has its own parameters, but one product computes all gates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LSTM cells that go over the frequencies of each step, in windows."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """An LSTM cut into groups that do not read each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

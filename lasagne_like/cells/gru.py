@@ -1,7 +1,5 @@
 """Gated recurrent units, and a cell with a single gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

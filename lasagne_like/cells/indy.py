@@ -1,7 +1,5 @@
 """Gated cells whose units do not see each other: each has one weight for its own past."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Mapping
 from typing import Any

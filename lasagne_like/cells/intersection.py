@@ -1,7 +1,5 @@
 """The cell with a gate through time and a gate through depth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lasagne_like import init, nonlinearities

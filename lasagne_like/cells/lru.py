@@ -1,7 +1,5 @@
 """Linear recurrences with one decay for each unit: complex, or gated by the input."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

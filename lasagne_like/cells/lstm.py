@@ -1,7 +1,5 @@
 """The LSTM cell with all its options."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import scanjit as sj

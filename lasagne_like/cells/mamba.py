@@ -1,7 +1,5 @@
 """Selective state spaces: the recurrence alone, and the block around it."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cells whose gates see the input only: linear recurrences, one element of the state at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lasagne_like import init, nonlinearities

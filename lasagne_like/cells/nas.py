@@ -1,7 +1,5 @@
 """The cell that neural architecture search found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

@@ -1,7 +1,5 @@
 """Noise inside of recurrences: dropout and zoneout. With `deterministic=True` there is none."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC
 from functools import cached_property

@@ -1,7 +1,5 @@
 """An LSTM with a gate that opens and closes in time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Wrappers that put a dense map or a table of vectors before or behind a cell."""
 
-from __future__ import annotations
-
 from abc import ABC
 from typing import Any
 

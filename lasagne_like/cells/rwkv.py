@@ -1,7 +1,5 @@
 """The time mixing of RWKV-7."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Plain recurrent cells: a dense one, and one with independent units."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lasagne_like import init, nonlinearities

@@ -4,8 +4,6 @@ A plain tuple of ints and None is a shape, which is a leaf: `(3,)` is one shape,
 None is a structure without leaves, such as the state of a cell without a state.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

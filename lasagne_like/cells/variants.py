@@ -1,7 +1,5 @@
 """LSTM cells with names of their own. Each stands for some options of `LSTM`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lasagne_like.cells.lstm import LSTM

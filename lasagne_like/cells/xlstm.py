@@ -1,7 +1,5 @@
 """The LSTMs of xLSTM: one whose memory is a matrix, and one with exponential gates."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

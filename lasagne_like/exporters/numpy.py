@@ -1,7 +1,5 @@
 """Networks as packages that need NumPy alone."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Named arrays of other libraries. They are taken one by one, with checks whose errors name the array."""
 
-from __future__ import annotations
-
 import difflib
 import warnings
 from collections.abc import Iterable, Mapping

@@ -7,8 +7,6 @@ its weights have the opposite sign, except in a `CudnnGRULayer`, whose update ga
 and of the state are added. In the candidate of a GRU, the reset gate multiplies the second one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of weights that Keras writes, `.weights.h5`: HDF5, whose groups are layers. Reading them takes h5py."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ units,), or (2, 3 * units) for a GRU with `reset_after`, the bias of the input f
 `h = z * h_ + (1 - z) * hh`. A `Bidirectional` has the three of the forward direction, then those of the backward one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ the input, then of the state), P [directions, 3 * units] (i, o, f). Gates are i,
 `h = (1 - z) * hh + z * h_`. `linear_before_reset` says whether the reset gate of a GRU comes after the product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ reset gate of `CudnnCompatibleGRUCell` comes after the product, with `candidate/
 for the candidate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ multiply the input, the others the last output. Its columns are the gates i, ci,
 the forget gate.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

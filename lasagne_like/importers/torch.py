@@ -8,8 +8,6 @@ PyTorch itself is not needed: values may be arrays. (A `.pt` file is a pickle: r
 `torch.load(path, weights_only=True)`.)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

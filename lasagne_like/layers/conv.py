@@ -1,7 +1,5 @@
 """Convolutions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

@@ -1,7 +1,5 @@
 """Cropping several tensors to a common size, for layers that merge them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any

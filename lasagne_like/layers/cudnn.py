@@ -1,7 +1,5 @@
 """Several recurrent layers in one object, as cuDNN has them."""
 
-from __future__ import annotations
-
 from abc import ABC
 from typing import Any
 

@@ -5,8 +5,6 @@ the network) become one scan. In each step, every layer computes its output for 
 the values that they have kept. So a layer may be in a loop if it treats all steps alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

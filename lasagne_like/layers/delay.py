@@ -4,8 +4,6 @@ The other layer may be made after the delay, and depend on it. Then the layers b
 `get_output` finds and runs (see `lasagne_like.layers.cycles`).
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers whose units see all features of their input."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Vectors for integers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

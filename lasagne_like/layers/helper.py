@@ -1,7 +1,5 @@
 """Functions of whole networks: their layers, outputs, shapes and parameters."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """`InputLayer`: where a network begins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

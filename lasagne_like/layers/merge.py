@@ -1,7 +1,5 @@
 """Layers that join several inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any

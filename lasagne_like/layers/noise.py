@@ -1,7 +1,5 @@
 """Layers that are random while a network is trained, and do nothing with `deterministic=True`."""
 
-from __future__ import annotations
-
 from abc import ABC
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Normalization by the statistics of a batch, or of each item."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

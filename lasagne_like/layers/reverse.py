@@ -1,7 +1,5 @@
 """`ReverseLayer`: sequences in reverse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import scanjit as sj

@@ -1,7 +1,5 @@
 """`RNNLayer`: any cell, looped over time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

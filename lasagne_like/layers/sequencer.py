@@ -1,7 +1,5 @@
 """Networks for one step, and a layer that applies them to every step of a sequence, like Torch's `Sequencer`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from typing import Any

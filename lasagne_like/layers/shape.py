@@ -1,7 +1,5 @@
 """Layers that rearrange their input."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

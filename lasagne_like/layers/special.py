@@ -1,7 +1,5 @@
 """Layers of one simple operation: a nonlinearity, a bias, a scale, any expression."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

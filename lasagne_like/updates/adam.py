@@ -1,7 +1,5 @@
 """Adam and its relatives: running averages of the gradient and of its size, corrected for their start at zero."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

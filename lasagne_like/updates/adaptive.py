@@ -1,7 +1,5 @@
 """Rules that divide the gradient by a running measure of its size: Adagrad, RMSProp, Adadelta."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keeping the norms of weights and of gradients within bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

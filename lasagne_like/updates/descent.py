@@ -1,7 +1,5 @@
 """Gradient descent, and momentum for it or for any other rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

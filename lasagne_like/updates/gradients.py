@@ -1,7 +1,5 @@
 """The base of all update rules: gradients, and variables that remember something of each parameter."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any

@@ -8,8 +8,6 @@ right sides at a time: between two calls, the function looks whether it is to en
 takes one call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scanjit.codegen.names import suffix

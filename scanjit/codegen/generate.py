@@ -1,7 +1,5 @@
 """From a scheduled program to source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scanjit.codegen.common import Common, Place

@@ -5,8 +5,6 @@ with such a mask goes through its rows in another order: those that are wanted f
 depend on the rows beside it in a tile, and so not on the order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scanjit.codegen.frame import Frame, Point, RowOrder, ValueOf

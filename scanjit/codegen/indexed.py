@@ -1,7 +1,5 @@
 """Loads and stores of a nest at computed positions as source."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.codegen.frame import Frame, Point, ValueOf

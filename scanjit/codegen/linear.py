@@ -1,7 +1,5 @@
 """Linear recurrences over time in the lanes of vectors; see `scanjit.schedule.tiles.linear`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scanjit.codegen.frame import Frame, Point

@@ -5,8 +5,6 @@ written. So nests of which threads share the outermost loop have looks in loops 
 them a piece at a time (`jobs`). Products look, and nests that no threads share.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

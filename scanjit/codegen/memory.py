@@ -1,7 +1,5 @@
 """Loads and stores of a nest as source, where positions are known from the counters of loops."""
 
-from __future__ import annotations
-
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.schedule.nests import Load, Store

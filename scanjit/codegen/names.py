@@ -1,7 +1,5 @@
 """Names in generated code: suffixes of SIMD types, literals, what a source imports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ All sizes and steps are arguments: few functions pack everything. They differ in
 whether the elements of a row are neighbours or the matrices lie transposed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import types

@@ -1,7 +1,5 @@
 """The buffers that generated code has of its own: its caller gives them, like those of the program, in the table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit.config import MOST_THREADS

@@ -1,7 +1,5 @@
 """Reductions: accumulators, the loops that fill them, and lanes joined at the end."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit.codegen.frame import Frame, Point, ValueOf

@@ -1,7 +1,5 @@
 """How the threads of a call share what a nest computes, as variables of the function that calls it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from scanjit.codegen.common import Common, Draft, Place

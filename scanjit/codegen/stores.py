@@ -1,7 +1,5 @@
 """What a nest without time does at every point of a register tile."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.codegen.frame import Frame, Point

@@ -1,7 +1,5 @@
 """Time inside all other loops of a nest: what is carried is in registers from step to step."""
 
-from __future__ import annotations
-
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write

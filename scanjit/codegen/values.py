@@ -1,7 +1,5 @@
 """Values of a nest as source."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

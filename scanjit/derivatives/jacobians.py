@@ -1,7 +1,5 @@
 """Derivatives that are matrices: `jacobian`, `hessian`, and `hvp`, which is a product with one that is never made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any

@@ -1,7 +1,5 @@
 """The text of one Python function: a graph as statements, a loop as a `for` over a function of one step."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

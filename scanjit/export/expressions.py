@@ -1,8 +1,6 @@
 """The NumPy text of each op. Most ops need no entry in the table below: their reference is a function of NumPy, or a
 function of this package, of which the exported module gets a copy."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol

@@ -2,8 +2,6 @@
 place, with its op.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import functools

@@ -1,7 +1,5 @@
 """Functions for exported modules, which get copies of those that they use. They may use only NumPy and each other."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`export_numpy`: a function as a package that can be installed, and that needs NumPy alone."""
 
-from __future__ import annotations
-
 import keyword
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The arguments of a scan, read and checked: sequences, outputs_info, non_sequences, taps, n_steps and the options."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ So the draw asks the active frames for their numbers, and whoever traces the fun
 them. If no draw asks, the loop has no such counter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -5,8 +5,6 @@ A step is called once, and so is a jitted function: a number that it draws is a 
 calls in the code of the function, and in the functions of the same module that it calls.
 """
 
-from __future__ import annotations
-
 import builtins
 import dis
 import inspect

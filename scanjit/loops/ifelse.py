@@ -1,7 +1,5 @@
 """`ifelse`: one of two expressions, and only that is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The step function: calling it, and reading what it returns."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

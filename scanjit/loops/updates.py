@@ -1,7 +1,5 @@
 """Updates of shared variables that a step returns, as in Theano: carries that begin with the variables' values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

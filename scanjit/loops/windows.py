@@ -1,7 +1,5 @@
 """Rows: the windows of the sequences that the taps read, and the checks that they hold enough rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import types

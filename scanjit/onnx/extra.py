@@ -1,7 +1,5 @@
 """The package `onnx`, an optional dependency: it is imported when it is needed, and not before."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

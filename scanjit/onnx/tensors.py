@@ -4,8 +4,6 @@ Files are not trusted. A file must hold as much data as a shape asks for before 
 other files is read only if they are in the model's folder.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

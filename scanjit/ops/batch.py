@@ -4,8 +4,6 @@
 steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from scanjit import errors, ir, types

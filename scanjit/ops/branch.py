@@ -1,7 +1,5 @@
 """`ifelse`: runs one of two graphs, and does not run the other one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np

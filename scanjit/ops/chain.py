@@ -4,8 +4,6 @@ Both build nodes. None stands for a derivative that is zero because no path lead
 floats have derivatives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from scanjit import errors

@@ -10,8 +10,6 @@ even a zero times an infinity, which is NaN. There are two ways:
   must not run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from scanjit import ir

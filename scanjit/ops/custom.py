@@ -1,7 +1,5 @@
 """`custom`: values whose derivative is given by a rule. See `scanjit.derivatives.custom`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

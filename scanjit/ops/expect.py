@@ -1,8 +1,6 @@
 """Facts about values: `expect` states bounds on sizes, `specify_shape` states sizes, and `via` states that two
 computations give the same value."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit import errors, types

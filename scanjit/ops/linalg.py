@@ -2,8 +2,6 @@
 
 `contract_where` is a product with a mask: the rewrites make it where parts of a product may be left out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The product over axes. Its derivative runs a scan instead of dividing, so that it is right where elements are
 zero."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit import types

@@ -1,7 +1,5 @@
 """Shapes: views (no value is computed or moved), `reshape`, `concatenate`, `set_slice`, `iota`."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stretching and its transpose, summing: `broadcast_to` and `sum`. The derivative of each is the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Views: ops that compute and move no value. All other files build with the view `dimshuffle`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

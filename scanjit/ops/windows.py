@@ -5,8 +5,6 @@ adds the overlapping windows. In the gradient of a convolution the windows are a
 the place, the other one with the offset. The sum of such windows is computed as a convolution too.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit import errors, types

@@ -4,8 +4,6 @@ Values must be those of NumPy, NaN and inf included: `x*0` is not 0 and `x - x` 
 floats are never reassociated. The sign of a zero may change (`x + 0 -> x`).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A contraction is a sum whose order is not promised, so summing over one more axi
 here; single elements keep NumPy's order of operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Views have a normal order: slices innermost, then dimshuffles, broadcasts outermost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from scanjit import types

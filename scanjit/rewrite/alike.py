@@ -4,8 +4,6 @@ ensemble.
 Two loops are alike if they differ only in what they read, in where the user wrote them, and in their names.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The end of a graph: the elementwise ops behind everything else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.ir import CONSTANT, ORIGINS, Node, walk

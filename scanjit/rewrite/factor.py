@@ -10,8 +10,6 @@ last place, times the growth of the entries. Pivoting keeps that growth small. C
 shorter, but for ill-conditioned matrices they lose twice as many digits.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Sequence

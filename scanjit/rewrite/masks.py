@@ -5,8 +5,6 @@ aligned axes (`Op.aligned`). Facts about zeros go from operands to results; fact
 to operands.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Questions that rules ask about nodes: about constants, windows, and how dimensions compare."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The passes over graphs, in order."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

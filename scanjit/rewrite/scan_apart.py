@@ -6,8 +6,6 @@ times as much. An example is a scalar recurrence together with its forward deriv
 derivatives need the value, but the value needs no derivative.
 """
 
-from __future__ import annotations
-
 from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.rewrite.alike import change_loops

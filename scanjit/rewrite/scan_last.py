@@ -3,8 +3,6 @@
 Also the derivative of this: a sequence is added to a carry, and is zero except for the row that is read first. That row
 is added to the carry's initial value instead."""
 
-from __future__ import annotations
-
 from scanjit import errors
 from scanjit.ir import PART, Node, rebuilt
 from scanjit.ops.elementwise import ADD

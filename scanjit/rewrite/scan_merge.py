@@ -1,8 +1,6 @@
 """Loops that compute the same become one loop. For example a scan, and the copy of it with more results that its
 gradient makes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import errors

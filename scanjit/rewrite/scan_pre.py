@@ -5,8 +5,6 @@ at once, before it.
 their use they cost no memory. Ops on statically tiny values (scalars) leave too: over time they fill vectors.
 """
 
-from __future__ import annotations
-
 from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise

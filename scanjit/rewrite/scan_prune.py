@@ -2,8 +2,6 @@
 carries, and sequences that are the same in every step. Small constants move into the body. Loops of no step or of one
 step vanish."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scanjit import errors

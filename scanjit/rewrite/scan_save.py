@@ -6,8 +6,6 @@ the expensive ones of these values too, such as `exp(x_t @ w)`, and R read them.
 loop is an R.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from scanjit import errors, types

@@ -1,8 +1,6 @@
 """The reverse of fission. If light elementwise ops compute a sequence from values in memory, and one loop alone reads
 it, the loop computes it row by row. Example: the cotangents `2 * h` of a sum of squares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from scanjit import errors

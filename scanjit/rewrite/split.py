@@ -1,8 +1,6 @@
 """Which nodes of a loop's body may leave the loop, to be computed for all steps at once. Both parts of fission
 (`scan_pre`, `scan_post`) use it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import types

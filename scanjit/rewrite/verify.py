@@ -1,7 +1,5 @@
 """The verifier: after a pass, every node must still have the type that its op infers, also inside scan bodies."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 

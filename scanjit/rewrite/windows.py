@@ -4,8 +4,6 @@ Only where every use of a value is a slice of it, and no two of the slices overl
 is what turns the gates of a recurrent cell into products of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from scanjit import errors, types

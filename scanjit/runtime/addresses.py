@@ -1,7 +1,5 @@
 """The address of an array, found fast: each call of a compiled function needs several."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Callable

@@ -5,8 +5,6 @@ weak and take the dtype that is wanted; arrays keep theirs, and are converted on
 integers to floats).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

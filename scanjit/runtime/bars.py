@@ -4,8 +4,6 @@ A thread of its own draws a bar. So an exception of a signal handler, which Pyth
 leaves a bar half drawn, nor tqdm's lock held; and a terminal that takes no more text stops no computation.
 """
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import importlib

@@ -3,8 +3,6 @@
 Compiled code reports only that there was one. The reference interpreter then runs with the same values, and says which
 index it was, on which axis, of which size, and in which step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Linux lists the caches of each processor in files; macOS answers `sysctlbyname`.
 tell nothing.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 import sys

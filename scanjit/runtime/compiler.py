@@ -4,8 +4,6 @@ A kernel's object code has to be ours, to be loaded from the disk cache by a pro
 and its one exported symbol has to be known before it is compiled, so that kernels can call each other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

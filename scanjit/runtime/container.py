@@ -6,8 +6,6 @@ can read it (`numpy.load` too). Its comment, which is the end of the file, is th
 Reading runs nothing that a file says, and takes no more memory than a small multiple of the file's size.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

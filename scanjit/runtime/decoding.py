@@ -4,8 +4,6 @@ Reading trusts nothing, as the data may be a file that anybody wrote: it returns
 error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

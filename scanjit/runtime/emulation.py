@@ -1,7 +1,5 @@
 """Generated code run as plain Python, every access checked against its buffer (`mode="emulate"`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

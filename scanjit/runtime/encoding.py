@@ -8,8 +8,6 @@ Parameters become values that JSON can hold. Numbers, texts, booleans and None a
 that begins with a word for what it is. What JSON cannot hold is listed beside it, and the list has its number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

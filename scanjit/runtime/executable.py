@@ -1,7 +1,5 @@
 """What a call of a function runs: compiled code, or the reference interpreter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

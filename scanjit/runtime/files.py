@@ -1,7 +1,5 @@
 """Writes a file completely or not at all."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`config.check_finite`: find the first value of a run that is NaN or infinite."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a compiled function computes, as a value: its graph, and what must hold of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scanjit import errors, ir, types

@@ -1,7 +1,5 @@
 """What a user gives to `function`, checked: inputs, outputs, updates of shared variables, and replacements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

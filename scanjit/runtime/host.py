@@ -3,8 +3,6 @@
 Only this file and `caches` ask the machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -4,8 +4,6 @@ The cache knows kernels only. One that calls others, and that no other one calls
 bears the name of the user's function, and all that it calls, directly or not, belongs to it.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Mapping

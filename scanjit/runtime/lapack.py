@@ -5,8 +5,6 @@ others. Whether integers have 32 or 64 bits makes no difference to generated cod
 looked up when a kernel that needs them is loaded, so kernels in the cache stay right whatever NumPy is installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

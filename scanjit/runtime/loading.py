@@ -3,8 +3,6 @@
 What is read is put together again by the ops themselves, which check types as they do for users.
 """
 
-from __future__ import annotations
-
 import os
 from collections import namedtuple
 from collections.abc import Callable, Iterable

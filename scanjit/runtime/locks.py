@@ -5,8 +5,6 @@ and in any turn of a loop, also in `__enter__` and in `finally`. What one call o
 So a lock itself knows who holds it, and one such call gives back all that are held.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence

@@ -10,8 +10,6 @@ other threads send. If that raises, all threads of the program end, and the call
 call of a function that the caller gave: it may tell somebody how far the program is (see `steps`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

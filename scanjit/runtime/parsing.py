@@ -1,7 +1,5 @@
 """Reading Python source, from any thread."""
 
-from __future__ import annotations
-
 import ast
 import os
 import threading

@@ -14,8 +14,6 @@ than Linux do not say how many children there are: there, each uses all processo
 Each of these is read again when it may have changed: a child of a pool may have other limits than its parent.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """`f.profile()`: how long each statement of a compiled program takes, beside what the machine allows."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import threading

@@ -1,7 +1,5 @@
 """A computation, compiled: its stages, run one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

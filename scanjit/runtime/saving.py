@@ -4,8 +4,6 @@ A file holds the graph as text, and the values of constants and shared variables
 run (no pickle).
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

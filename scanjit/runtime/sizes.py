@@ -1,7 +1,5 @@
 """Sizes at run time: the number that each symbol stands for in a call, and the conditions on these numbers."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

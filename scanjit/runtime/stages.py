@@ -1,7 +1,5 @@
 """Cuts a graph where a size depends on a computed value. The part before the cut runs first, and gives the size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ anyway, so that signal handlers run: here it looks at how far its own loop is. O
 far: they meet in each step, or each of them makes all steps for its own rows of a batch.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """The threads that run large programs: workers of this process, and the thread that makes the call. See `native`."""
 
-from __future__ import annotations
-
 import ctypes
 
 from scanjit.runtime import lapack

@@ -1,7 +1,5 @@
 """Tokens for Dask. Two functions that compute the same have the same token, in any process."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """What the compiler is given."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Tells who waits for a function to be compiled how far it is."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

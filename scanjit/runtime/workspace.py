@@ -1,7 +1,5 @@
 """The memory of calls: workspaces for temporaries, which later calls use again, and new arrays for results."""
 
-from __future__ import annotations
-
 import operator
 from array import array
 

@@ -5,8 +5,6 @@
 3. `PASSES`: each takes a program and returns a new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scanjit.ir import Node

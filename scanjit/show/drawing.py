@@ -1,7 +1,5 @@
 """A graph as a drawing (SVG): for notebooks. The layout is our own, small and without dependencies."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from typing import Any

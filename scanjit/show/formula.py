@@ -1,7 +1,5 @@
 """`pprint`: one expression as a formula."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Make names from any text: for generated code, for exported packages, and for files of other formats."""
 
-from __future__ import annotations
-
 import keyword
 import re
 

@@ -1,7 +1,5 @@
 """A graph as a listing, one line a node; or the step of one of its loops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The things that can be shown (expressions, compiled functions, graphs), and the names of their parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scanjit import errors

@@ -8,8 +8,6 @@ Functions are made when first asked for. Importing this package does not import 
 plain Python (`scanjit.simd.emulate`) never pays for it.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

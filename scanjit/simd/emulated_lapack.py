@@ -1,7 +1,5 @@
 """What `scanjit.simd.lapack` calls, with NumPy, on checked memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

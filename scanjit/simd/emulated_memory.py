@@ -1,7 +1,5 @@
 """Memory with checked addresses, for running generated code in plain Python."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ thread knows, there is a race. So races are found in whatever order the threads 
 clocks.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

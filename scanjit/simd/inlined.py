@@ -1,7 +1,5 @@
 """The functions and operators of vectors as text for LLVM: each once in a process, for LLVM to inline."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

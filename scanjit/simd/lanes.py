@@ -6,8 +6,6 @@ places, except that `Lanes.fma` rounds twice where there is no such instruction.
 rounding: `Lanes.two_product` is exact everywhere.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self

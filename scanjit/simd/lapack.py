@@ -9,8 +9,6 @@ of Fortran pass.
 The symbols are our own. Whoever loads the code gives them addresses (`scanjit.runtime.lapack`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from llvmlite import ir

@@ -1,7 +1,5 @@
 """The error function. Polynomials are our own (Remez exchange in 50 digits)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from .lanes import Lanes, abs_, fma, horner, select

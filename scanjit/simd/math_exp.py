@@ -4,8 +4,6 @@ All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) = 1 + r
 own (Remez exchange in 50 digits); the splits of ln 2 are those of Cephes (float32) and fdlibm (float64).
 """
 
-from __future__ import annotations
-
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select
 
 # fmt: off

@@ -5,8 +5,6 @@
 float64 and ours (Remez) in float32.
 """
 
-from __future__ import annotations
-
 from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select

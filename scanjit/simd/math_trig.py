@@ -4,8 +4,6 @@ The splits of pi/2 and the float64 polynomials are fdlibm's; the float32 functio
 polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
 """
 
-from __future__ import annotations
-
 from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide

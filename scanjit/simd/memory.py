@@ -1,7 +1,5 @@
 """Loads and stores as LLVM instructions. Only element alignment is assumed; off lanes never touch memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from llvmlite import ir

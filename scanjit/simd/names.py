@@ -1,7 +1,5 @@
 """Names that are built from kinds and numbers of lanes: ``f32x16``, ``i64x8``, ``boolx4``."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

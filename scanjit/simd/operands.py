@@ -1,7 +1,5 @@
 """The operands of functions on vectors: which types they may have, and their values as vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The public functions of vectors, once for both backends: definition, allowed kinds, result, error bound."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The types of values in generated code."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How fast register tiles of each shape are on some processors, as `python -m benchmarks tiles` measured it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 Shape = tuple[int, int]

@@ -1,7 +1,5 @@
 """A target: the machine that code is made for. It may be another one than this process runs on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from scanjit.target.measured import Speeds, speeds

@@ -1,7 +1,5 @@
 """Convolutions over one and two axes: a `contract` of filters with the windows of the input."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions that make tensors from sizes and numbers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hints for names from other libraries: what to write in scanjit instead."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection
 from types import FrameType

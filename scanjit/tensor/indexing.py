@@ -4,8 +4,6 @@ An index becomes at most three steps: a slice of every axis, a dimshuffle that d
 at integer arrays. Each can be turned round, which is how `set` and `inc` find what to change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

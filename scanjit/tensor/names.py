@@ -1,7 +1,5 @@
 """Which names a module offers to `import *`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

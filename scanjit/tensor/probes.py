@@ -1,7 +1,5 @@
 """`assert_` and `print_`: check a condition or print a value while a function runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scanjit import errors

@@ -1,7 +1,5 @@
 """What makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Reductions over axes, and running ones along an axis, with NumPy's names and arguments."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

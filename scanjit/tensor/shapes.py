@@ -1,7 +1,5 @@
 """Functions that rearrange tensors, with NumPy's names and arguments."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -3,8 +3,6 @@
 Who traces a function for given arrays knows their sizes. A graph does not depend on them, unless something asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar

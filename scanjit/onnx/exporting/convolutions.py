@@ -1,7 +1,5 @@
 """Convolutions: a product of filters and windows of a tensor becomes Conv."""
 
-from __future__ import annotations
-
 from scanjit import types
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Writer

@@ -1,7 +1,5 @@
 """Scans and branches as Scan, Loop and If."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

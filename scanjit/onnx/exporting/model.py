@@ -1,7 +1,5 @@
 """`export` and `save`: a function as an ONNX model."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Products: as Conv or MatMul if they are such, else as Einsum."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scanjit.ir import Node

@@ -4,8 +4,6 @@ A function gets the writer, the node and the names of its operands, and returns 
 What is not here has no equivalent in ONNX: random numbers, factorizations, gamma functions.
 """
 
-from __future__ import annotations
-
 from scanjit.onnx.exporting import elementwise as e
 from scanjit.onnx.exporting import loops, products
 from scanjit.onnx.exporting import shapes as s

@@ -1,7 +1,5 @@
 """The activations of recurrent ops, by name, with the numbers that some of them take."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """If: an `ifelse` of both graphs; or one of them, if only that one can be meant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

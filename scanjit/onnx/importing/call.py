@@ -1,7 +1,5 @@
 """One node of an ONNX graph, as the functions of the table see it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choices between two branches of different ranks. A choice is revised if the rest of the model does not fit it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The inputs of a model: symbols of the declared types, with the values and sizes that the user gave to `load`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ops that rearrange and index tensors, and ops that give or take sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A function gets a `Call` and returns a node, or a list with a node for each outp
 is called `domain.op`. An op that is not here is read if ONNX defines it by a function of other ops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scanjit.ir import Node, dim_node

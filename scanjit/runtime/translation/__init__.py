@@ -9,8 +9,6 @@ A kernel is also valid source for Numba. Numba would infer its types in several 
 memory until LLVM takes it out again: for a function of 6,000 lines that takes 6 s, and this takes 0.2 s.
 """
 
-from __future__ import annotations
-
 import ast
 
 from scanjit.runtime.parsing import parsed

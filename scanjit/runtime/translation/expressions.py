@@ -1,7 +1,5 @@
 """The expressions of kernels: integers, conditions, and calls, which also do whatever there is to do with vectors."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The text of a function for LLVM, as it is written."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

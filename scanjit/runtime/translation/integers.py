@@ -1,8 +1,6 @@
 """Operations of integers of 64 bits, as Python has them but for overflow. None has effects, and those of numbers that
 are known are done here."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 

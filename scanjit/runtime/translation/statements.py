@@ -1,7 +1,5 @@
 """The control flow of kernels: loops over ranges, branches, assignments, calls."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Which variables of a kernel live in memory, until LLVM puts them into registers."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ For each axis of the node, an index map says where a point of some loops reads: 
 With loops `i` and `j`, `x[j, 2 * i + 1]` is read at the map `((0, ((j, 1),)), (1, ((i, 2),)))`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from scanjit.ir import Node

@@ -1,7 +1,5 @@
 """A whole graph as a region: the places of inputs and results, and what is computed between them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """How each op is lowered: the one table. A new op needs a line here only if it is none of these kinds."""
 
-from __future__ import annotations
-
 from scanjit import ir
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE

@@ -1,7 +1,5 @@
 """What `explain` says about memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.schedule.nests import Lifetime, Program

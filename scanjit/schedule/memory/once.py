@@ -4,8 +4,6 @@ Weights that do not change between calls are packed once: that is what this is f
 as a transposed copy, runs once as well. Several statements may write parts of one buffer, as for a concatenation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ A buffer is listed once, with its kind, type and shape, and then called by its n
 and so on, its loop over time is `t`, those of its reductions `k0`, `k1`. Places count elements: `h[4*i0 + i1]`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

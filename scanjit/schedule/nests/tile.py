@@ -1,7 +1,5 @@
 """How a nest is vectorised, blocked and shared among threads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scanjit.schedule.nests.loops import NestLoop

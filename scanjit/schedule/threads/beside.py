@@ -5,8 +5,6 @@ no loop of several reads what another one writes, each can have threads of its o
 together; `teams` decides who runs them, when the sizes are known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from scanjit.schedule.nests import Beside, Buffer, Program, Statement, counter

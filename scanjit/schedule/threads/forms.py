@@ -1,7 +1,5 @@
 """Which nests have a second form, and which are computed a piece at a time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from scanjit.schedule.nests import Nest, Program, TimeLoop

@@ -1,7 +1,5 @@
 """What `explain` says about threads."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from scanjit.schedule.nests import Beside, Program, TimeLoop

@@ -6,8 +6,6 @@ from the first step to the last without waiting. It then reads all columns of th
 is decided when the sizes are known (`sharing`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

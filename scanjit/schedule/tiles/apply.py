@@ -1,7 +1,5 @@
 """A nest made ready for code: loops merged, lanes and register tile chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 

@@ -1,7 +1,5 @@
 """How a nest is computed: what lanes run along, and how many rows and vectors a register tile has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import types

@@ -1,8 +1,6 @@
 """What a nest costs in the forms that are compared: with lanes along one loop or another, and with time in one place or
 another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ lanes along filters, each product reads a number of all 16 filters. These can be
 vector; but results are then stored one number at a time.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace as changed
 from typing import NamedTuple

@@ -7,8 +7,6 @@ then only one multiply-add in 16 steps waits.
 Steps that read only what was returned many steps before do not wait for each other at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import types

@@ -1,7 +1,5 @@
 """Right operands of products, copied into panels of full vectors: which of them, and before which loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed

@@ -1,7 +1,5 @@
 """Sums of products, as in convolutions and products of matrices: their operands, and the order of their terms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ what a step takes. It depends on the number of points where they are few: if tha
 and each call takes one of them.
 """
 
-from __future__ import annotations
-
 from scanjit import types
 from scanjit.schedule.nests import Nest, Tile
 from scanjit.schedule.tiles.estimates import fewest_vectors, step_costs

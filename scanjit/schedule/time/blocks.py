@@ -1,7 +1,5 @@
 """How long the stretches of a chain are, and the statements that run them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace as changed
 

@@ -1,7 +1,5 @@
 """Loops over time, cut into loops over stretches: first the loops inside of others, then those around them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet

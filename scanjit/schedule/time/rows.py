@@ -4,8 +4,6 @@ Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 *
 so does a loop over time a step of which loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 

@@ -1,7 +1,5 @@
 """`concatenate`: parts one after the other in one buffer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from scanjit.ir import Node

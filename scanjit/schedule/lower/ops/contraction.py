@@ -1,7 +1,5 @@
 """Contractions, such as products of matrices: a sum over products of two loads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.ir import Node

@@ -1,7 +1,5 @@
 """`gather`: elements of an array at computed indices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.ir import Node, Op

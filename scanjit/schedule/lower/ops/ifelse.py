@@ -1,7 +1,5 @@
 """`ifelse`: two branches, of which the condition lets one run."""
 
-from __future__ import annotations
-
 from scanjit import ir
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast

@@ -1,7 +1,5 @@
 """Ops that LAPACK computes, one matrix after the other: each in a copy of an operand."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable
 

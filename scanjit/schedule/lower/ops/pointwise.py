@@ -1,7 +1,5 @@
 """Elementwise ops and views, which read one element of each operand; constants, sizes and positions read nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.ir import Node, Op

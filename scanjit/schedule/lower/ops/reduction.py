@@ -1,7 +1,5 @@
 """Reductions, `argmax` and `argmin`: an operand combined over loops of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit.ir import Node

@@ -1,7 +1,5 @@
 """`reshape`: the same elements under another shape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from scanjit.ir import Node

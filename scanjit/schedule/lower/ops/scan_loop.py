@@ -1,7 +1,5 @@
 """A scan as a loop over time, with nests in each step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from scanjit.ir import Node

@@ -1,7 +1,5 @@
 """Where the carries and the outputs of a scan lie."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import ir, types

@@ -1,7 +1,5 @@
 """`scatter`: an array with values written, or added, at computed indices."""
 
-from __future__ import annotations
-
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering

@@ -1,7 +1,5 @@
 """`set_slice`: an array with a window of it replaced."""
 
-from __future__ import annotations
-
 from scanjit.ir import Node
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.nests import Ref

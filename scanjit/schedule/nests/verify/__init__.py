@@ -1,7 +1,5 @@
 """The verifier of programs: rules that hold for every program that the scheduler makes, after each of its passes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 

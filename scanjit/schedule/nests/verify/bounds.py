@@ -4,8 +4,6 @@ An access is refused if its first or last element is certainly outside, whatever
 that are not known is left to the emulator, which checks every load and store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 

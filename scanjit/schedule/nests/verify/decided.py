@@ -1,7 +1,5 @@
 """Rules about what a program says of its statements: which run once, when memory is in use, which have other forms."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 

@@ -1,7 +1,5 @@
 """Rules about buffers: what may be written, and that nothing is read before it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 

@@ -1,7 +1,5 @@
 """Rules about what is known where: the loops of a nest, and the counters of loops over statements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 

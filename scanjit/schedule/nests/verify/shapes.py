@@ -1,7 +1,5 @@
 """Rules about the fields of statements: that they fit each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules about threads: no two write one place, and none reads what another one writes at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from scanjit import types

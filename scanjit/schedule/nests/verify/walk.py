@@ -1,7 +1,5 @@
 """What the rules of the verifier walk over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from scanjit.schedule.nests.nest import Nest

@@ -1,7 +1,5 @@
 """The families of a suite: which loops share their stretches, and which carries are saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed

@@ -5,8 +5,6 @@ loop comes between them; their gradients go back together, in phase 2. A nest th
 phase that reads it first; another nest as soon as all is there that it needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace as changed
 

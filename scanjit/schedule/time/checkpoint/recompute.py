@@ -5,8 +5,6 @@ Let phase 1 make h, and phase 2 the gradient, which reads h. Then phase 2 recomp
 rows that are still there are those of the first stretch, as phase 2 ended there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 
 from scanjit.schedule.nests import Statement

@@ -1,7 +1,5 @@
 """Which loops may go over their steps in the same stretches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scanjit import types

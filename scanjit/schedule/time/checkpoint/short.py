@@ -4,8 +4,6 @@ In `h[t+1] = tanh(p[t] + h[t] @ w)` and its gradient, p and h are short. If the 
 is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 

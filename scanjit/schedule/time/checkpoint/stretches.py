@@ -1,7 +1,5 @@
 """The statements of a family: for each phase a loop over stretches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 
