@@ -478,21 +478,47 @@ def _apply(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
     """The value of a dimension, given the values of its atoms."""
-    if isinstance(dim, int):
-        return dim
-    known: dict[Atom, int] = {}
+    return dim if isinstance(dim, int) else Numbers(env)(dim)
 
-    def number(dim: Dimension) -> int:
+
+class Numbers:
+    """The values of dimensions in a call. Each is computed once.
+
+    Parameters
+    ----------
+    sizes : the values of sizes. There may be more of them later.
+
+    Examples
+    --------
+    >>> n = size("n")
+    >>> number = Numbers({n.terms[0][0][0]: 5})
+    >>> number(2 * n + 1), number(n // 2)
+    (11, 2)
+    """
+
+    def __init__(self, sizes: Mapping[Atom, int]) -> None:
+        self.sizes = sizes
+        self._functions: dict[Atom, int] = {}
+        self._dims: dict[Dim, int] = {}
+
+    def __call__(self, dim: Dimension) -> int:
+        if isinstance(dim, int):
+            return dim
+        found = self._dims.get(dim)
+        if found is None:
+            for atom in functions_in([dim]):
+                if atom not in self._functions:
+                    self._functions[atom] = _FUNCTIONS[atom.kind](*map(self._sum, atom.args))
+            found = self._dims[dim] = self._sum(dim)
+        return found
+
+    def _sum(self, dim: Dimension) -> int:
         total = 0
         for monomial, factor in terms(dim):
             for atom in monomial:
-                factor *= env[atom] if atom.kind in ("size", "value") else known[atom]
+                factor *= self.sizes[atom] if atom.kind in ("size", "value") else self._functions[atom]
             total += factor
         return total
-
-    for atom in functions_in([dim]):
-        known[atom] = _FUNCTIONS[atom.kind](number(atom.args[0]), number(atom.args[1]))
-    return number(dim)
 
 
 # ---- conditions on dimensions ----------------------------------------------------------------------------------------

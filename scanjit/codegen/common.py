@@ -11,7 +11,8 @@ from scanjit import types
 from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Buffer, Job, Nest, OwnRows, Program, Statement
+from scanjit.schedule.nests import Buffer, Job, OwnRows, Program, Statement
+from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
@@ -59,7 +60,7 @@ class Common:
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
     functions : by the digest of what they do, each after those that it calls.
-    pieces : nests that are computed a piece at a time, and the number of turns in a piece.
+    pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
     kept_sizes : the sizes that decide what statements compute that run once.
     done : of each loop over time whose steps are counted, how many were made before it: in earlier blocks of time.
@@ -72,7 +73,7 @@ class Common:
     program: Program
     timed: list[Job] | None
     functions: dict[str, Source] = field(default_factory=dict)
-    pieces: list[tuple[Nest, Dimension]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
     nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
     done: dict[Statement, Dimension] = field(default_factory=dict)

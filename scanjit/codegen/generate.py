@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from scanjit.codegen.common import Common, Place
 from scanjit.codegen.source import Source
 from scanjit.codegen.statements import Statements
-from scanjit.schedule.nests import Buffer, Job, Nest, Program
+from scanjit.schedule.nests import Buffer, Job, Program
+from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
 
@@ -19,14 +20,14 @@ class Generated:
     table : what the caller puts in the table: addresses of buffers, and values of dimensions. An entry stands in it
         once for each function that reads it.
     timed : the statements whose time is taken. The buffer `PROFILE` gets two numbers of each, ticks and runs.
-    pieces : nests that run a piece at a time, and the number of turns of `split` in a piece, an atom in `table`.
+    pieces : how nests run a piece at a time. Their `turns` are in `table`.
     kept_sizes : what the results of statements that run once depend on, beside the values that they read.
     """
 
     functions: list[Source]
     table: tuple[Buffer | Dimension, ...]
     timed: list[Job]
-    pieces: list[tuple[Nest, Dimension]]
+    pieces: list[Piece]
     kept_sizes: list[Dimension]
 
     @property

@@ -12,6 +12,7 @@ from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Job, LapackCall, Nest, Pack
+from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
 UNLOOKED = 16
@@ -136,7 +137,7 @@ class Jobs:
     def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:
         """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""
         turns = types.size()
-        self.common.pieces.append((nest, turns))
+        self.common.pieces.append(Piece.of(nest, turns))
         begin, end = share
         self.draft.add(at, f"for piece in range({begin}, {end}, max({self.common.number(turns)}, 1)):")
         self.look(at.inside)

@@ -15,13 +15,13 @@ from scanjit.ir import SHARED
 from scanjit.runtime import host, processors, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.choice import Choice
+from scanjit.runtime.layout import Layout
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
-from scanjit.runtime.table import STATUS_WORDS, Table
+from scanjit.runtime.table import STATUS_WORDS
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
 from scanjit.schedule.memory.notes import notes as memory_notes
-from scanjit.schedule.nests import LapackCall, jobs_of
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Type
@@ -54,19 +54,20 @@ class CompiledStage:
         stage: Stage,
         name: str,
         mode: str,
-        timer: Callable[[schedule.Program, codegen.Generated], Timer] | None = None,
+        timer: Callable[[codegen.Generated, Layout], Timer] | None = None,
     ) -> None:
         self.stage, self.mode = stage, mode
         self.program = schedule.schedule(stage.origins, stage.outputs, host.target())
         self._check_memory({})
         self.code = codegen.generate(self.program, name, profile=timer is not None)
-        self.table = Table.of(self.program, self.code)
+        self.layout = Layout.of(self.program, self.code)
+        self.table = self.layout.table
         self.steps = Steps(name)
-        self.timer = None if timer is None else timer(self.program, self.code)
+        self.timer = None if timer is None else timer(self.code, self.layout)
         self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
         self._given = self.table.inputs
         self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
-        self._decides = bool(decided(self.program))
+        self._decides = any(types.as_atom(dim) for dim in decided(self.layout.parts))
         self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
@@ -84,8 +85,7 @@ class CompiledStage:
         functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
         self.kernels = kernels(functions)
         self._main = self.kernels[-1].address
-        lapack = any(isinstance(statement, LapackCall) for statement in jobs_of(self.program.suite))
-        self._run = threads.running(lapack)
+        self._run = threads.running(self.layout.has_lapack)
 
     def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
         """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not
@@ -119,7 +119,7 @@ class CompiledStage:
             if len(self.known) >= MOST_SIZED:
                 self.known.clear()
             self._check_memory(sizes)
-            found = self.known[key] = sized(self.program, self.code, self.table, sizes, max(key[0], 1))
+            found = self.known[key] = sized(self.layout, sizes, max(key[0], 1))
         return found
 
     def _choice(self, sizes: Mapping[Atom, int], most: int) -> Choice:

@@ -16,11 +16,11 @@ from scanjit.codegen.places import PROFILE
 from scanjit.runtime import limits
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
+from scanjit.runtime.layout import Layout
 from scanjit.runtime.locks import holding
 from scanjit.runtime.program import Staged
 from scanjit.runtime.sized import Sized
 from scanjit.runtime.waiting import told
-from scanjit.schedule import Program
 from scanjit.schedule.cost.statements import Cost, costs
 from scanjit.schedule.threads.sharing import team_of_each
 from scanjit.show.identifiers import writable
@@ -119,8 +119,8 @@ def _drawn(text: str) -> str:
 class StageTimer:
     """Takes the time of each statement of a stage, whose code was generated for it; adds it up in `lines`."""
 
-    def __init__(self, program: Program, code: Generated) -> None:
-        self.program = program
+    def __init__(self, code: Generated, layout: Layout) -> None:
+        self.parts = layout.parts
         self.lines = [Line(statement.title) for statement in code.timed]
         self.seconds, self.threads = 0.0, 1
         self._places = [i for i, entry in enumerate(code.table) if entry is PROFILE]
@@ -141,9 +141,9 @@ class StageTimer:
 
     def expected(self, sized: Sized) -> Iterator[tuple[Cost, int]]:
         """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
-        for statement in self.program.suite:
-            for part, team in team_of_each(statement, sized.sharing.teams):
-                yield from ((cost, team.many if team else 0) for cost in costs([part], sized.sizes))
+        for part in self.parts:
+            for priced, team in zip(part.branches, team_of_each(part, sized.sharing.teams), strict=True):
+                yield from ((cost, team.many if team else 0) for cost in costs(priced, sized.number))
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:
         """Add the times of a call. If an exception comes meanwhile, nothing is added."""
@@ -153,7 +153,7 @@ class StageTimer:
             line.runs, line.seconds = line.runs + runs, line.seconds + ticks * tick
             line.operations += runs * cost.operations
             line.nbytes += runs * cost.nbytes
-            compute = cost.operations / (limits.operations(cost.statement.dtype) * count)
+            compute = cost.operations / (limits.operations(cost.dtype) * count)
             memory = cost.nbytes / (limits.bandwidth(cost.nbytes / count) * count)
             line.limit += runs * max(compute, memory)
             line.bound = "bytes" if memory > compute else "operations"

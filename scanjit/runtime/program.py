@@ -14,8 +14,8 @@ from scanjit.rewrite.unfit import without_unfit
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
+from scanjit.runtime.layout import Layout
 from scanjit.runtime.stages import stages
-from scanjit.schedule import Program
 from scanjit.types import Atom
 
 
@@ -32,7 +32,7 @@ class Staged:
         outputs: list[Node],
         name: str,
         mode: str,
-        timer: Callable[[Program, Generated], Timer] | None = None,
+        timer: Callable[[Generated, Layout], Timer] | None = None,
     ) -> None:
         self.origins, self.name, self.mode, self._asked = origins, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]

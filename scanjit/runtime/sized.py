@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.codegen import Generated
 from scanjit.runtime.addresses import address
-from scanjit.runtime.table import Table
-from scanjit.schedule import Program
+from scanjit.runtime.layout import Layout
 from scanjit.schedule.memory.addresses import assign
-from scanjit.schedule.nests import Ref
 from scanjit.schedule.threads.sharing import Sharing, sharing
-from scanjit.schedule.threads.split import piece
-from scanjit.types import Atom
+from scanjit.types import Atom, Numbers
 
 
 class Result(NamedTuple):
@@ -35,7 +31,7 @@ class Sized:
 
     Attributes
     ----------
-    sizes : the sizes, and the numbers that were decided from them.
+    number : the values of dimensions, of those too that were decided from sizes.
     entries : the table without addresses; its tail included.
     workspace : the bytes of the workspace, in which all temporaries lie.
     offsets, nbytes : where each temporary lies there, and how large it is.
@@ -46,7 +42,7 @@ class Sized:
     sharing : how threads share the work.
     """
 
-    sizes: Mapping[Atom, int]
+    number: Numbers
     entries: array[int]
     workspace: int
     offsets: list[int]
@@ -57,31 +53,30 @@ class Sized:
     sharing: Sharing
 
 
-def sized(program: Program, code: Generated, table: Table, sizes: Mapping[Atom, int], threads: int) -> Sized:
+def sized(layout: Layout, sizes: Mapping[Atom, int], threads: int) -> Sized:
     """A program for some sizes, and so many threads."""
-    shared = sharing(program, sizes, threads)
-    known = {**sizes, **shared.numbers()}
-    for nest, turns in code.pieces:
-        atom = types.as_atom(turns)
+    known = dict(sizes)
+    table, number = layout.table, Numbers(known)
+    shared = sharing(layout.parts, number, threads, layout.near_bytes)
+    known |= shared.numbers
+    for piece in layout.pieces:
+        atom = types.as_atom(piece.turns)
         assert atom is not None
-        known[atom] = piece(nest, known)
-    entries = array("q", bytes(8 * (len(code.table) + table.tail)))
+        known[atom] = piece.value(number)
+    entries = array("q", bytes(8 * (table.size + table.tail)))
     for dim, places in table.numbers:
-        value = types.evaluate(dim, known)
+        value = number(dim)
         for i in places:
             entries[i] = value
     for i, data in table.constants:
         entries[i] = address(data)
-    offsets, total = assign(table.lives, known)
-    nbytes = [types.evaluate(life.buffer.nbytes, known) for life in table.lives]
+    offsets, total = assign(table.lives, number)
+    nbytes = [number(life.buffer.nbytes) for life in table.lives]
     lasting = list(zip(offsets, nbytes, strict=True))[: table.lasting]
-    lasting += [(-1, types.evaluate(dim, known)) for dim in code.kept_sizes]
-    shapes = [tuple(types.evaluate(d, known) for d in buffer.shape) for buffer in table.out_buffers]
-    results = [_result(ref, table, known) for ref in program.outputs]
-    return Sized(known, entries, total, offsets, nbytes, lasting, shapes, results, shared)
-
-
-def _result(ref: Ref, table: Table, sizes: Mapping[Atom, int]) -> Result:
-    shape = tuple(types.evaluate(d, sizes) for d in ref.shape)
-    start = types.evaluate(ref.offset, sizes)
-    return Result(table.out_buffers.index(ref.buffer), start, start + math.prod(shape), shape)
+    lasting += [(-1, number(dim)) for dim in layout.kept_sizes]
+    shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]
+    results: list[Result] = []
+    for which, offset, dims in layout.results:
+        shape, start = tuple(map(number, dims)), number(offset)
+        results.append(Result(which, start, start + math.prod(shape), shape))
+    return Sized(number, entries, total, offsets, nbytes, lasting, shapes, results, shared)

@@ -13,7 +13,7 @@ from scanjit.codegen import Generated
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
 from scanjit.schedule import Program
 from scanjit.schedule.nests import Beside, Buffer, Lifetime
-from scanjit.schedule.threads.sharing import decided
+from scanjit.schedule.threads.sharing import Part, decided
 from scanjit.types import Atom, Dim, Dimension
 
 STATUS_WORDS = 8
@@ -27,6 +27,7 @@ class Table:
 
     Attributes
     ----------
+    size : how many entries there are.
     inputs : entries, each with the number of an argument.
     out_buffers, outputs : the buffers that hold results; and entries, each with the number of such a buffer.
     lives, temporaries : the lifetimes of the temporaries that the code uses; and entries, each with the number of one.
@@ -40,6 +41,7 @@ class Table:
     atoms : the sizes of a call that the table and all places depend on.
     """
 
+    size: int
     inputs: list[tuple[int, int]]
     out_buffers: list[Buffer]
     outputs: list[tuple[int, int]]
@@ -55,8 +57,8 @@ class Table:
     atoms: list[Atom]
 
     @classmethod
-    def of(cls, program: Program, code: Generated) -> Table:
-        """The table of a program's code."""
+    def of(cls, program: Program, code: Generated, parts: Sequence[Part]) -> Table:
+        """The table of a program's code. Threads share these parts of the program."""
         places: dict[Buffer, list[int]] = {}
         numbers: dict[Dimension, list[int]] = {}
         for i, entry in enumerate(code.table):
@@ -74,6 +76,7 @@ class Table:
             lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
         branches = max((len(s.branches) for s in program.suite if isinstance(s, Beside)), default=0)
         return cls(
+            size=len(code.table),
             inputs=entries(program.inputs),
             out_buffers=out_buffers,
             outputs=entries(out_buffers),
@@ -86,14 +89,14 @@ class Table:
             ready=places.get(PREPARED, []),
             numbers=list(numbers.items()),
             tail=STATUS_WORDS + SYNC_WORDS * (1 + branches),
-            atoms=_atoms(program, code, [*out_buffers, *(life.buffer for life in lives)]),
+            atoms=_atoms(program, code, parts, [*out_buffers, *(life.buffer for life in lives)]),
         )
 
 
-def _atoms(program: Program, code: Generated, buffers: Sequence[Buffer]) -> list[Atom]:
+def _atoms(program: Program, code: Generated, parts: Sequence[Part], buffers: Sequence[Buffer]) -> list[Atom]:
     """The sizes of a call; without the numbers that are decided when these are known."""
     dims: list[Dimension] = [entry for entry in dict.fromkeys(code.table) if isinstance(entry, Dim)]
     dims += [dim for buffer in buffers for dim in buffer.shape]
     dims += [dim for ref in program.outputs for dim in (*ref.shape, ref.offset)]
-    ours = {atom for dim in (*decided(program), *(turns for _, turns in code.pieces)) for atom in types.atoms(dim)}
+    ours = {atom for dim in (*decided(parts), *(piece.turns for piece in code.pieces)) for atom in types.atoms(dim)}
     return [atom for atom in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if atom not in ours]

@@ -181,7 +181,7 @@ def test_branches_share_no_memory():
     inputs, outputs = network(2)
     (stage,) = sj.function(inputs, outputs, mode="emulate").executable.stages
     sizes = {atom: 40 for life in stage.table.lives for d in life.buffer.shape for atom in types.atoms(d)}
-    offsets, _ = assign(stage.table.lives, sizes)
+    offsets, _ = assign(stage.table.lives, types.Numbers(sizes))
     spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
              for life, at in zip(stage.table.lives, offsets, strict=True)}  # fmt: skip
     found = [s for s in stage.program.suite if isinstance(s, Beside)]
@@ -196,7 +196,7 @@ def test_branches_share_no_memory():
 
 
 def cost(work, runs=100, pieces=64):
-    return Work([Cost(None, runs, work, 0.0, pieces)], {}, 2**20)  # type: ignore[arg-type]
+    return Work([Cost("float32", runs, work, 0.0, pieces)], types.Numbers({}), 2**20)
 
 
 def test_longest_first():

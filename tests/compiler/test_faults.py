@@ -124,7 +124,7 @@ def test_a_rewrite_that_changes_values(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_that_is_shared_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every temporary at the same place, the planned memory holds garbage."""
 
-    def assign(lives: list[Lifetime], sizes: Any) -> tuple[list[int], int]:
+    def assign(lives: list[Lifetime], number: Any) -> tuple[list[int], int]:
         return [0] * len(lives), 1 << 16
 
     monkeypatch.setattr(sized, "assign", assign)

@@ -37,7 +37,7 @@ def test_what_lives_together_lies_apart(first: int) -> None:
                 continue
             sizes = {atom: p.sizes.get(atom, 3) for life in stage.table.lives for d in life.buffer.shape
                      for atom in types.atoms(d)}  # fmt: skip
-            offsets, total = assign(stage.table.lives, sizes)
+            offsets, total = assign(stage.table.lives, types.Numbers(sizes))
             ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, stage.table.lives, strict=True)]
             assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
             for (a, i), (b, j) in itertools.combinations(
@@ -81,8 +81,8 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> N
     given = rng.normal(size=(6, 3, 20)).astype("float32"), rng.normal(size=(20, 20)).astype("float32") / 5
     shared = sj.function([x, w], outputs)(*given)
 
-    def apart(lives: list, sizes: dict) -> tuple[list[int], int]:
-        lengths = [(types.evaluate(life.buffer.nbytes, sizes) // ALIGNMENT + 2) * ALIGNMENT for life in lives]
+    def apart(lives: list, number: types.Numbers) -> tuple[list[int], int]:
+        lengths = [(number(life.buffer.nbytes) // ALIGNMENT + 2) * ALIGNMENT for life in lives]
         ends = list(itertools.accumulate(lengths, initial=0))
         return ends[:-1], ends[-1]
 

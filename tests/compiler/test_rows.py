@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.rows import with_rows
-from scanjit.schedule.threads.sharing import rows_apart
+from scanjit.schedule.threads.sharing import sharing
 from tests.fuzz.check import Config
 
 H = 5
@@ -149,7 +149,8 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        assert list(rows_apart(stage.program, sizes, {}, 2).values()) == [wanted]
+        decided = sharing(stage.layout.parts, types.Numbers(sizes), 2, stage.layout.near_bytes)
+        assert list(decided.rows_apart.values()) == [wanted]
 
 
 def test_remainder() -> None:

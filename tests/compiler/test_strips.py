@@ -18,7 +18,7 @@ from scanjit.runtime import host
 from scanjit.schedule import schedule
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, jobs_of
-from scanjit.schedule.threads.split import piece
+from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
@@ -247,7 +247,7 @@ def test_pieces_are_strips_at_least(columns: int) -> None:
     sizes = {atom: {"B": 64, "N": columns, "T": 10**6}.get(atom.name, 0) for atom in atoms}
     rows = types.evaluate(nest.tile.strips[0], sizes)
     assert 1 < rows < 64
-    assert piece(nest, sizes) == rows
+    assert Piece.of(nest, types.size()).value(types.Numbers(sizes)) == rows
 
 
 @pytest.mark.parametrize("columns", [16, 40])

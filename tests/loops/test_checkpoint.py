@@ -13,6 +13,7 @@ import scanjit as sj
 from scanjit.codegen.places import SCRATCH
 from scanjit.runtime import host
 from scanjit.schedule.memory.addresses import assign
+from scanjit.types import Numbers
 from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)
@@ -267,7 +268,7 @@ def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
     (stage,) = sj.function(*made, mode="emulate").executable.stages  # type: ignore[attr-defined]
     sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in stage.table.atoms}
-    return assign([life for life in stage.table.lives if life.buffer is not SCRATCH], sizes)[1]
+    return assign([life for life in stage.table.lives if life.buffer is not SCRATCH], Numbers(sizes))[1]
 
 
 def test_memory_grows_with_the_square_root() -> None:

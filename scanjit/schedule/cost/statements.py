@@ -1,62 +1,112 @@
-"""What statements cost: operations and bytes, for the sizes of a call."""
+"""What statements cost: operations and bytes.
+
+A `Price` says it as functions of sizes, once for a program. A `Cost` says it for the sizes of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from scanjit.schedule.nests import Job, Sizes, Statement, TimeLoop
+from scanjit import types
+from scanjit.schedule.nests import Job, OwnRows, Statement, TimeLoop, Traffic
+from scanjit.schedule.nests.statement import Counters
+from scanjit.types import Dimension, Numbers
+
+
+class Run(NamedTuple):
+    """Runs of a job that cost as much: how many, and of each the operations, into how many pieces it can be divided
+    among threads, and what it touches. In a step whose threads may keep their rows, also what of that belongs to no
+    single row."""
+
+    runs: Dimension
+    operations: Dimension
+    pieces: Dimension
+    traffic: tuple[Traffic, ...]
+    shared: tuple[Traffic, ...]
+
+
+class Price(NamedTuple):
+    """What a job costs that computes in `dtype`: the dearest of `samples` counts. In a step whose threads may keep
+    their `rows`, these."""
+
+    dtype: str
+    samples: tuple[Run, ...]
+    rows: OwnRows | None
 
 
 class Cost(NamedTuple):
     """All runs of a job: how many, the operations of each, the bytes that each touches, and into how many pieces it
-    can be divided among threads. In a step whose threads may keep their rows, also the `loop` over steps, and how many
-    of the bytes belong to no single row."""
+    can be divided among threads. In a step whose threads may keep their `rows`, also how many of the bytes belong to
+    no single row."""
 
-    statement: Job
+    dtype: str
     runs: int
     operations: float
     nbytes: float
     pieces: int
-    loop: TimeLoop | None = None
+    rows: OwnRows | None = None
     shared: float = 0.0
 
 
-def costs(suite: Sequence[Statement], sizes: Sizes) -> list[Cost]:
-    """The cost of every job of these statements, in order. A loop that may end early counts with all of its steps; the
+def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
+    """The price of every job of these statements, in order. A loop that may end early counts with all of its steps; the
     last block of time as a whole one."""
-    return list(_costs(suite, sizes, 1))
+    return tuple(_prices(suite, {}, 1, None))
 
 
-def _costs(suite: Sequence[Statement], sizes: Sizes, runs: int) -> Iterator[Cost]:
+def _prices(suite: Sequence[Statement], at: Counters, runs: Dimension, rows: OwnRows | None) -> Iterator[Price]:
     for statement in suite:
         if isinstance(statement, Job):
-            work, nbytes = operations(statement, sizes) or 0.0, touched(statement, sizes) or 0.0
-            yield Cost(statement, runs, work, nbytes, statement.pieces(sizes))
+            yield Price(statement.dtype, (_run(statement, at, runs, rows),), rows)
             continue
-        loop = statement if isinstance(statement, TimeLoop) and statement.own_rows is not None else None
+        own = statement.own_rows if isinstance(statement, TimeLoop) else None
         some = []
-        for inside, times in statement.samples(sizes):
-            found = list(_costs(statement.inner, inside, runs * times))
-            if loop is not None:
-                found = [c._replace(loop=loop, shared=touched(c.statement, inside, True) or 0.0) for c in found]
-            some.append(found)
+        for counters, times in statement.samples:
+            inside = {**at, **{atom: types.substitute(dim, at) for atom, dim in counters.items()}}
+            some.append(_prices(statement.inner, inside, types.substitute(times, at) * runs, own))
         for same in zip(*some, strict=True):
-            yield max(same, key=lambda cost: (cost.operations * cost.runs, cost.nbytes * cost.runs))
+            samples = dict.fromkeys(run for price in same for run in price.samples)
+            yield same[0]._replace(samples=tuple(samples))
 
 
-def operations(job: Job, sizes: Sizes) -> float | None:
-    """About how many operations a run takes; None where that depends on sizes that are not given."""
-    try:
-        return job.operations(sizes)
-    except KeyError:
-        return None
+def _run(job: Job, at: Counters, runs: Dimension, rows: OwnRows | None) -> Run:
+    shared = () if rows is None else _traffic(job.traffic(True), at)
+    operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
+    return Run(runs, operations, pieces, _traffic(job.traffic(), at), shared)
 
 
-def touched(job: Job, sizes: Sizes, shared: bool = False) -> float | None:
-    """How many different bytes a run reads and writes, as `Job.nbytes`; None where that depends on sizes that are not
-    given."""
-    try:
-        return job.nbytes(sizes, shared)
-    except KeyError:
-        return None
+def _traffic(traffic: Iterable[Traffic], at: Counters) -> tuple[Traffic, ...]:
+    def inside(dim: Dimension) -> Dimension:
+        return types.substitute(dim, at)
+
+    return tuple(
+        Traffic(tuple(tuple(map(inside, some)) for some in touched.areas), inside(touched.most)) for touched in traffic
+    )
+
+
+def costs(priced: Iterable[Price], number: Numbers) -> list[Cost]:
+    """The costs of jobs for some sizes. What depends on sizes that are not given counts as nothing."""
+    return [max((_cost(price, run, number) for run in price.samples), key=_dearness) for price in priced]
+
+
+def _dearness(cost: Cost) -> tuple[float, float]:
+    return cost.operations * cost.runs, cost.nbytes * cost.runs
+
+
+def _cost(price: Price, run: Run, number: Numbers) -> Cost:
+    operations = 0
+    with contextlib.suppress(KeyError):
+        operations = number(run.operations)
+    nbytes, shared = (_nbytes(traffic, number) for traffic in (run.traffic, run.shared))
+    return Cost(price.dtype, number(run.runs), operations, nbytes, number(run.pieces), price.rows, shared)
+
+
+def _nbytes(traffic: Iterable[Traffic], number: Numbers) -> int:
+    """How many different bytes these are: of each buffer no more than it has."""
+    total = 0
+    with contextlib.suppress(KeyError):
+        for touched in traffic:
+            reached = sum(max(map(number, some)) for some in touched.areas)
+            total += min(reached, number(touched.most))
+    return total

@@ -5,18 +5,17 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from scanjit import types
 from scanjit.errors import InternalError
 from scanjit.schedule.nests import Lifetime
-from scanjit.types import Atom
+from scanjit.types import Numbers
 
 ALIGNMENT = 64
 """Every temporary begins at a multiple of so many bytes."""
 
 
-def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[int], int]:
+def assign(lives: Sequence[Lifetime], number: Numbers) -> tuple[list[int], int]:
     """The offset of each temporary in the workspace, and the size of that. Each gets the first gap that is large enough
     and that no temporary uses at the same time."""
     offsets = [0] * len(lives)
@@ -25,7 +24,7 @@ def assign(lives: Sequence[Lifetime], sizes: Mapping[Atom, int]) -> tuple[list[i
     beside: list[tuple[int, int, Lifetime]] = []
     for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
         life = lives[i]
-        nbytes = -(-max(types.evaluate(life.buffer.nbytes, sizes), 1) // ALIGNMENT) * ALIGNMENT
+        nbytes = -(-max(number(life.buffer.nbytes), 1) // ALIGNMENT) * ALIGNMENT
         while ends and ends[0][0] < life.first:
             free.give(*heapq.heappop(ends)[2])
         taken = sorted((start, end) for start, end, other in beside if life.branches and life.meets(other))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scanjit.schedule.nests import Beside, Buffer, Lifetime, Program, Statement
+from scanjit.types import Dimension
 
 
 def find_lifetimes(program: Program) -> Program:
@@ -14,8 +15,8 @@ def find_lifetimes(program: Program) -> Program:
     through the whole loop; buffers that keep what is in them between calls are always in use."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
-    branches: dict[Buffer, dict[Beside, frozenset[int]]] = {}
-    places: list[tuple[Beside, int]] = []
+    branches: dict[Buffer, dict[Dimension, frozenset[int]]] = {}
+    places: list[tuple[Dimension, int]] = []
     moment = 0
 
     def touch(buffer: Buffer, begin: int, end: int) -> None:
@@ -23,8 +24,8 @@ def find_lifetimes(program: Program) -> Program:
             first[buffer] = min(first.get(buffer, begin), begin)
             last[buffer] = max(last.get(buffer, end), end)
             known = branches.setdefault(buffer, {})
-            for beside, branch in places:
-                known[beside] = known.get(beside, frozenset()) | {branch}
+            for apart, branch in places:
+                known[apart] = known.get(apart, frozenset()) | {branch}
 
     def visit(suite: Sequence[Statement]) -> None:
         nonlocal moment
@@ -34,10 +35,10 @@ def find_lifetimes(program: Program) -> Program:
             for buffer, _, _ in statement.refs():
                 touch(buffer, moment, moment)
             for branch, inside in enumerate(statement.suites):
-                apart = [(statement, branch)] if isinstance(statement, Beside) else []
-                places.extend(apart)
+                within = [(statement.apart, branch)] if isinstance(statement, Beside) else []
+                places.extend(within)
                 visit(inside)
-                del places[len(places) - len(apart) :]
+                del places[len(places) - len(within) :]
             if statement.repeats:
                 through = {b for b in first if b in known and last[b] >= begin} | statement.lasting
                 for buffer in through:

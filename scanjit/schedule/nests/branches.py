@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement
+from scanjit.schedule.nests.statement import Counters, Rebase, Reference, Statement
 from scanjit.types import Dimension
 
 
@@ -48,9 +48,10 @@ class If(Statement):
         suites = [[statement.rebased(place) for statement in suite] for suite in self.suites]
         return replace(self.with_suites(*suites), condition=self.condition.rebased(place))
 
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+    @property
+    def samples(self) -> list[tuple[Counters, Dimension]]:
         """Both branches count: which one runs is not known."""
-        return [(sizes, 1)]
+        return [({}, 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,7 @@ class Beside(Statement):
         """The same branches with elements at other places."""
         return replace(self, branches=tuple(branch.rebased(place) for branch in self.branches))
 
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+    @property
+    def samples(self) -> list[tuple[Counters, Dimension]]:
         """All branches."""
-        return [(sizes, 1)]
+        return [({}, 1)]

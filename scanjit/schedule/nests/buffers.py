@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from scanjit import types
 from scanjit.signatures import Array, DType
@@ -24,7 +25,7 @@ class Buffer:
     data: Array | None = None
     fixed: bool = False
 
-    @property
+    @cached_property
     def nbytes(self) -> Dimension:
         """The size in bytes."""
         return types.product(self.shape) * self.dtype.itemsize

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
 from scanjit.types import Dimension
 
 
@@ -55,12 +55,13 @@ class LapackCall(Job):
         """No: it finds operands where it puts its results."""
         return False
 
-    def operations(self, sizes: Sizes) -> float:
+    @property
+    def operations(self) -> Dimension:
         """As many an entry of the result as a matrix has rows or columns: each is a sum of about so many products."""
         *_, rows, columns = self.places[0].shape
-        return float(types.evaluate(types.product(self.result.shape) * types.minimum(rows, columns), sizes))
+        return types.product(self.result.shape) * types.minimum(rows, columns)
 
-    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
         """All of its matrices; rows do not matter."""
         sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
-        return float(sum(types.evaluate(nbytes, sizes) for nbytes in sized))
+        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
+from scanjit.types import Dimension
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,13 @@ class Lifetime:
     """A temporary, and the first and the last moment at which it is used.
 
     A moment is the number of a statement. Moments of one branch of a `Beside` are neither before nor after those of
-    another branch: `branches` says which branches use the temporary.
+    another branch: `branches` says which branches use the temporary, by the `apart` of the `Beside`.
     """
 
     buffer: Buffer
     first: int
     last: int
-    branches: Mapping[Beside, frozenset[int]] = field(default_factory=dict)
+    branches: Mapping[Dimension, frozenset[int]] = field(default_factory=dict)
 
     def meets(self, other: Lifetime) -> bool:
         """Whether both may be in use at one time."""

@@ -10,7 +10,7 @@ from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
 from scanjit.types import Dimension
@@ -186,45 +186,39 @@ class Nest(Job):
 
     # ---- cost -------------------------------------------------------------------------------------------------------
 
-    def operations(self, sizes: Sizes) -> float:
+    @cached_property
+    def operations(self) -> Dimension:
         """Those of its elementwise ops at every point, and those of reductions at every term."""
-        each = 1.0
+        each: Dimension = 1
         inside: set[Value] = set()
         values = self.values
         for value in values:
             if isinstance(value, Reduce):
-                terms = types.evaluate(types.product(loop.size for loop in value.loops), sizes)
+                terms = types.product(loop.size for loop in value.loops)
                 parts = [v for v in walk_values([value.term]) if isinstance(v, Apply) and v not in inside]
                 inside.update(parts)
-                each += terms * (1 + sum(part.cost for part in parts))
-        each += sum(v.cost for v in values if isinstance(v, Apply) and v not in inside)
-        return types.evaluate(types.product(loop.size for loop in self.loops), sizes) * each
+                each = each + terms * (1 + sum(part.cost for part in parts))
+        each = each + sum(v.cost for v in values if isinstance(v, Apply) and v not in inside)
+        return types.product(loop.size for loop in self.loops) * each
 
-    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
-        """Of each buffer what its accesses reach, and no more than it has."""
-        areas: dict[tuple[Buffer, Dimension], float] = {}
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
+        """Of each buffer what its accesses reach."""
+        areas: dict[Buffer, dict[Dimension, dict[Dimension, None]]] = {}
         own = self.tile.own if self.tile is not None else None
         for access, _ in self.accesses():
-            if shared and own is not None and access.strides.get(own, 0) != 0:
-                continue
-            key = access.buffer, access.offset
-            areas[key] = max(areas.get(key, 0.0), _area(access, sizes))
-        totals: dict[Buffer, float] = {}
-        for (buffer, _), area in areas.items():
-            totals[buffer] = totals.get(buffer, 0.0) + area
-        return sum(min(total, types.evaluate(buffer.nbytes, sizes)) for buffer, total in totals.items())
+            if not shared or own is None or access.strides.get(own, 0) == 0:
+                found = areas.setdefault(access.buffer, {}).setdefault(access.offset, {})
+                loops = [loop.size for loop, stride in access.strides.items() if stride != 0]
+                found[types.product(loops) * access.buffer.dtype.itemsize] = None
+        return tuple(Traffic(tuple(map(tuple, some.values())), buffer.nbytes) for buffer, some in areas.items())
 
-    def pieces(self, sizes: Sizes) -> int:
+    @property
+    def pieces(self) -> Dimension:
         """Pieces of the loop that threads share; where they share the rows of what is left too, those times rows."""
         tile = self.tile
         if tile is None or tile.split is None:
             return 1
-        pieces = -(-types.evaluate(tile.split.size, sizes) // tile.unit)
+        pieces = -(-tile.split.size // tile.unit)
         if tile.rest and tile.rows is not None:
-            return pieces * max(1, -(-types.evaluate(tile.rows.size, sizes) // tile.row_block))
-        return max(1, pieces)
-
-
-def _area(access: Access, sizes: Sizes) -> float:
-    loops = [loop for loop, stride in access.strides.items() if stride != 0]
-    return access.buffer.dtype.itemsize * float(types.evaluate(types.product(loop.size for loop in loops), sizes))
+            return pieces * types.maximum(-(-tile.rows.size // tile.row_block), 1)
+        return types.maximum(pieces, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Sizes
+from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
 from scanjit.types import Dimension
 
 
@@ -47,14 +47,17 @@ class Pack(Job):
         """Offsets, and shapes of its buffers."""
         return tuple(dim for buffer, offset, _ in self.refs() for dim in (offset, *buffer.shape))
 
-    def operations(self, sizes: Sizes) -> float:
+    @property
+    def operations(self) -> Dimension:
         """One an element."""
-        return float(types.evaluate(types.product(self.target.shape), sizes))
+        return types.product(self.target.shape)
 
-    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
-        """All that is read and all that is written; rows do not matter."""
-        return 2.0 * types.evaluate(self.target.nbytes, sizes)
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
+        """All that is read and all that is written, which is as much; rows do not matter."""
+        nbytes = self.target.nbytes
+        return (Traffic(((nbytes,),), nbytes),) * 2
 
-    def pieces(self, sizes: Sizes) -> int:
+    @property
+    def pieces(self) -> Dimension:
         """Its panels."""
-        return max(1, -(-types.evaluate(self.sources[0].shape[-1], sizes) // self.width))
+        return types.maximum(-(-self.sources[0].shape[-1] // self.width), 1)

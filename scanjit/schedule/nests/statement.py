@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Rebase
@@ -11,7 +12,16 @@ from scanjit.types import Atom, Dimension
 
 Reference = tuple[Buffer, Dimension, bool]
 """A buffer, the offset in it (in elements), and whether it is written there."""
-Sizes = Mapping[Atom, int]
+Counters = Mapping[Atom, Dimension]
+"""The values of counters in some run of a statement."""
+
+
+class Traffic(NamedTuple):
+    """What a run of a job touches of a buffer: `areas` has the bytes that its accesses reach from each offset, one for
+    each access that reaches other bytes than the others from there. The buffer has `most` bytes."""
+
+    areas: tuple[tuple[Dimension, ...], ...]
+    most: Dimension
 
 
 class Statement(ABC):
@@ -74,10 +84,11 @@ class Statement(ABC):
         """Whether threads that share it meet many times in it, or cannot share it at all."""
         return any(statement.in_steps for statement in self.inner)
 
+    @property
     @abstractmethod
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
-        """Runs of its `inner` statements that stand for all: the sizes and counters of a run, and how many there are.
-        Where there are several, the dearest one counts."""
+    def samples(self) -> list[tuple[Counters, Dimension]]:
+        """Runs of its `inner` statements that stand for all: the counters of a run, and how many there are. Where there
+        are several, the dearest one counts."""
 
     def every(self) -> Iterator[Statement]:
         """It, and every statement in it, however deep."""
@@ -98,7 +109,8 @@ class Job(Statement, ABC):
         """Itself: it has none."""
         return self
 
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+    @property
+    def samples(self) -> list[tuple[Counters, Dimension]]:
         """None: no statement is in it."""
         return []
 
@@ -112,16 +124,18 @@ class Job(Statement, ABC):
         """Whether a second run on the same inputs may be left out: it changes nothing and reports nothing."""
         return True
 
+    @property
     @abstractmethod
-    def operations(self, sizes: Sizes) -> float:
-        """About how many operations a run takes (a multiply-add counts as two). KeyError for sizes that are missing."""
+    def operations(self) -> Dimension:
+        """About how many operations a run takes (a multiply-add counts as two)."""
 
     @abstractmethod
-    def nbytes(self, sizes: Sizes, shared: bool = False) -> float:
-        """How many different bytes a run reads and writes; with `shared`, only those that belong to no single row of
-        those that a thread may keep (see `OwnRows`). KeyError for sizes that are missing."""
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
+        """What a run reads and writes; with `shared`, only what belongs to no single row of those that a thread may
+        keep (see `OwnRows`)."""
 
-    def pieces(self, sizes: Sizes) -> int:
+    @property
+    def pieces(self) -> Dimension:
         """Into how many pieces threads can divide it."""
         return 1
 
@@ -142,7 +156,7 @@ def is_counter(atom: Atom) -> bool:
     return atom.kind == "size" and not types.is_named(atom) and atom.name != f"n{atom.serial}"
 
 
-def at(dim: Dimension, value: int) -> dict[Atom, int]:
+def at(dim: Dimension, value: Dimension) -> dict[Atom, Dimension]:
     """The value of a counter."""
     atom = types.as_atom(dim)
     return {} if atom is None else {atom: value}

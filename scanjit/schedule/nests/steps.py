@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Rebase, Reference, Sizes, Statement, at
+from scanjit.schedule.nests.statement import Counters, Rebase, Reference, Statement, at
 from scanjit.types import Dimension
 
 
@@ -115,10 +115,10 @@ class TimeLoop(Statement):
         """Yes: threads meet in every step."""
         return True
 
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+    @property
+    def samples(self) -> list[tuple[Counters, Dimension]]:
         """The first step, for all of them: a loop that may end early counts with all its steps."""
-        counters = at(self.step, 0) | at(self.row, 0) | at(self.ran, 0)
-        return [({**sizes, **counters}, types.evaluate(self.length, sizes))]
+        return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +171,11 @@ class Blocks(Statement):
         """Yes: a block is run many times."""
         return True
 
-    def samples(self, sizes: Sizes) -> list[tuple[Sizes, int]]:
+    @property
+    def samples(self) -> list[tuple[Counters, Dimension]]:
         """Each of the first block and the last two, as if all were like it: the first and the last may leave out
         statements. Every one counts as a whole block."""
-        total, size = types.evaluate(self.total, sizes), types.evaluate(self.size, sizes)
-        blocks = -(-total // size)
-        some = sorted({0, max(blocks - 2, 0), max(blocks - 1, 0)})
-        steps = at(self.count, min(total, size))
-        return [({**sizes, **at(self.first, number * size), **steps}, blocks) for number in some]
+        blocks = -(-self.total // self.size)
+        some = dict.fromkeys((0, types.maximum(blocks - 2, 0), types.maximum(blocks - 1, 0)))
+        steps = at(self.count, types.minimum(self.total, self.size))
+        return [(at(self.first, number * self.size) | steps, blocks) for number in some]

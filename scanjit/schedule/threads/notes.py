@@ -22,7 +22,7 @@ def _beside(beside: Beside, sharing: Sharing | None) -> str:
         return f"{text}; whether each gets threads of its own depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return f"{text}; {_why_one_thread(sharing)}"
-    teams, apart, together = sharing.teams[beside]
+    teams, apart, together = sharing.teams[beside.apart]
     costs = f"about {apart:.1e} operations apart, {together:.1e} together"
     if teams is None:
         return f"{text}; all {sharing.threads} threads share the steps of each ({costs})"
@@ -35,7 +35,7 @@ def _rows(loop: TimeLoop, sharing: Sharing | None) -> str:
         return "whether each thread computes its own rows through all steps depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return _why_one_thread(sharing)
-    apart = sharing.rows_apart[loop]
+    apart = loop.own_rows is not None and sharing.rows_apart[loop.own_rows]
     return "each thread computes its own rows through all steps" if apart else "threads share each step"
 
 

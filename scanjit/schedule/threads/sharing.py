@@ -5,17 +5,30 @@ part of every nest. Loops that stand side by side may have threads of their own,
 of a batch through all steps of a loop. Nothing is added up across threads, so results do not depend on their number.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.cost.statements import Cost, costs
-from scanjit.schedule.nests import Beside, Program, Statement, TimeLoop
-from scanjit.schedule.threads.rows import with_rows
+from scanjit.schedule.cost.statements import Cost, Price, costs, prices
+from scanjit.schedule.nests import Beside, OwnRows, Program
 from scanjit.schedule.threads.teams import Assignment, Team, assignment
 from scanjit.schedule.threads.times import Work
-from scanjit.types import Atom, Dimension
+from scanjit.types import Atom, Dimension, Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A statement of a program, as far as threads share it: what each of its `branches` costs. A statement other than
+    `Beside` has one; of a `Beside`, `apart`, `first` and `many` are the dimensions that are decided here."""
+
+    branches: tuple[tuple[Price, ...], ...]
+    apart: Dimension = 0
+    first: tuple[Dimension, ...] = ()
+    many: tuple[Dimension, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -25,86 +38,94 @@ class Sharing:
     Attributes
     ----------
     threads : for how many threads.
-    teams : who runs the branches of each `Beside`.
-    rows_apart : for each loop whose rows never meet, whether each thread computes its own rows through all steps.
+    teams : who runs the branches of each `Beside`, by its `apart`.
+    rows_apart : for each loop whose rows never meet, by these rows, whether each thread computes its own through all
+        steps.
     several : whether the program is large enough for more than one thread.
     operations : how many operations it has.
+    numbers : the dimensions of the program whose values were decided here.
     """
 
     threads: int
-    teams: Mapping[Beside, Assignment]
-    rows_apart: Mapping[TimeLoop, bool]
+    teams: Mapping[Dimension, Assignment]
+    rows_apart: Mapping[OwnRows, bool]
     several: bool
     operations: float
-
-    def numbers(self) -> dict[Atom, int]:
-        """The dimensions of the program whose values were decided here."""
-        found: dict[Atom, int] = {}
-        for beside, assigned in self.teams.items():
-            teams = assigned.teams or [Team(0, 0)] * len(beside.branches)
-            found |= _numbers([beside.apart], [int(assigned.teams is not None)])
-            found |= _numbers(beside.first, [team.first for team in teams])
-            found |= _numbers(beside.many, [team.many for team in teams])
-        for loop, apart in self.rows_apart.items():
-            found |= _numbers([loop.own_rows.apart] if loop.own_rows is not None else [], [int(apart)])
-        return found
+    numbers: Mapping[Atom, int]
 
 
-def decided(program: Program) -> list[Dimension]:
-    """The dimensions of a program whose values `Sharing.numbers` knows."""
-    beside = [dim for s in program.suite if isinstance(s, Beside) for dim in (s.apart, *s.first, *s.many)]
-    return beside + [loop.own_rows.apart for loop in with_rows(program.suite) if loop.own_rows is not None]
+def parts(program: Program) -> tuple[Part, ...]:
+    """The statements of a program, as threads share them."""
+    return tuple(
+        Part(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many)
+        if isinstance(s, Beside)
+        else Part((prices([s]),))
+        for s in program.suite
+    )
 
 
-def sharing(program: Program, sizes: Mapping[Atom, int], threads: int) -> Sharing:
-    """How so many threads share a program."""
-    teams = {s: assignment(s, sizes, threads, program.target) for s in program.suite if isinstance(s, Beside)}
-    own = rows_apart(program, sizes, teams, threads)
-    return Sharing(threads, teams, own, *worth(program, sizes, teams, own))
+def decided(parts: Iterable[Part]) -> list[Dimension]:
+    """The dimensions of a program whose values `Sharing.numbers` has."""
+    return [dim for part in parts for dim in (part.apart, *part.first, *part.many, *(r.apart for r in _rows(part)))]
 
 
-def rows_apart(
-    program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], threads: int
-) -> dict[TimeLoop, bool]:
+def _rows(part: Part) -> list[OwnRows]:
+    return list(dict.fromkeys(price.rows for some in part.branches for price in some if price.rows is not None))
+
+
+def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: int) -> Sharing:
+    """How so many threads share a program, on cores with so many bytes of second-level cache."""
+    works = [[Work(costs(some, number), number, near_bytes) for some in part.branches] for part in parts]
+    teams = {part.apart: assignment(own, threads) for part, own in zip(parts, works, strict=True) if part.first}
+    found: dict[Atom, int] = {}
+    shared: list[Shared] = []
+    for part, own in zip(parts, works, strict=True):
+        running = team_of_each(part, teams)
+        shared.append(list(zip(own, running, strict=True)))
+        if part.first:
+            found |= _numbers([part.apart], [int(None not in running)])
+            found |= _numbers(part.first, [0 if team is None else team.first for team in running])
+            found |= _numbers(part.many, [0 if team is None else team.many for team in running])
+    rows = rows_apart(shared, threads)
+    found |= _numbers([own.apart for own in rows], [int(apart) for apart in rows.values()])
+    operations = float(sum(work.operations for own in works for work in own))
+    return Sharing(threads, teams, rows, worth(shared, rows), max(operations, 1.0), found)
+
+
+Shared = Sequence[tuple[Work, Team | None]]
+"""The branches of a statement, each with the team that runs it; None where all threads run one after the other."""
+
+
+def team_of_each(part: Part, teams: Mapping[Dimension, Assignment]) -> Sequence[Team | None]:
+    """The team that runs each branch of a statement; None where all threads do."""
+    return (teams[part.apart].teams if part.first else None) or [None] * len(part.branches)
+
+
+def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
     """For each loop whose rows never meet, whether each thread computes its own rows: if that takes less time."""
-    many: dict[TimeLoop, int] = {}
-    for beside, assigned in teams.items():
-        for branch, team in zip(beside.branches, assigned.teams or (), strict=False):
-            many |= dict.fromkeys(with_rows([branch]), team.many)
-    work = Work.of(program.suite, sizes, program.target)
-    found: dict[TimeLoop, bool] = {}
-    for loop in work.loops:
-        if loop is not None:
-            together, apart = work.times(loop, many.get(loop, threads))
-            found[loop] = apart < together
+    found: dict[OwnRows, bool] = {}
+    for work, team in chain.from_iterable(shared):
+        for rows in work.rows:
+            if rows is not None:
+                together, apart = work.times(rows, threads if team is None else team.many)
+                found[rows] = apart < together
     return found
 
 
-def team_of_each(statement: Statement, teams: Mapping[Beside, Assignment]) -> list[tuple[Statement, Team | None]]:
-    """The branches of a statement with the team that runs each; where all threads run it, itself and None."""
-    assigned = teams[statement].teams if isinstance(statement, Beside) else None
-    return [(statement, None)] if assigned is None else list(zip(statement.inner, assigned, strict=True))
-
-
-def worth(
-    program: Program, sizes: Mapping[Atom, int], teams: Mapping[Beside, Assignment], own: Mapping[TimeLoop, bool]
-) -> tuple[bool, float]:
+def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
     """Whether a program is large enough for several threads: it has enough work, and enough of it between two
-    meetings. And how many operations it has."""
-    work = meetings = 0.0
-    for statement in program.suite:
-        parts = team_of_each(statement, teams)
-        found = [costs([part], sizes) for part, _ in parts]
-        work += sum(cost.runs * cost.operations for some in found for cost in some)
-        apart = any(team is not None for _, team in parts)
-        shared = [some for some, (_, team) in zip(found, parts, strict=True) if team is None or team.many > 1]
-        meetings += max((_meetings(some, own) for some in shared), default=0) + apart
-    return work >= rates.SMALLEST_PROGRAM and work >= rates.SMALLEST_STRETCH * meetings, max(work, 1.0)
+    meetings."""
+    total = meetings = 0.0
+    for branches in shared:
+        total += sum(work.operations for work, _ in branches)
+        met = [_meetings(work.costs, own) for work, team in branches if team is None or team.many > 1]
+        meetings += sum(met) if all(team is None for _, team in branches) else max(met, default=0) + 1
+    return total >= rates.SMALLEST_PROGRAM and total >= rates.SMALLEST_STRETCH * meetings
 
 
-def _meetings(found: Sequence[Cost], own: Mapping[TimeLoop, bool]) -> int:
+def _meetings(found: Sequence[Cost], own: Mapping[OwnRows, bool]) -> int:
     """How often threads meet in statements: never inside a loop of which each thread computes its own rows."""
-    return sum(cost.runs for cost in found if cost.loop is None or not own[cost.loop])
+    return sum(cost.runs for cost in found if cost.rows is None or not own[cost.rows])
 
 
 def _numbers(dims: Sequence[Dimension], values: Sequence[int]) -> dict[Atom, int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
-from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.cost.statements import operations
 from scanjit.schedule.nests import Nest, NestLoop, Tile
-from scanjit.types import Atom
+from scanjit.types import Dimension, Numbers
 
 WIDE = 4
 """A row has enough tiles of columns for threads to share them from so many on."""
@@ -24,8 +22,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
     """
     if nest.sequential or not nest.space:
         return None, 1
-    work = operations(nest, {})
-    if work is not None and work < rates.SMALLEST_NEST:
+    if isinstance(nest.operations, int) and nest.operations < rates.SMALLEST_NEST:
         return None, 1
     first, lane = nest.space[0], nest.space[-1]
     if tile.horizontal and tile.rows is not None:
@@ -57,16 +54,32 @@ def leaves_rest(tile: Tile) -> bool:
 def in_pieces(nest: Nest) -> bool:
     """Whether a nest outside of all loops is computed a piece at a time, so that a thread can end between two of them:
     its threads share the outermost loop, and it is not known to be small. (Products look by themselves.)"""
-    tile, work = nest.tile, operations(nest, {})
+    tile = nest.tile
     outer = tile is not None and tile.split is not None and tile.rows is None and tile.own is None
-    return outer and (work is None or work > rates.PIECE)
+    return outer and not (isinstance(nest.operations, int) and nest.operations <= rates.PIECE)
 
 
-def piece(nest: Nest, sizes: Mapping[Atom, int]) -> int:
-    """How many iterations of the shared loop are one piece: at least those of a strip."""
-    assert nest.tile is not None
-    split, unit, strips = nest.tile.split, nest.tile.unit, nest.tile.strips
-    assert split is not None
-    strip = types.evaluate(strips[nest.space.index(split)], sizes) if strips else 1
-    turns = types.evaluate(split.size, sizes) * rates.PIECE / (operations(nest, sizes) or rates.PIECE)
-    return max(int(turns) // unit, -(-strip // unit), 1) * unit
+class Piece(NamedTuple):
+    """How a nest is computed a piece at a time: `turns` is the dimension that says how many iterations of the shared
+    loop are one piece. That loop has `size` iterations, of which `unit` stay together, and `strip` of a strip; the nest
+    has so many `operations`."""
+
+    turns: Dimension
+    size: Dimension
+    unit: int
+    strip: Dimension
+    operations: Dimension
+
+    @classmethod
+    def of(cls, nest: Nest, turns: Dimension) -> Piece:
+        """The pieces of a nest."""
+        assert nest.tile is not None
+        split, strips = nest.tile.split, nest.tile.strips
+        assert split is not None
+        strip = strips[nest.space.index(split)] if strips else 1
+        return cls(turns, split.size, nest.tile.unit, strip, nest.operations)
+
+    def value(self, number: Numbers) -> int:
+        """How many iterations are one piece: at least those of a strip."""
+        turns = number(self.size) * rates.PIECE / (number(self.operations) or rates.PIECE)
+        return max(int(turns) // self.unit, -(-number(self.strip) // self.unit), 1) * self.unit

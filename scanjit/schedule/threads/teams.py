@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Beside
 from scanjit.schedule.threads.times import Work
-from scanjit.target import Target
-from scanjit.types import Atom
 
 
 class Team(NamedTuple):
@@ -31,9 +28,8 @@ class Assignment(NamedTuple):
     together: float
 
 
-def assignment(beside: Beside, sizes: Mapping[Atom, int], threads: int, target: Target) -> Assignment:
-    """Who runs the branches, if there are so many threads: whatever is expected to take less time."""
-    works = [Work.of([branch], sizes, target) for branch in beside.branches]
+def assignment(works: Sequence[Work], threads: int) -> Assignment:
+    """Who runs branches of so much work, if there are so many threads: whatever is expected to take less time."""
     teams, apart = teams_for(works, threads)
     together = sum(work.time(threads) for work in works)
     return Assignment(teams if apart < together else None, apart, together)

@@ -10,9 +10,10 @@ from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.verify.memory import read_before_written
 from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.types import Dimension
 
-Within = tuple[tuple[Beside, int], ...]
-"""The branches of loops side by side that a statement is in."""
+Within = tuple[tuple[Dimension, int], ...]
+"""The branches of loops side by side that a statement is in, each after the `apart` of its `Beside`."""
 
 
 def once_is_enough(program: Program) -> Iterator[Problem]:
@@ -76,7 +77,7 @@ def _uncovered(
     for statement in suite:
         begin = moment
         for number, inner in enumerate(statement.suites):
-            beside = ((statement, number),) if isinstance(statement, Beside) else ()
+            beside = ((statement.apart, number),) if isinstance(statement, Beside) else ()
             moment = yield from _uncovered(inner, lives, read, moment, (*within, *beside))
         for buffer in dict.fromkeys(buffer for buffer, _, _ in statement.refs() if buffer.kind == "temporary"):
             life = lives.get(buffer)

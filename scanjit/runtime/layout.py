@@ -1,0 +1,46 @@
+"""What a call needs to know of a stage, besides the addresses of its kernels. It is data: numbers and dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scanjit.codegen import Generated
+from scanjit.runtime.table import Table
+from scanjit.schedule import Program
+from scanjit.schedule.nests import LapackCall, jobs_of
+from scanjit.schedule.threads.sharing import Part, parts
+from scanjit.schedule.threads.split import Piece
+from scanjit.types import Dimension
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What is the same in all calls.
+
+    Attributes
+    ----------
+    table : what stands where in the table that generated code reads.
+    results : where each result lies: the number of a buffer for results, the offset there, and the shape.
+    parts : the statements, as threads share them.
+    pieces : how nests are computed a piece at a time.
+    kept_sizes : what the results of statements that run once depend on, beside the values that they read.
+    has_lapack : whether LAPACK is called.
+    near_bytes : how large the second-level cache of a core is.
+    """
+
+    table: Table
+    results: list[tuple[int, Dimension, tuple[Dimension, ...]]]
+    parts: tuple[Part, ...]
+    pieces: list[Piece]
+    kept_sizes: list[Dimension]
+    has_lapack: bool
+    near_bytes: int
+
+    @classmethod
+    def of(cls, program: Program, code: Generated) -> Layout:
+        """The layout of a program, and of the code that was generated from it."""
+        shared = parts(program)
+        table = Table.of(program, code, shared)
+        results = [(table.out_buffers.index(ref.buffer), ref.offset, ref.shape) for ref in program.outputs]
+        has_lapack = any(isinstance(job, LapackCall) for job in jobs_of(program.suite))
+        return cls(table, results, shared, code.pieces, code.kept_sizes, has_lapack, program.target.level2_bytes)
