@@ -12,7 +12,7 @@ class _Slot(ctypes.Structure):
     _fields_ = [
         ("line", Line),
         *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads")),
-        ("empty", ctypes.c_int64 * 3),
+        ("empty", ctypes.c_int64 * 2),
     ]
 
 

@@ -26,8 +26,8 @@ IDLE_TICKS = 20
 
 _STRUCTS = {
     "line": "ptr number, i64 expected, ptr function, i64 loops, i64 total, i64 early, i64 done, i64 step, "
-    "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table",
-    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [3 x i64] -",
+    "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table, i64 met",
+    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [2 x i64] -",
     "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
     f"i64 busy, i64 stop, i64 workers, [5 x i64] -, [{MOST_THREADS} x %slot] slots",
     "blas": "ptr get, ptr set, i64 calls, i32 before",
@@ -45,7 +45,7 @@ A line also says how far its thread is. The main function writes how many `loops
 runs it writes how many steps it has in `total` (0 if none runs), whether it may end `early`, and how many steps are
 `done` (-1 if a nest makes them all). Such a nest tells the `function` at which `step` it is, and for which `element` of
 so many `elements`. `tick` is what Python calls with the address of the line when the clock has ticked, `table` that of
-the call.
+the call. Where threads meet, they note in `met` when that was.
 
 A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run a
 program, and what to run.
@@ -286,6 +286,7 @@ define i64 @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   set line.team %line, null
   set line.tick %line, %tick
   set line.table %line, %table
+  set line.met %line, 0
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:

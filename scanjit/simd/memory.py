@@ -174,9 +174,16 @@ def clock(builder: ir.IRBuilder) -> ir.Value:
 
 
 PATIENCE = 1000
-"""How often a thread looks whether the others are there (some ten microseconds) before it offers its processor to
-somebody else. On a busy machine, the thread that is waited for may itself wait for a processor: looking longer would
-only delay it."""
+"""A thread looks at most so often whether the others are there (some ten microseconds) before it sleeps."""
+FEWEST_LOOKS = 50
+"""It looks at least so often. In between, it looks for as long as it worked since the last meeting: if somebody is
+later than that, the system may have taken the processor from it, and needs one to give it back."""
+LONGEST_SLEEP = 10_000_000
+"""After so many nanoseconds it wakes, to look whether it is interrupted."""
+_FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
+"""The numbers of Linux's system call with which a thread sleeps until another one has changed a word in memory."""
+_WAIT, _WAKE = I64(128), I64(129)
+"""What this call is to do, for threads of one process."""
 
 
 def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.Value:
@@ -227,11 +234,17 @@ def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
     store_i64(builder, builder.add(line, _TOTAL), I64(0))
 
 
+_MET = I64(120)
+"""Where a line says when its thread left the last meeting."""
+_MEETINGS, _ASLEEP = I64(128), I64(136)
+"""Where the words of a meeting are that are not its first one."""
+
+
 def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: ir.Value) -> None:
     """Wait until `threads` threads have come here, or this thread is interrupted. A single thread does not wait.
 
-    At `address`, threads count themselves as they come. At `address + 128`, in another cache line, the last one to come
-    counts the meetings. Both counts begin at 0."""
+    At `address`, threads count themselves as they come. In another cache line, the last one to come counts the
+    meetings, and threads count themselves that sleep until then. All counts begin at 0."""
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
         builder.call(_barrier_function(builder.module), [address, threads, line])
 
@@ -244,20 +257,28 @@ def _barrier_function(module: TargetModule) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64, I64]), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    entry, last, wait, pause, rest, done = (
-        function.append_basic_block(label) for label in ("entry", "last", "wait", "pause", "rest", "done")
+    entry, last, wake, wait, pause, long, rest, done = (
+        function.append_basic_block(label)
+        for label in ("entry", "last", "wake", "wait", "pause", "long", "rest", "done")
     )
     b = ir.IRBuilder(entry)
     address, threads, line = function.args
     arrived = b.inttoptr(address, I64.as_pointer())
-    meetings = b.inttoptr(b.add(address, I64(128)), I64.as_pointer())
+    meetings = b.inttoptr(b.add(address, _MEETINGS), I64.as_pointer())
+    asleep = b.inttoptr(b.add(address, _ASLEEP), I64.as_pointer())
+    met = b.add(line, _MET)
     before = b.load_atomic(meetings, "acquire", 8)
     number = b.atomic_rmw("add", arrived, I64(1), "acq_rel")
+    now = clock(b)
+    latest = b.add(now, b.sub(now, load_i64(b, met)))
     b.cbranch(b.icmp_signed("==", number, b.sub(threads, I64(1))), last, wait)
     b.position_at_end(last)
     b.store_atomic(I64(0), arrived, "monotonic", 8)
-    b.store_atomic(b.add(before, I64(1)), meetings, "release", 8)
-    b.ret_void()
+    b.atomic_rmw("xchg", meetings, b.add(before, I64(1)), "seq_cst")
+    b.cbranch(b.icmp_signed("!=", b.load_atomic(asleep, "seq_cst", 8), I64(0)), wake, done)
+    b.position_at_end(wake)
+    _futex(b, meetings, _WAKE, I64(1 << 30), ir.Constant(I64.as_pointer(), None))
+    b.branch(done)
     b.position_at_end(wait)
     looks = b.phi(I64)
     looks.add_incoming(I64(0), entry)
@@ -267,16 +288,52 @@ def _barrier_function(module: TargetModule) -> ir.Function:
         b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
     more = b.add(looks, I64(1))
     looks.add_incoming(more, pause)
-    b.cbranch(b.icmp_signed("<", more, I64(PATIENCE)), wait, rest)
+    b.cbranch(b.icmp_signed("<", more, I64(FEWEST_LOOKS)), wait, long)
+    b.position_at_end(long)
+    patient = b.and_(b.icmp_signed("<", more, I64(PATIENCE)), b.icmp_signed("<", clock(b), latest))
+    looks.add_incoming(more, long)
+    b.cbranch(patient, wait, rest)
     b.position_at_end(rest)
-    if module.target.is_posix:
-        b.call(_declared(module, "sched_yield", I32), [])
+    _sleep(b, meetings, before, asleep)
     told = interrupted(b, line)
-    looks.add_incoming(I64(0), b.block)
+    looks.add_incoming(I64(FEWEST_LOOKS), b.block)
     b.cbranch(told, done, wait)
     b.position_at_end(done)
+    store_i64(b, met, clock(b))
     b.ret_void()
     return function
+
+
+def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Value) -> None:
+    """Sleep while a word has the value that was seen there, for a while at most; `asleep` counts who does. Where this
+    cannot be, offer the processor to other threads."""
+    module = builder.module
+    if _futex_number(module) is None:
+        if module.target.is_posix:
+            builder.call(_declared(module, "sched_yield", I32), [])
+        return
+    with builder.goto_entry_block():
+        time = builder.alloca(I64, 2)
+    builder.store(I64(0), time)
+    builder.store(I64(LONGEST_SLEEP), builder.gep(time, [I64(1)]))
+    builder.atomic_rmw("add", asleep, I64(1), "seq_cst")
+    _futex(builder, word, _WAIT, builder.and_(seen, I64(0xFFFFFFFF)), time)
+    builder.atomic_rmw("sub", asleep, I64(1), "seq_cst")
+
+
+def _futex(builder: ir.IRBuilder, word: ir.Value, what: ir.Value, value: ir.Value, time: ir.Value) -> None:
+    module = builder.module
+    number = _futex_number(module)
+    if number is not None:
+        call = module.globals.get("syscall")
+        if call is None:
+            call = ir.Function(module, ir.FunctionType(I64, [I64], var_arg=True), "syscall")
+        builder.call(call, [I64(number), word, what, value, time])
+
+
+def _futex_number(module: TargetModule) -> int | None:
+    system = module.target.triple.partition("-")
+    return _FUTEX_NUMBERS.get(system[0]) if "linux" in system[2] else None
 
 
 def _declared(module: ir.Module, name: str, result: ir.Type) -> ir.Function:

@@ -37,7 +37,7 @@ FORMATS = {
 """What a file begins with. For ELF, behind a space: the number of the machine."""
 LANES = {"linux-avx512": 16, "windows": 8, "cortex-m": 1}
 """How many numbers of float32 a vector has; 4 in the others, and 1 where there are no vectors."""
-SYSTEM = {"sched_yield", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
+SYSTEM = {"sched_yield", "syscall", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 """What object files may need of the system; and names that begin with two underscores, which are the compiler's."""
 
 
@@ -189,7 +189,7 @@ def test_an_lstm_becomes_object_files(name: str) -> None:
         callees = {symbol for symbol, _ in unit.externals.values()}
         needed = {symbol for symbol in needed if not symbol.startswith("__")}
         assert callees <= needed <= callees | SYSTEM
-        assert ("sched_yield" in needed) <= TARGETS[name].is_posix
+        assert bool({"sched_yield", "syscall"} & needed) <= TARGETS[name].is_posix
     assert any(unit.externals for unit, _ in found.values())
 
 
@@ -212,7 +212,8 @@ def test_instructions_are_those_of_the_target() -> None:
         assert ("llvm.fma.v4f32" in module) == target.has_fma == (name not in ("linux-sse2", "webassembly", "cortex-m"))
         assert ("avx512.mask.scalef" in module) == (name == "linux-avx512")
         assert ("sse2.pause" in module) == target.is_x86
-        assert ("sched_yield" in module) == target.is_posix
+        assert ("sched_yield" in module or "syscall" in module) == target.is_posix
+        assert ("syscall" in module) == name.startswith("linux-")
 
 
 def test_one_process_makes_code_for_several_targets() -> None:
