@@ -6,8 +6,9 @@ or loaded more often than its loops ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scanjit.codegen.scope import Scope
@@ -161,6 +162,13 @@ class Frame:
         """The copies of the unrolled lines: the rows and vectors of the register tile."""
         width = 1 if self.lane is None else self.tile.lanes
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
+
+    @contextmanager
+    def single_vectors(self) -> Iterator[None]:
+        """Meanwhile, a register tile has one vector."""
+        tile, self.tile = self.tile, replace(self.tile, vectors=1)
+        yield
+        self.tile = tile
 
     # ---- names and numbers ------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.guard import order_rows, ordered_tile
@@ -67,19 +66,19 @@ class Space:
             self.lane_range(lane, *frame.bounds(lane, full), True, 1)
 
     def _own_lanes(self, lane: NestLoop, width: int) -> None:
-        """Lanes along the rows of this thread, which may end anywhere: full vectors, then a masked one; or masked
+        """Lanes along the rows of this thread, which may end anywhere: a masked vector, and full ones; or masked
         throughout."""
         start, stop = self.frame.bounds(lane)
         if self._reduces:
             self.lane_range(lane, start, stop, True)
         else:
-            self.full_and_rest(lane, start, stop, width, 1)
+            self.lane_range(lane, start, self.rest(lane, start, stop, width, True, 1), False)
 
-    def full_and_rest(self, lane: NestLoop, start: str, stop: str, width: int, most: int | None = None) -> None:
-        """A loop over the full vectors of a range, then a masked one over the rest, of at most so many turns."""
+    def rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int | None = None) -> str:
+        """A loop (of at most so many turns) over what whole pieces of this width leave of a range; where it begins."""
         full = self.frame.line("full", f"{start} + ({stop} - {start})//{width}*{width}")
-        self.lane_range(lane, start, full, False)
-        self.lane_range(lane, full, stop, True, most)
+        self.lane_range(lane, full, stop, masked, most)
+        return full
 
     def _tiles_and_singles(self, lane: NestLoop) -> None:
         """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
@@ -90,9 +89,8 @@ class Space:
         top = stop if whole == size else f"min({stop}, {whole})"
         left = self.frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
         self.lane_range(lane, start, left, False)
-        self.frame.tile = replace(tile, vectors=1)
-        self.lane_range(lane, left, stop, whole != size, tile.vectors)
-        self.frame.tile = tile
+        with self.frame.single_vectors():
+            self.lane_range(lane, left, stop, whole != size, tile.vectors)
 
     def lane_range(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
         """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over

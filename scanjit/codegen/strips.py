@@ -25,8 +25,8 @@ def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
 
 def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
     """Loops over strips, between these bounds of the first loop; in them the loop over time, in that one loops over
-    points. A vector that is not full goes first: its masked lanes reach into the next row, and a load waits if the step
-    has just stored there."""
+    points. Vectors that fill no whole tile go first: masked lanes of the last one reach into the next row, and a load
+    waits if the step has just stored there."""
     depth, ranges = len(frame.scopes), {}
     for loop, strip in zip(frame.nest.space, frame.tile.strips, strict=True):
         first, last = bounds if loop is frame.nest.space[0] else frame.bounds(loop)
@@ -35,12 +35,14 @@ def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str
     *outer, lane = frame.nest.space
     for loop in outer:
         frame.loop(loop, "i", ranges[loop])
-    (first, last), lanes = ranges[lane], frame.tile.lanes
+    (first, last), tile = ranges[lane], frame.tile
     points = Space(frame, lambda: _step(frame, values))
-    if not _whole(frame):
-        full = frame.line("full", f"{first} + ({last} - {first})//{lanes}*{lanes}")
-        points.lane_range(lane, full, last, True)
-        last = full
+    with frame.single_vectors():
+        if _masked(frame):
+            last = points.rest(lane, first, last, tile.lanes, True, 1)
+        width = tile.lanes * tile.vectors
+        if tile.vectors > 1 and (lane in (tile.split, tile.own) or not _fills(lane, width)):
+            last = points.rest(lane, first, last, width, False, tile.vectors)
     points.lane_range(lane, first, last, False)
     frame.pop(depth)
 
@@ -51,25 +53,32 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
     for loop in outer:
         frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
     space = Space(frame, TimeInside(frame, values, time).write)
-    space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), not _whole(frame))
+    with frame.single_vectors():
+        space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), _masked(frame))
     frame.pop(depth)
 
 
-def _whole(frame: Frame) -> bool:
-    """Whether all vectors are full."""
+def _masked(frame: Frame) -> bool:
+    """Whether a vector may be partly empty."""
     lane = frame.nest.space[-1]
-    return isinstance(lane.size, int) and lane.size % frame.tile.lanes == 0 and lane is not frame.tile.own
+    return lane is frame.tile.own or not _fills(lane, frame.tile.lanes)
+
+
+def _fills(lane: NestLoop, width: int) -> bool:
+    """Whether a loop certainly consists of whole pieces of this width."""
+    return isinstance(lane.size, int) and lane.size % width == 0
 
 
 def _step(frame: Frame, values: Values) -> None:
-    """A step of a vector of points: all that it reads, then all that it stores."""
-    (point,), nest = frame.points(), frame.nest
+    """A step of some vectors of points: all that it reads, then all that it stores."""
+    points, nest = frame.points(), frame.nest
     for register, access in zip(nest.registers, nest.carried, strict=True):
-        frame.registers[register.index, 0] = values.value(Load(register.dtype, access), point)
+        for point in points:
+            frame.registers[register.index, point.vector] = values.value(Load(register.dtype, access), point)
     kept = {store.value.index: store for store in nest.finals if isinstance(store.value, Register)}
-    made = [(store, values.value(store.value, point)) for store in nest.stores]
-    for register, update in zip(nest.registers, nest.updates, strict=True):
-        if register.index in kept:
-            made.append((kept[register.index], values.value(update, point)))
-    for store, text in made:
+    stored = [(store, store.value) for store in nest.stores]
+    pairs = zip(nest.registers, nest.updates, strict=True)
+    stored += [(kept[register.index], update) for register, update in pairs if register.index in kept]
+    made = [(store, values.value(value, point), point) for store, value in stored for point in points]
+    for store, text, point in made:
         write(frame, store, text, point)

@@ -30,6 +30,9 @@ _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: 
 class Values:
     """Writes values where they belong and says which variables hold them.
 
+    The vectors of a register tile are written side by side: `tanh` of the first, `tanh` of the second, and so on, then
+    what follows. A processor looks about 100 instructions ahead. It then finds several that wait for nothing.
+
     Parameters
     ----------
     frame : where they are written.
@@ -45,9 +48,10 @@ class Values:
         found = self._known(value, point)
         if found is not None:
             return found
-        *before, _ = bottom_up([value], lambda part: self._unknown(part, point))
-        for part in before:
-            self._written(part, point)
+        vectors = range(self.frame.tile.vectors) if self.frame.lane is not None else [point.vector]
+        for part in bottom_up([value], lambda part: self._unknown(part, point)):
+            for vector in vectors:
+                self._written(part, Point(point.row, vector, point.width))
         return self._written(value, point)
 
     def _unknown(self, value: Value, point: Point) -> Sequence[Value]:

@@ -106,7 +106,7 @@ def test_strips_are_printed() -> None:
     inputs, outputs = turns("T", "N")
     with Config(width=16, small=True).active():
         shown = sj.dprint(sj.function(inputs, outputs, mode="emulate"), file="str", stage="blocks")
-    assert shown is not None and "strips of min(N, 4) i0 where" in shown
+    assert shown is not None and "strips of min(N, 16) i0 where" in shown
 
 
 @pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
@@ -267,10 +267,10 @@ def test_short_loops_of_steps_do_not_look(columns: int) -> None:
 
 
 def test_lengths_fit_what_is_near() -> None:
-    """Strips are whole rows where these are short, and whole vectors of a row where it is long."""
+    """Strips are whole rows where these are short, and whole tiles of a row where it is long."""
     near = replace(with_vectors(16), level1_bytes=1600)  # a point of a row of x and h, before and after, and w has 16
     with host.using(near):
-        for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
+        for columns, expected in ((10, "min(B, 9) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 96")):
             text = sj.function(*channels("T", columns), mode="emulate").explain()
             assert f"around strips of {expected} points" in text
 

@@ -29,7 +29,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    width = tile.lanes * (1 if tile.singles else tile.vectors)
+    width = tile.lanes * (1 if tile.singles or tile.strips else tile.vectors)
     if tile.rows is not None:
         wide = not isinstance(lane.size, int) or lane.size >= WIDE * width
         return (lane, width) if wide else (tile.rows, tile.row_block)

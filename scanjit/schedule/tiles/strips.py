@@ -9,8 +9,8 @@ and each call takes one of them.
 """
 
 from scanjit import types
-from scanjit.schedule.nests import Nest, Tile
-from scanjit.schedule.tiles.estimates import fewest_vectors, step_costs
+from scanjit.schedule.nests import Nest, NestLoop, Tile
+from scanjit.schedule.tiles.estimates import MOST_TOGETHER, fewest_vectors, step_costs
 from scanjit.types import Dimension
 
 
@@ -18,7 +18,8 @@ def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
     """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes `near_bytes`."""
     costs = step_costs(nest, lanes)
     if costs.strips < costs.inside:
-        return Tile(lanes, strips=_lengths(nest, lanes, near_bytes), many=_many(nest, lanes))
+        vectors = _beside(nest.space[-1], lanes)
+        return Tile(lanes, vectors, strips=_lengths(nest, lanes * vectors, near_bytes), many=_many(nest, lanes))
     return Tile(lanes, costs.vectors)
 
 
@@ -41,13 +42,21 @@ def _many(nest: Nest, lanes: int) -> Dimension:
     return 1 if types.not_negative(known - least) else types.minimum(types.product(sizes) // least, 1)
 
 
-def _lengths(nest: Nest, lanes: int, near_bytes: int) -> tuple[Dimension, ...]:
-    """How many iterations of each loop of the space a strip has: as many points as stay near, of whole rows if these
-    are short."""
+def _beside(lane: NestLoop, lanes: int) -> int:
+    """How many vectors of a strip are computed side by side: no more than a known row fills."""
+    vectors = MOST_TOGETHER
+    while vectors > 1 and isinstance(lane.size, int) and lane.size < lanes * vectors:
+        vectors //= 2
+    return vectors
+
+
+def _lengths(nest: Nest, width: int, near_bytes: int) -> tuple[Dimension, ...]:
+    """How many iterations of each loop of the space a strip has: as many points as stay near, in pieces of this width;
+    of whole rows if these are short."""
     lane = nest.space[-1]
     places = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
     nbytes = sum(buffer.dtype.itemsize for buffer, _ in places)
-    points = max(near_bytes // max(nbytes, 1) // lanes, 1) * lanes
+    points = max(near_bytes // max(nbytes, 1) // width, 1) * width
     found: list[Dimension] = []
     for loop in reversed(nest.space):
         rest = points // types.maximum(types.product(found), 1)
