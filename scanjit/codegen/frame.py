@@ -158,6 +158,10 @@ class Frame:
         first = low if start == "0" else f"max({low}, {start})"
         return first, high if stop == self.size(loop.size) else f"min({high}, {stop})"
 
+    def fills(self, lane: NestLoop, width: int) -> bool:
+        """Whether a loop certainly consists of whole pieces of this width (those of a thread begin and end at one)."""
+        return lane is not self.tile.own and isinstance(lane.size, int) and lane.size % width == 0
+
     def points(self) -> list[Point]:
         """The copies of the unrolled lines: the rows and vectors of the register tile."""
         width = 1 if self.lane is None else self.tile.lanes

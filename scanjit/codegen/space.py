@@ -46,36 +46,35 @@ class Space:
     # ---- the loop along which lanes run ------------------------------------------------------------------------------
 
     def _lanes(self, lane: NestLoop) -> None:
-        """The loop along which lanes run: full vectors, then a masked tail; or masked throughout, around a
-        register tile (whose tail would double the code)."""
-        frame, size = self.frame, lane.size
-        width = frame.tile.lanes * frame.tile.vectors
-        if frame.tile.singles:
+        """The loop along which lanes run: in parts; or masked throughout, around a register tile, as more parts would
+        double the code."""
+        frame, tile, size = self.frame, self.frame.tile, lane.size
+        width = tile.lanes * tile.vectors
+        if tile.singles and self._reduces:
             self._tiles_and_singles(lane)
-        elif lane is frame.tile.own and width > 1:
-            self._own_lanes(lane, width)
-        elif width == 1 or (isinstance(size, int) and size % width == 0):
-            self.lane_range(lane, *frame.bounds(lane), False)
-        elif isinstance(size, int) and size < width and lane is not frame.tile.split:
+        elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own):
             self.lane_range(lane, None, "", True)
         elif self._reduces:
-            self.lane_range(lane, *frame.bounds(lane), True)
+            self.lane_range(lane, *frame.bounds(lane), width > 1 and not frame.fills(lane, width))
         else:
-            full = frame.size(size // width * width)
-            self.lane_range(lane, *frame.bounds(lane, "0", full), False)
-            self.lane_range(lane, *frame.bounds(lane, full), True, 1)
+            self.in_parts(lane, *frame.bounds(lane))
 
-    def _own_lanes(self, lane: NestLoop, width: int) -> None:
-        """Lanes along the rows of this thread, which may end anywhere: a masked vector, and full ones; or masked
-        throughout."""
-        start, stop = self.frame.bounds(lane)
-        if self._reduces:
-            self.lane_range(lane, start, stop, True)
-        else:
-            self.lane_range(lane, start, self.rest(lane, start, stop, width, True, 1), False)
+    def in_parts(self, lane: NestLoop, start: str, stop: str) -> None:
+        """Loops over a range: first the vector that is partly empty, then those that fill no tile, then whole tiles.
 
-    def rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int | None = None) -> str:
-        """A loop (of at most so many turns) over what whole pieces of this width leave of a range; where it begins."""
+        In a step of a strip, the masked lanes of that vector reach into the next row. A load waits if the step has just
+        stored there."""
+        tile = self.frame.tile
+        width = tile.lanes * tile.vectors
+        with self.frame.single_vectors():
+            if not self.frame.fills(lane, tile.lanes):
+                stop = self._rest(lane, start, stop, tile.lanes, True, 1)
+            if tile.vectors > 1 and (lane is tile.split or not self.frame.fills(lane, width)):
+                stop = self._rest(lane, start, stop, width, False, tile.vectors)
+        self.lane_range(lane, start, stop, False)
+
+    def _rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int) -> str:
+        """A loop of at most so many turns over what pieces of this width leave of a range; where it begins."""
         full = self.frame.line("full", f"{start} + ({stop} - {start})//{width}*{width}")
         self.lane_range(lane, full, stop, masked, most)
         return full

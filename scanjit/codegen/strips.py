@@ -25,8 +25,7 @@ def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
 
 def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
     """Loops over strips, between these bounds of the first loop; in them the loop over time, in that one loops over
-    points. Vectors that fill no whole tile go first: masked lanes of the last one reach into the next row, and a load
-    waits if the step has just stored there."""
+    points."""
     depth, ranges = len(frame.scopes), {}
     for loop, strip in zip(frame.nest.space, frame.tile.strips, strict=True):
         first, last = bounds if loop is frame.nest.space[0] else frame.bounds(loop)
@@ -35,15 +34,7 @@ def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str
     *outer, lane = frame.nest.space
     for loop in outer:
         frame.loop(loop, "i", ranges[loop])
-    (first, last), tile = ranges[lane], frame.tile
-    points = Space(frame, lambda: _step(frame, values))
-    with frame.single_vectors():
-        if _masked(frame):
-            last = points.rest(lane, first, last, tile.lanes, True, 1)
-        width = tile.lanes * tile.vectors
-        if tile.vectors > 1 and (lane in (tile.split, tile.own) or not _fills(lane, width)):
-            last = points.rest(lane, first, last, width, False, tile.vectors)
-    points.lane_range(lane, first, last, False)
+    Space(frame, lambda: _step(frame, values)).in_parts(lane, *ranges[lane])
     frame.pop(depth)
 
 
@@ -52,21 +43,10 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
     depth, (*outer, lane) = len(frame.scopes), frame.nest.space
     for loop in outer:
         frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
-    space = Space(frame, TimeInside(frame, values, time).write)
+    space, masked = Space(frame, TimeInside(frame, values, time).write), not frame.fills(lane, frame.tile.lanes)
     with frame.single_vectors():
-        space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), _masked(frame))
+        space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), masked)
     frame.pop(depth)
-
-
-def _masked(frame: Frame) -> bool:
-    """Whether a vector may be partly empty."""
-    lane = frame.nest.space[-1]
-    return lane is frame.tile.own or not _fills(lane, frame.tile.lanes)
-
-
-def _fills(lane: NestLoop, width: int) -> bool:
-    """Whether a loop certainly consists of whole pieces of this width."""
-    return isinstance(lane.size, int) and lane.size % width == 0
 
 
 def _step(frame: Frame, values: Values) -> None:

@@ -106,7 +106,7 @@ def test_strips_are_printed() -> None:
     inputs, outputs = turns("T", "N")
     with Config(width=16, small=True).active():
         shown = sj.dprint(sj.function(inputs, outputs, mode="emulate"), file="str", stage="blocks")
-    assert shown is not None and "strips of min(N, 16) i0 where" in shown
+    assert shown is not None and "strips of min(N, 4) i0 where" in shown
 
 
 @pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
@@ -212,6 +212,43 @@ def test_one_vector_keeps_its_carries_in_registers(columns: int) -> None:
         assert all(line.startswith("inside") for line in decisions(two_carries("T", columns)))
 
 
+def chain_of_functions(size: int | str) -> Graph:
+    """A map whose operations wait for each other."""
+    x = sj.tensor((size,), "float32", "x")
+    y = x
+    for _ in range(4):
+        y = sj.tanh(y * x)
+    return [x], [y]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_vectors_side_by_side(threads: int) -> None:
+    """Vectors of a map or a strip that fill no tile, and one that is partly empty, come with tiles of four vectors. A
+    thread's share begins and ends at any vector."""
+    with Config(width=16, threads=threads, small=True).active():
+        inputs, outputs = chain_of_functions("N")
+        f, g = (sj.function(*graph, mode="emulate") for graph in ((inputs, outputs), two_carries("T", "N")))
+        assert all("4 lanes, 4 vectors side by side" in function.explain() for function in (f, g))
+        for size in (0, 1, 4, 15, 16, 17, 28, 33, 64, 101):
+            same(inputs, outputs, f, N=size)
+            same(*two_carries("T", "N"), g, T=3, N=size)
+
+
+@pytest.mark.parametrize("columns, vectors", [(3, 1), (4, 1), (8, 2), (15, 2), (16, 4), (64, 4), (101, 4)])
+def test_no_more_vectors_side_by_side_than_a_row_fills(columns: int, vectors: int) -> None:
+    with Config(width=16).active():
+        text = sj.function(*chain_of_functions(columns), mode="emulate").explain()
+    found = re.search(r"(\d) vectors side by side", text)
+    assert int(found[1] if found else 1) == vectors
+
+
+def test_operations_that_do_not_wait_have_one_vector() -> None:
+    """Of a wide sum, the processor finds enough to do in one vector; a second one would only take registers."""
+    x = sj.tensor(("N", 8), "float32", "x")
+    y = sum((sj.tanh(x[:, i]) for i in range(8)), start=sj.zeros((x.shape[0],), "float32"))
+    assert "side by side" not in sj.function([x], [y], mode="emulate").explain()
+
+
 def nest_with_time(columns: int | str, batch: int | str) -> Nest:
     """The nest of the scan over channels."""
     inputs, outputs = channels("T", columns, batch=batch)
@@ -267,10 +304,10 @@ def test_short_loops_of_steps_do_not_look(columns: int) -> None:
 
 
 def test_lengths_fit_what_is_near() -> None:
-    """Strips are whole rows where these are short, and whole tiles of a row where it is long."""
+    """Strips are whole rows where these are short, and whole vectors of a row where it is long."""
     near = replace(with_vectors(16), level1_bytes=1600)  # a point of a row of x and h, before and after, and w has 16
     with host.using(near):
-        for columns, expected in ((10, "min(B, 9) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 96")):
+        for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
             text = sj.function(*channels("T", columns), mode="emulate").explain()
             assert f"around strips of {expected} points" in text
 

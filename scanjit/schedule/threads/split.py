@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, NestLoop, Tile
+from scanjit.schedule.tiles.products import reductions_of
 from scanjit.types import Dimension, Numbers
 
 WIDE = 4
@@ -29,7 +30,8 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    width = tile.lanes * (1 if tile.singles or tile.strips else tile.vectors)
+    alone = tile.singles or tile.strips or (nest.time is None and not reductions_of(nest))
+    width = tile.lanes * (1 if alone else tile.vectors)
     if tile.rows is not None:
         wide = not isinstance(lane.size, int) or lane.size >= WIDE * width
         return (lane, width) if wide else (tile.rows, tile.row_block)

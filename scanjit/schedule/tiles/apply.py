@@ -76,5 +76,7 @@ def _described(nest: Nest) -> str:
     if tile.horizontal:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
         return text + f"{tile.lanes} lanes along the reductions{tiles}"
-    tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors" if tile.rows is not None else ""
+    tiles = f", {tile.vectors} vectors side by side" if tile.vectors > 1 else ""
+    if tile.rows is not None:
+        tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors"
     return text + f"{tile.lanes} lanes{tiles}"

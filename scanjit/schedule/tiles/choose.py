@@ -17,7 +17,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
-from scanjit.schedule.tiles.estimates import lanes_of
+from scanjit.schedule.tiles.estimates import lanes_of, side_by_side
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.target import Target
@@ -46,6 +46,8 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
         return strips.with_time(nest, lanes, target.level1_bytes)
+    if not reductions:
+        return Tile(lanes, side_by_side(nest, lanes))
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
     block, vectors = shapes.shape(len(reductions), rows, target, nest.space[-1], lanes)
     if rows is None and _gathers(nest):

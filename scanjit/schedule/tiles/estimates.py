@@ -2,6 +2,7 @@
 another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scanjit import types
@@ -24,6 +25,10 @@ MOST_TOGETHER = 4
 """So many vectors may go through time together, with their carries in registers: all that there are in a short row."""
 MOST_WORK = 160.0
 """The code of a step is written once for each vector that goes through time; all of it takes no more than this."""
+MOST_BESIDE = 512.0
+"""The same of vectors whose carries are in memory, and of a map."""
+SEEN = 100.0
+"""A processor looks so many operations ahead, and finds vectors that do not wait for each other there."""
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
 
@@ -104,13 +109,26 @@ def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
     """What a step takes in a nest with time, whose points fill so many vectors. The slower of two things counts: how
     long the vector units are busy, and how long each operation waits for the one before it, where few vectors are
     computed side by side."""
-    vectors, (work, chain) = _vectors(nest, lanes) if vectors is None else vectors, _work(nest)
+    vectors = _vectors(nest, lanes) if vectors is None else vectors
+    work, chain = _work(nest), _chain(nest)
     together, moves = _together(nest, lanes, work), rates.MOVE * len(nest.registers)
     rows = _rows(nest) if vectors > together else 0
     inside = max(work, rates.LATENCY * chain / together) + rates.NEXT_ROW * rows
     strips = max(work + moves, rates.LATENCY * (chain + moves) / min(vectors, MANY))
     strips += rates.LOOP * len(nest.space) / min(vectors, MANY)
     return StepCosts(together, inside, strips)
+
+
+def side_by_side(nest: Nest, lanes: int) -> int:
+    """How many vectors a map, or a step of a strip, computes side by side: several if operations wait for each other
+    longer than they take, but no more than a known row fills."""
+    size, work, vectors = nest.space[-1].size, _work(nest), MOST_TOGETHER
+    longest = _longest(nest, [value for value in nest.values if not value.operands])
+    if rates.LATENCY * max(longest.values(), default=0.0) <= max(work, SEEN):
+        return 1
+    while vectors > 1 and (vectors * work > MOST_BESIDE or (isinstance(size, int) and size < lanes * vectors)):
+        vectors //= 2
+    return vectors
 
 
 def fewest_vectors(nest: Nest, lanes: int) -> int:
@@ -139,14 +157,26 @@ def _together(nest: Nest, lanes: int, work: float) -> int:
     return few if few <= MOST_TOGETHER and few * work <= MOST_WORK else 1
 
 
-def _work(nest: Nest) -> tuple[float, float]:
-    """What a step takes, and the part of it that waits between a carry and the next one, one operation for another."""
-    longest: dict[Value, float] = dict.fromkeys(nest.registers, 0.0)
-    work = 0.0
+def _work(nest: Nest) -> float:
+    """What a step takes, one operation after another."""
+    return sum(map(_cost, nest.values))
+
+
+def _chain(nest: Nest) -> float:
+    """The part of a step that waits between a carry and the next one."""
+    longest = _longest(nest, nest.registers)
+    return max((longest.get(update, 0.0) for update in nest.updates), default=0.0)
+
+
+def _longest(nest: Nest, starts: Sequence[Value]) -> dict[Value, float]:
+    """What it takes from any of `starts` to each value that depends on them, where operations wait for each other."""
+    longest = dict.fromkeys(starts, 0.0)
     for value in nest.values:
-        own = float(value.cost if isinstance(value, Apply) else len(value.accesses))
-        work += own
         found = [longest[part] for part in value.operands if part in longest]
         if found and value not in longest:
-            longest[value] = max(found) + (1 + own) / 2
-    return work, max((longest.get(update, 0.0) for update in nest.updates), default=0.0)
+            longest[value] = max(found) + (1 + _cost(value)) / 2
+    return longest
+
+
+def _cost(value: Value) -> float:
+    return float(value.cost if isinstance(value, Apply) else len(value.accesses))

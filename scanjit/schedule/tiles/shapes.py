@@ -24,8 +24,6 @@ def shape(
     """The (rows, vectors) of a register tile for so many products over some rows: the fastest one. A tile of 4 rows is
     slower than one of 5 where there are 5 rows, as its second tile is almost empty. Where the number of columns is not
     known, a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short."""
-    if not products:
-        return 1, 1
     if rows is None:
         return 1, max(1, 4 // products)
     speeds = target.tiles.get(products, {(1, 1): 1.0})

@@ -9,8 +9,8 @@ and each call takes one of them.
 """
 
 from scanjit import types
-from scanjit.schedule.nests import Nest, NestLoop, Tile
-from scanjit.schedule.tiles.estimates import MOST_TOGETHER, fewest_vectors, step_costs
+from scanjit.schedule.nests import Nest, Tile
+from scanjit.schedule.tiles.estimates import fewest_vectors, side_by_side, step_costs
 from scanjit.types import Dimension
 
 
@@ -18,8 +18,9 @@ def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
     """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes `near_bytes`."""
     costs = step_costs(nest, lanes)
     if costs.strips < costs.inside:
-        vectors = _beside(nest.space[-1], lanes)
-        return Tile(lanes, vectors, strips=_lengths(nest, lanes * vectors, near_bytes), many=_many(nest, lanes))
+        vectors = side_by_side(nest, lanes)
+        strips = _lengths(nest, lanes * vectors, near_bytes)
+        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes))
     return Tile(lanes, costs.vectors)
 
 
@@ -40,14 +41,6 @@ def _many(nest: Nest, lanes: int) -> Dimension:
     least, sizes = fewest_vectors(nest, lanes) * lanes - lanes // 2, [loop.size for loop in nest.space]
     known = types.product(size for size in sizes if isinstance(size, int))
     return 1 if types.not_negative(known - least) else types.minimum(types.product(sizes) // least, 1)
-
-
-def _beside(lane: NestLoop, lanes: int) -> int:
-    """How many vectors of a strip are computed side by side: no more than a known row fills."""
-    vectors = MOST_TOGETHER
-    while vectors > 1 and isinstance(lane.size, int) and lane.size < lanes * vectors:
-        vectors //= 2
-    return vectors
 
 
 def _lengths(nest: Nest, width: int, near_bytes: int) -> tuple[Dimension, ...]:
