@@ -13,6 +13,9 @@ from .intrinsics import make, operator_of
 from .llvm_lanes import TargetModule
 from .types import NOTHING, Type
 
+str(ir.MetaDataString(ir.Module(), "x"))
+# llvmlite fills a table when it writes its first string. Threads that write one meanwhile would find half of the table.
+
 OPERATOR = "operator "
 """What the names of operators begin with here; functions may have the same names."""
 
