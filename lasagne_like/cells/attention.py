@@ -31,7 +31,8 @@ class AttentionState(NamedTuple):
 class AttentionCellWrapper(Wrapper):
     """Attention over the last outputs of a cell.
 
-    With H the window of the last outputs, d_ the result of the attention at the step before, s the state of the cell::
+    With `H` the window of the last outputs, `d_` the result of the attention at the step before, `s` the state of the
+    cell::
 
         y, s = cell([x, d_] @ W_in + b_in, s_)
         a = softmax over the window of tanh(H @ W_window + s @ W_state + b_state) @ v

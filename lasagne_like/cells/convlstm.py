@@ -26,7 +26,7 @@ class _ConvLSTM(Cell, ABC):
     filter_size : int or tuple of ints
         Odd sizes. There are zeros around the input, so that its sizes stay.
     W_in, W_hid : initializer, array, shared variable or expression
-        Of shape (4 * num_filters, channels, *filter_size) and (4 * num_filters, num_filters, *filter_size).
+        Of shape `(4 * num_filters, channels, *filter_size)` and `(4 * num_filters, num_filters, *filter_size)`.
     b : initializer, array, shared variable, expression or None
         Of shape (4 * num_filters,); None for none.
     nonlinearity : callable or None

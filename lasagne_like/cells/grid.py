@@ -100,8 +100,8 @@ _GATES = ("ingate", "forgetgate", "cell", "outgate")
 class TimeFreqLSTM(_Windowed):
     """An LSTM over windows of the features of each step, from the first to the last; the weights are the same for all.
 
-    For each window x of a step, with h_ and c_ the output and the memory of the window at the step before, and g the
-    output of the window before it at this step (0 for the first)::
+    For each window `x` of a step, with `h_` and `c_` the output and the memory of the window at the step before, and
+    `g` the output of the window before it at this step (0 for the first)::
 
         i, f, j, o = x @ W_in + h_ @ W_time + g @ W_freq + b      (each num_units wide)
         c = sigmoid(f + forget_bias + ...) * c_ + sigmoid(i + ...) * tanh(j)
@@ -164,10 +164,11 @@ class TimeFreqLSTM(_Windowed):
 class GridLSTM(_Windowed):
     """Two LSTMs over windows of the features of each step: one carries a memory through time, one through frequencies.
 
-    Both see the same: the window x, the output h_ of the time LSTM for this window at the step before, and the output g
-    of the frequency LSTM for the window before (0 for the first): `x @ W_in + h_ @ W_time + g @ W_freq + b`, stacked as
-    i, f, c, o. Each has its own memory, and peepholes see both memories. For each window, the output has that of the
-    time LSTM, then that of the frequency LSTM. The state is that of the time LSTM.
+    Both see the same: the window `x`, the output `h_` of the time LSTM for this window at the step before, and the
+    output `g` of the frequency LSTM for the window before (0 for the first):
+    `x @ W_in + h_ @ W_time + g @ W_freq + b`, stacked as i, f, c, o. Each has its own memory, and peepholes see both
+    memories. For each window, the output has that of the time LSTM, then that of the frequency LSTM. The state is that
+    of the time LSTM.
 
     Parameters
     ----------

@@ -68,13 +68,13 @@ class StepLayer(Layer):
 class NetworkCell(Cell):
     """A network of layers for one step, as a cell.
 
-    Its state is that of its `StepLayer`s and `PastValueLayer`s. A `PastValueLayer` is made for (batch, features...)
-    here, and may close a loop.
+    Its state is that of its layers of the kinds `StepLayer` and `PastValueLayer`. A `PastValueLayer` is made for
+    (batch, features...) here, and may close a loop.
 
     Parameters
     ----------
     network : Layer or callable
-        The last layer; its `InputLayer`s, of (batch, features...), get the input of the step: one, or several in the
+        The last layer; its input layers, of (batch, features...), get the input of the step: one, or several in the
         order of the structure. Or a function that makes it from its input layers: then each copy (for the other
         direction, say) has parameters of its own.
     name : str, optional
