@@ -50,26 +50,27 @@ def root(a: int) -> int:
     return math.isqrt(a - 1) + 1 if a > 0 else 0
 
 
-def window(x: np.ndarray, start: Any, length: Any, step: Any) -> np.ndarray:
-    """`length` entries of each axis from `start`, `step` apart; an error if they leave the array."""
+def entries(x: np.ndarray, start: Any, length: Any, step: Any) -> Any:
+    """The index of `length` entries of each axis from `start`, `step` apart; an error if they leave the array."""
+    places = []
     for axis, (first, count, apart) in enumerate(zip(start, length, step)):  # noqa: B905
         last = first + apart * (count - 1)
         size = x.shape[axis]
         if count < 0 or (count and not (0 <= first < size and 0 <= last < size)):
             raise IndexError(f"{count} entries from {first}, {apart} apart, leave axis {axis} with size {size}")
-        x = np.take(x, first + apart * np.arange(count), axis)
-    return x
+        places.append(first + apart * np.arange(count))
+    return np.ix_(*places)
+
+
+def window(x: np.ndarray, start: Any, length: Any, step: Any) -> np.ndarray:
+    """`length` entries of each axis from `start`, `step` apart; an error if they leave the array."""
+    return np.asarray(x[entries(x, start, length, step)])
 
 
 def set_window(x: np.ndarray, value: np.ndarray, start: Any, step: Any) -> np.ndarray:
     """A copy of `x` with the entries from `start`, `step` apart, replaced."""
     x, value = np.array(x), np.asarray(value)
-    for axis, (first, count, apart) in enumerate(zip(start, value.shape, step)):  # noqa: B905
-        last = first + apart * (count - 1)
-        size = x.shape[axis]
-        if count and not (0 <= first < size and 0 <= last < size):
-            raise IndexError(f"{count} entries from {first}, {apart} apart, leave axis {axis} with size {size}")
-    x[np.ix_(*(a + s * np.arange(n) for a, s, n in zip(start, step, value.shape)))] = value  # noqa: B905
+    x[entries(x, start, value.shape, step)] = value
     return x
 
 

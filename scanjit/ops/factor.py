@@ -218,22 +218,25 @@ def _cholesky_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (a,), {}
 
 
-def _same_matrices(name: str) -> Callable[[Type], Type]:
+def _of_matrices(
+    name: str, last: Callable[[Dimension], tuple[Dimension, ...]], what: str = "", **rest: Parameter
+) -> Op:
+    """An op of square matrices. `last(n)` are the last sizes of its result, in place of n rows and n columns; `what`
+    names it in errors, if not `name`."""
+
     def infer(a: Type) -> Type:
-        n = _square(a, name)
-        return a.with_shape((*a.shape[:-2], n, n))
+        n = _square(a, what or name)
+        return a.with_shape((*a.shape[:-2], *last(n)))
 
-    return infer
+    return Op(name, infer=infer, batch_params=lambda size: {}, dtypes=FLOATS, **rest)
 
 
-CHOLESKY: Op = Op(
+CHOLESKY = _of_matrices(
     "cholesky",
-    infer=_same_matrices("cholesky"),
+    lambda n: (n, n),
     reference=_cholesky_reference,
     vjp=_cholesky_vjp,
-    batch_params=lambda size: {},
     samples=_cholesky_samples,
-    dtypes=FLOATS,
     doc="lower triangular L with `L @ L.T = a`, from the lower triangle of a; NaN (its lower triangle) where a is not "
     "positive definite",
 )
@@ -259,23 +262,16 @@ def _lu_reference(a: Array) -> Array:
     return result
 
 
-def _lu_infer(a: Type) -> Type:
-    n = _square(a, "lu")
-    return a.with_shape((*a.shape[:-2], n + EXTRA, n))
-
-
 def _lu_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for a in _matrices(rng, dtype, (3, 3), (2, 2, 2), (1, 1), (2, 0, 0), (9, 9)):
         yield (a[..., ::-1].copy(),), {}
 
 
-LU: Op = Op(
+LU = _of_matrices(
     "lu",
-    infer=_lu_infer,
+    lambda n: (n + EXTRA, n),
     reference=_lu_reference,
-    batch_params=lambda size: {},
     samples=_lu_samples,
-    dtypes=FLOATS,
     doc="`a[:, order] = L @ U`, U with ones on its diagonal: the factors in one matrix, and as further rows the order, "
     "its inverse, and -1 for each exchange of columns (else 1)",
 )
@@ -283,14 +279,6 @@ LU: Op = Op(
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------
-
-
-def _number_of(name: str) -> Callable[[Type], Type]:
-    def infer(a: Type) -> Type:
-        _square(a, name)
-        return a.with_shape(a.shape[:-2])
-
-    return infer
 
 
 def _stretched(x: Node) -> Node:
@@ -307,32 +295,28 @@ def _det_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield ((a / 4 if k else -a[::-1]).astype(dtype),), {}
 
 
-DET: Op = Op(
+DET = _of_matrices(
     "det",
-    infer=_number_of("det"),
+    lambda n: (),
     reference=lambda a: np.asarray(np.linalg.det(a), a.dtype),
     vjp=lambda g, y, a: (_stretched(g * y) * _inverse_transposed(a),),
-    batch_params=lambda size: {},
     samples=_det_samples,
-    dtypes=FLOATS,
     doc="the determinant; its derivative needs the inverse, and is NaN where there is none",
 )
-LOGABSDET: Op = Op(
+LOGABSDET = _of_matrices(
     "logabsdet",
-    infer=_number_of("slogdet"),
+    lambda n: (),
+    "slogdet",
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[1], a.dtype),
     vjp=lambda g, y, a: (_stretched(g) * _inverse_transposed(a),),
-    batch_params=lambda size: {},
     samples=_det_samples,
-    dtypes=FLOATS,
     doc="the logarithm of the absolute value of the determinant; -inf for a singular matrix",
 )
-DET_SIGN: Op = Op(
+DET_SIGN = _of_matrices(
     "det_sign",
-    infer=_number_of("slogdet"),
+    lambda n: (),
+    "slogdet",
     reference=lambda a: np.asarray(np.linalg.slogdet(a)[0], a.dtype),
-    batch_params=lambda size: {},
     samples=_det_samples,
-    dtypes=FLOATS,
     doc="the sign of the determinant; 0 for a singular matrix",
 )

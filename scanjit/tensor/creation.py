@@ -1,5 +1,7 @@
 """Functions that make tensors from sizes and numbers."""
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,11 +195,7 @@ def tril(x: Any, k: int = 0) -> Node:
     array([[1, 0],
            [3, 4]])
     """
-    x = as_tensor(x)
-    _need_matrix(x)
-    n, m = x.type.shape[-2:]
-    column, on = _diagonal(n, m, k)
-    return where(column <= on, x, full_like(x, 0))
+    return _triangle(x, k, operator.le)
 
 
 def triu(x: Any, k: int = 0) -> Node:
@@ -210,16 +208,17 @@ def triu(x: Any, k: int = 0) -> Node:
     array([[1, 2],
            [0, 4]])
     """
+    return _triangle(x, k, operator.ge)
+
+
+def _triangle(x: Any, k: int, stays: Callable[[Node, Node], Node]) -> Node:
+    """Matrices with zeros at the columns that do not compare with the k-th diagonal as `stays` says."""
     x = as_tensor(x)
-    _need_matrix(x)
-    n, m = x.type.shape[-2:]
-    column, on = _diagonal(n, m, k)
-    return where(column >= on, x, full_like(x, 0))
-
-
-def _need_matrix(x: Node) -> None:
     if x.ndim < 2:
         raise errors.ShapeError("a triangle is part of a matrix", got=x.type)
+    n, m = x.type.shape[-2:]
+    column, on = _diagonal(n, m, k)
+    return where(stays(column, on), x, full_like(x, 0))
 
 
 def one_hot(x: Any, num_classes: Any, dtype: Any = None) -> Node:

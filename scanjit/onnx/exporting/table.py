@@ -9,53 +9,43 @@ from scanjit.onnx.exporting import loops, products
 from scanjit.onnx.exporting import shapes as s
 from scanjit.onnx.exporting.writer import Rule
 
+_SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()
+"""Ops that ONNX has by the same name, but for the capital letter."""
+_NOT_COMPUTED = "assert_ clip_gradient expect print_ specify_shape stop_gradient via".split()
+"""Ops that give their first operand."""
+
 TABLE: dict[str, Rule] = {
+    **{name: e.plain(name.capitalize()) for name in _SAME},
+    **dict.fromkeys(_NOT_COMPUTED, e.same),
+    **{name: s.reduction(f"Reduce{name.capitalize()}") for name in ("max", "min", "prod", "sum")},
     # arithmetic
     "abs": lambda w, node, x: x if node.type.kind.never_negative else w.op("Abs", x),
     "add": e.plain("Add", "Or"),
     "cbrt": e.formula(lambda w, k, x: w.op("Mul", w.op("Sign", x), w.op("Pow", w.op("Abs", x), k(1 / 3)))),
     "ceil": e.rounding("Ceil"),
     "clip": lambda w, node, x, low, high: w.op("Min", w.op("Max", x, low), high),
-    "div": e.plain("Div"),
     "floor": e.rounding("Floor"),
     "floordiv": e.floordiv,
     "maximum": e.plain("Max", "Or"),
     "minimum": e.plain("Min", "And"),
     "mod": e.mod,
     "mul": e.plain("Mul", "And"),
-    "neg": e.plain("Neg"),
-    "pow": e.plain("Pow"),
     "round": e.rounding("Round"),
-    "sign": e.plain("Sign"),
-    "sqrt": e.plain("Sqrt"),
-    "sub": e.plain("Sub"),
     "trunc": e.trunc,
     # functions
     "arccos": e.plain("Acos"),
     "arcsin": e.plain("Asin"),
     "arctan": e.plain("Atan"),
-    "cos": e.plain("Cos"),
-    "cosh": e.plain("Cosh"),
-    "erf": e.plain("Erf"),
     "erfc": e.formula(lambda w, k, x: w.op("Sub", k(1), w.op("Erf", x))),
-    "exp": e.plain("Exp"),
     "exp2": e.formula(lambda w, k, x: w.op("Pow", k(2), x)),
     "expm1": e.formula(e.expm1),
-    "log": e.plain("Log"),
     "log10": e.scaled_log(10),
     "log1p": e.formula(e.log1p),
     "log2": e.scaled_log(2),
     "log_sigmoid": lambda w, node, x: w.op("Neg", w.op("Softplus", w.op("Neg", x))),
     "relu": e.relu,
-    "sigmoid": e.plain("Sigmoid"),
-    "sin": e.plain("Sin"),
-    "sinh": e.plain("Sinh"),
-    "softplus": e.plain("Softplus"),
-    "tan": e.plain("Tan"),
-    "tanh": e.plain("Tanh"),
     # comparisons and logic
     "and": e.bitwise("And"),
-    "equal": e.plain("Equal"),
     "greater": e.compared("Greater"),
     "greater_equal": e.compared("GreaterOrEqual"),
     "invert": lambda w, node, x: w.op("Not" if node.type.kind.is_mask else "BitwiseNot", x),
@@ -68,16 +58,9 @@ TABLE: dict[str, Rule] = {
     "where": lambda w, node, *operands: w.where(*operands, node.dtype),
     "xor": e.bitwise("Xor"),
     # dtypes, and ops that pass their operand on
-    "assert_": e.same,
     "cast": lambda w, node, x: w.cast(x, node.dtype),
-    "clip_gradient": e.same,
     "constant": lambda w, node: w.constant(node.params["data"].array),
     "custom": lambda w, node, *operands: operands[: node.params["results"]],
-    "expect": e.same,
-    "print_": e.same,
-    "specify_shape": e.same,
-    "stop_gradient": e.same,
-    "via": e.same,
     # shapes and indices
     "broadcast_to": lambda w, node, x: w.op("Expand", x, w.vector(node.type.shape)),
     "concatenate": lambda w, node, *xs: w.op("Concat", *xs, axis=node.params["axis"]),
@@ -96,11 +79,6 @@ TABLE: dict[str, Rule] = {
     "argmax": s.position("ArgMax"),
     "argmin": s.position("ArgMin"),
     "contract": products.contract,
-    "det": e.plain("Det"),
-    "max": s.reduction("ReduceMax"),
-    "min": s.reduction("ReduceMin"),
-    "prod": s.reduction("ReduceProd"),
-    "sum": s.reduction("ReduceSum"),
     # loops and branches
     "ifelse": loops.ifelse,
     "scan": loops.scan,

@@ -43,21 +43,24 @@ def gemm(call: Call) -> Node:
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 
+def over_axes(function: Callable[[Node, tuple[int, ...], bool], Node]) -> Callable[[Call], Node]:
+    """`function(x, axes, keepdims)`, for the axes that a reduction names."""
+
+    def rule(call: Call) -> Node:
+        x = call.input(0)
+        axes, keep = _axes(call, x)
+        return x if axes is None else function(x, axes, keep)
+
+    return rule
+
+
 def reduction(
     op: ops.Reduction,
     before: Callable[[Node], Node] = lambda x: x,
     after: Callable[[Node], Node] = lambda x: x,
 ) -> Callable[[Call], Node]:
     """A reduction of a function of the elements."""
-
-    def rule(call: Call) -> Node:
-        x = call.input(0)
-        axes, keep = _axes(call, x)
-        if axes is None:
-            return x
-        return after(reduced(op, before(x), axes, keep))
-
-    return rule
+    return over_axes(lambda x, axes, keep: after(reduced(op, before(x), axes, keep)))
 
 
 def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
@@ -84,18 +87,9 @@ def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True
     return ops.expand(y, axes) if keep else y
 
 
-def reduce_mean(call: Call) -> Node:
+def mean_of(x: Node, axes: tuple[int, ...], keep: bool) -> Node:
     """The mean over axes; that of integers is rounded towards zero."""
-    x = call.input(0)
-    axes, keep = _axes(call, x)
-    return x if axes is None else cast(tensor.mean(x, axes, keepdims=keep), x.dtype)
-
-
-def reduce_logsumexp(call: Call) -> Node:
-    """`log(sum(exp(x)))` over axes."""
-    x = call.input(0)
-    axes, keep = _axes(call, x)
-    return x if axes is None else tensor.logsumexp(x, axes, keepdims=keep)
+    return cast(tensor.mean(x, axes, keepdims=keep), x.dtype)
 
 
 def position(op: ops.ArgReduction) -> Callable[[Call], Node]:

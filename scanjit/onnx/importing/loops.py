@@ -104,17 +104,13 @@ def loop(call: Call) -> list[Node]:
         most = max(min(most, _NO_LIMIT), 0)
     length = most if condition is None else _allowed(truth(scalar(condition)), most)
     made = _built(call, body, initial, outputs, length, stack=outputs > 0)
-    if made.count is None or not outputs or (isinstance(most, int) and most <= _MOST_ROWS) or not _endless(most):
+    if made.count is None or not outputs or not (isinstance(most, int) and most > _MOST_ROWS):
         return _results(made, states, outputs)
     counted = _built(call, body, initial, outputs, length, stack=False)
     if counted.count is None:
         raise errors.InternalError("a loop with a condition counts its steps")
     again = _built(call, body, initial, outputs, known.size(counted.count), stack=True)
     return _results(again, states, outputs)
-
-
-def _endless(most: Dimension) -> bool:
-    return isinstance(most, int) and most > _MOST_ROWS
 
 
 def _allowed(condition: Node, most: Dimension) -> Dimension:

@@ -9,7 +9,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
-from scanjit.onnx.importing.call import Call, like, scalar
+from scanjit.onnx.importing.call import Call, scalar
 from scanjit.onnx.tensors import dtype_of
 from scanjit.ops.elementwise import CEIL, MAXIMUM, cast, where
 from scanjit.ops.index import GATHER, SCATTER
@@ -295,20 +295,15 @@ def eye_like(call: Call) -> Node:
     number = call.integer("dtype", None)
     if x.ndim != 2:
         raise errors.ShapeError("EyeLike takes a matrix", got=x.type)
+    dtype = x.dtype if number is None else dtype_of(number, "the result of EyeLike")
     rows, columns = x.type.shape
-    k = call.integer("k", 0)
-    row, column = DIMSHUFFLE(IOTA(length=rows), order=(0, None)), DIMSHUFFLE(IOTA(length=columns), order=(None, 0))
-    return cast(row + k == column, x.dtype if number is None else dtype_of(number, "the result of EyeLike"))
+    return tensor.eye(rows, columns, call.integer("k", 0), dtype)
 
 
 def triangle(call: Call) -> Node:
     """A matrix, or a stack of matrices, with zeros on one side of a diagonal."""
-    x = call.input(0)
-    k = int(call.scalar_input(1, 0))
-    rows, columns = x.type.shape[-2:]
-    row, column = DIMSHUFFLE(IOTA(length=rows), order=(0, None)), DIMSHUFFLE(IOTA(length=columns), order=(None, 0))
-    kept = column >= row + k if call.flag("upper", True) else column <= row + k
-    return where(kept, x, like(0, x))
+    cut = tensor.triu if call.flag("upper", True) else tensor.tril
+    return cut(call.input(0), int(call.scalar_input(1, 0)))
 
 
 def one_hot(call: Call) -> Node:
