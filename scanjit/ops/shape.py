@@ -61,7 +61,7 @@ def _slice_reference(x: Array, *, start: tuple, length: tuple, step: tuple) -> A
         last = a + s * (n - 1)
         if n < 0 or (n and not (0 <= a < x.shape[axis] and 0 <= last < x.shape[axis])):
             raise errors.OutOfBoundsError(f"slice {a}:{last}:{s} of axis {axis} leaves its size {x.shape[axis]}")
-        x = np.take(x, a + s * np.arange(n), axis)
+        x = np.take(x, a + s * np.arange(n) if n else np.arange(0), axis)
     return x
 
 

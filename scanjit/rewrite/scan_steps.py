@@ -31,7 +31,7 @@ from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_prune import prune
-from scanjit.types import Dimension
+from scanjit.types import Atom, Dimension
 
 _NO_LIMIT = 2**62
 _MOST_ROWS = 2**40
@@ -166,9 +166,10 @@ class _Level:
         atom = types.as_atom(dim)
         if atom is None:  # a sum: of what has a limit, and what is known
             total: Dimension = 0
-            for monomial, factor in types.terms(dim):
-                limit = self.most(types.monomial(monomial))
-                if limit is None or (factor < 0 and self.moves(types.monomial(monomial))):
+            for atoms, factor in types.terms(dim):
+                part = types.monomial(atoms)
+                limit = self._most_of_product(atoms) if self.moves(part) else part
+                if limit is None or (factor < 0 and self.moves(part)):
                     return None
                 total = total + limit * factor
             return total
@@ -180,6 +181,12 @@ class _Level:
         if atom.kind == "min":
             return found[0] if found else None
         return types.maximum(*found) if len(found) == 2 else None
+
+    def _most_of_product(self, atoms: Sequence[Atom]) -> Dimension | None:
+        """Such an upper bound for a product. It is the product of the bounds if no factor is negative."""
+        limits = [limit for atom in atoms if (limit := self.most(types.dim_of(atom))) is not None]
+        safe = len(atoms) == 1 or all(types.not_negative(types.dim_of(atom)) for atom in atoms)
+        return types.product(limits) if safe and len(limits) == len(atoms) else None
 
     def _most_of(self, node: Node) -> Dimension | None:
         """Such an upper bound for the value of an integer scalar."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scanjit import types
+from scanjit import errors, types
 from scanjit.runtime.addresses import address
 from scanjit.runtime.layout import Layout
 from scanjit.schedule.memory.addresses import assign
@@ -66,6 +66,8 @@ def sized(layout: Layout, sizes: Mapping[Atom, int], threads: int) -> Sized:
     entries = array("q", bytes(8 * (table.size + table.tail)))
     for dim, places in table.numbers:
         value = number(dim)
+        if not -(2**63) <= value < 2**63:
+            raise errors.ShapeError("a size or a place in memory has more than 64 bits", got=f"{dim}, which is {value}")
         for i in places:
             entries[i] = value
     for i, data in table.constants:

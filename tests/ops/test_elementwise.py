@@ -112,6 +112,35 @@ def test_special_values_of_two_operands(name: str) -> None:
     agrees(getattr(T, name), getattr(np, name), a, b, rtol=1e-15)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate", "numba"])
+def test_extreme_integers_are_those_of_numpy(mode: str) -> None:
+    """In vectors, in what is left of a row, and alone; divided by -1 and 0, negated, squared."""
+    functions: dict[str, tuple[Any, Any, int]] = {
+        "//": (T.floor_divide, np.floor_divide, 2),
+        "%": (T.mod, np.mod, 2),
+        "*": (T.multiply, np.multiply, 2),
+        "-": (T.negative, np.negative, 1),
+        "abs": (T.abs, np.abs, 1),
+        "square": (T.square, np.square, 1),
+    }
+    symbols, outputs, wanted, given = [], [], [], []
+    for dtype in ("int8", "uint8", "int16", "int32", "int64"):
+        limits = np.iinfo(dtype)
+        numbers = np.unique(
+            np.array([limits.min, limits.min + 1, 0, 1, 2, 3, limits.max], dtype) - np.array([0, 1], dtype)[:, None]
+        )
+        pairs = [np.ravel(each) for each in np.meshgrid(numbers, numbers)]
+        for arrays in (pairs, [each[-1] for each in pairs], [np.array(limits.min, dtype), np.array(limits.max, dtype)]):
+            nodes = inputs(arrays, symbolic=True)
+            symbols, given = [*symbols, *nodes], [*given, *arrays]
+            outputs += [fn(*nodes[:count]) for fn, _, count in functions.values()]
+            outputs += [fn(*map(T.constant, arrays[:count])) for fn, _, count in functions.values()]
+            with np.errstate(all="ignore"):
+                wanted += 2 * [fn(*arrays[:count]) for _, fn, count in functions.values()]
+    for found, expected in zip(T.function(symbols, outputs, mode=mode)(*given), wanted, strict=True):
+        same(found, expected)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8"])
 def test_integer_division_and_powers(dtype: str) -> None:
     limits = np.iinfo(dtype)

@@ -159,6 +159,22 @@ def test_a_size_of_a_step_in_a_branch_is_refused() -> None:
         sj.function([x, y, n], sj.map(some, x), mode="emulate")
 
 
+def test_a_length_that_is_a_product_has_a_limit_if_its_factors_have() -> None:
+    def stacked(v: Any, length: Callable[[Any], Any]) -> Any:
+        rows = sj.scan(lambda h: h * 0.5, outputs_info=v, n_steps=length(sj.cast(v, "int64")))
+        return sj.reduce(lambda r, h: 0.5 * h + r, rows, sj.constant(0.0))
+
+    n = sj.scalar("n", "int64")
+    few = lambda k: sj.minimum(sj.maximum(k, 0), 3)
+    x, given = sj.vector("x"), ([1.0, 2.0, 9.0, -4.0], 2)
+    squares = sj.map(lambda v: stacked(v, lambda k: few(k) * few(k + 1) * sj.maximum(n, 0)), x)
+    wanted, found = (sj.function([x, n], squares, mode=mode)(*given) for mode in ("reference", "emulate"))
+    np.testing.assert_array_equal(found, wanted)
+    unlimited = sj.map(lambda v: stacked(v, lambda k: k * n * n), x)
+    with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
+        sj.function([x, n], unlimited, mode="emulate")
+
+
 def test_threads_know_themselves_how_many_steps_ran() -> None:
     """What counts them may be overwritten by one that goes on."""
     x = sj.vector("x")

@@ -55,6 +55,23 @@ def test_sizes_of_a_call(program, mode):
         f(3, *given[1:])  # and it works on
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_bounds_of_slices_that_have_no_place_in_memory(mode):
+    """NumPy clips them."""
+    x, a = sj.vector("x"), sj.lscalar("a")
+    lowest, highest = -(2**63), 2**63 - 1
+    f = sj.function([x, a], [x[:a], x[a:][::-1][:1].sum(), x[a : a + 2].sum()], mode=mode)
+    assert [np.sum(part) for part in f([1.0, 2.0], lowest)] == [0.0, 2.0, 0.0]
+    g = sj.function([x, a], x[-a:], mode=mode)
+    assert g([1.0, 2.0], 1).tolist() == [2.0] and g([1.0, 2.0], highest).tolist() == [1.0, 2.0]
+    if mode == "reference":
+        assert f([1.0, 2.0], highest)[1] == 0.0 and g([1.0, 2.0], lowest).tolist() == []
+    else:  # generated code adds such a bound to an address
+        for beyond, bound in ((f, highest), (g, lowest)):
+            with pytest.raises(sj.ShapeError, match="more than 64 bits"):
+                beyond([1.0, 2.0], bound)
+
+
 def test_sizes_that_only_a_program_knows():
     x = sj.vector("x")
     with pytest.raises(sj.ShapeError, match=TOO_LARGE):

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from scanjit.runtime import host
@@ -89,6 +90,32 @@ def test_integers_are_those_of_python(seed: int) -> None:
     source = random.Random(seed)
     body = "\n".join(f"store({i}, {expression(source, 3)})" for i in range(40))
     assert compiled(body, ARGUMENTS, 40) == interpreted(body, ARGUMENTS, 40)
+
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+
+@np.errstate(over="ignore")
+def test_no_quotient_stops_the_program() -> None:
+    """Results that have more than 64 bits wrap, as NumPy's do; a divisor of 0 gives 0."""
+    numbers = np.array([LOWEST, LOWEST + 1, -7, -2, -1, 0, 1, 3, HIGHEST])
+    a, b = (each.ravel() for each in np.meshgrid(numbers, numbers))
+    forms = {"a//b": np.floor_divide(a, np.where(b, b, 1)) * (b != 0), "a % b": np.mod(a, np.where(b, b, 1)) * (b != 0)}
+    for k in (-1, 0, 1, 3, LOWEST):
+        forms |= {f"a//({k})": a // k if k else 0 * a, f"a % ({k})": a % k if k else 0 * a}
+    forms["-a"] = -a
+    body = "\n".join(f"store({i}, {form})" for i, form in enumerate(forms))
+    found = compiled(body, [(int(x), int(y), 0) for x, y in zip(a, b, strict=True)], len(forms))
+    np.testing.assert_array_equal(np.array(found).T, list(forms.values()))
+
+
+def test_a_range_ends_if_its_step_turns_out_to_be_zero() -> None:
+    first = "n = 0\nfor i in range(a, b, c):\n    n = n*3 + i\nstore(0, n)"
+    body = first + "\nfor i in range(a, 0, c - c):\n    n = 7\nstore(1, n)"
+    assert compiled(body, [(5, 0, 0), (0, 5, 0), (-5, 0, 0), (0, 0, 0)], 2) == [[0, 0]] * 4
+    given = [(9, 2, -3), (2, 9, 3), (9, 2, 3)]
+    wanted = interpreted(first, given, 1)
+    assert [row[:1] for row in compiled(body, given, 2)] == wanted
 
 
 def statements(source: random.Random, names: list[str], depth: int) -> list[str]:

@@ -9,7 +9,7 @@ from scanjit.simd.types import BOOL, INT
 
 BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 _ARITHMETIC = BITWISE | {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw", "shl": "shl", "shr": "ashr"}
-_UNARY = {"neg": "sub nsw i64 0,", "invert": "xor i64 -1,", "pos": "add i64 0,"}
+_UNARY = {"neg": "sub i64 0,", "invert": "xor i64 -1,", "pos": "add i64 0,"}
 _COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _FOLDED: dict[str, Callable[[int, int], int]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", *_COMPARISONS)},
@@ -81,15 +81,17 @@ def _folded(name: str, a: Value, b: Value) -> Value | None:
 
 
 def _divided(to: Instructions, name: str, a: Value, b: Value) -> Value:
-    """The quotient, rounded down, or what is left. Both are 0 for a divisor of 0."""
-    zero = compare(to, "eq", b, ZERO)
-    divisor = select(to, zero, ONE, b)
+    """The quotient, rounded down, or what is left. Both are 0 for a divisor of 0.
+
+    Processors stop the program at a divisor of 0, and at the lowest integer divided by -1. So these two divisors are
+    replaced by 1. Nothing is left then; the quotient is the product with the divisor."""
+    special = to.pure(BOOL, f"icmp ult i64 {binary(to, 'add', b, ONE).text}, 2", b)
+    divisor = select(to, special, ONE, b)
     quotient, rest = (to.pure(INT, f"{way} i64 {a.text}, {divisor.text}", a, divisor) for way in ("sdiv", "srem"))
     apart = compare(to, "lt", binary(to, "xor", rest, divisor), ZERO)
     inexact = compare(to, "ne", rest, ZERO)
     too_large = whole(to, to.pure(BOOL, f"and i1 {inexact.text}, {apart.text}", inexact, apart))
     if name == "mod":
-        found = binary(to, "add", rest, binary(to, "mul", too_large, divisor))
-    else:
-        found = binary(to, "sub", quotient, too_large)
-    return select(to, zero, ZERO, found)
+        return binary(to, "add", rest, binary(to, "mul", too_large, divisor))
+    product = to.pure(INT, f"mul i64 {a.text}, {b.text}", a, b)
+    return select(to, special, product, binary(to, "sub", quotient, too_large))

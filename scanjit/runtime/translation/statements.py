@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions, Value
-from scanjit.simd.types import INT
+from scanjit.simd.types import BOOL, INT
 
 MOST_WRITTEN_OUT = 128
 """A loop whose counters are numbers is written out if it becomes so many statements at most. Its addresses are then
@@ -157,11 +157,13 @@ class Statements:
         return found
 
     def _goes_on(self, counter: Value, last: Value, step: Value) -> Value:
-        """Whether a loop has a step with this counter."""
+        """Whether a loop has a step with this counter. It has none if its step turns out to be 0."""
         to, rises = self._to, integers.compare(self._to, "gt", step, integers.ZERO)
         if rises.number is not None:
             return integers.compare(to, "lt" if rises.number else "gt", counter, last)
-        return integers.select(to, rises, *(integers.compare(to, way, counter, last) for way in ("lt", "gt")))
+        falls = integers.compare(to, "lt", step, integers.ZERO)
+        below, above = (integers.compare(to, way, counter, last) for way in ("lt", "gt"))
+        return integers.select(to, rises, below, to.pure(BOOL, f"and i1 {falls.text}, {above.text}", falls, above))
 
 
 def _counters(first: Value, last: Value, step: Value) -> range:
