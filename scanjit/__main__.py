@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     note = "" if before.writable else " (not writable: kernels live in memory only)"
     print(f"directory  {before.directory or 'none'}{note}")
-    print(f"kernels    {before.entries}")
+    print(f"kernels    {before.kernels}")
+    print(f"recipes    {before.recipes}, by which functions start without being compiled again")
     print(f"size       {_readable(before.size)} of at most {_readable(before.limit)}")
     _print_functions(inventory(kernels))
     return 0

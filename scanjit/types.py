@@ -486,7 +486,7 @@ class Numbers:
 
     Parameters
     ----------
-    sizes : the values of sizes. There may be more of them later.
+    sizes : the values of sizes.
 
     Examples
     --------
@@ -511,6 +511,10 @@ class Numbers:
                     self._functions[atom] = _FUNCTIONS[atom.kind](*map(self._sum, atom.args))
             found = self._dims[dim] = self._sum(dim)
         return found
+
+    def learn(self, sizes: Mapping[Atom, int]) -> None:
+        """Know more sizes."""
+        self.sizes = {**self.sizes, **sizes}
 
     def _sum(self, dim: Dimension) -> int:
         total = 0

@@ -1,5 +1,6 @@
 """The op table. All that belongs to an op is defined in one place: `scanjit.ir.Op` lists it."""
 
+from scanjit.ir import OPS
 from scanjit.ops import (
     branch,
     custom,
@@ -9,6 +10,7 @@ from scanjit.ops import (
     index,
     linalg,
     probe,
+    prod,
     random,
     reduce,
     scan,
@@ -20,3 +22,6 @@ from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.view import View
+
+BUILT_IN = frozenset(OPS)
+"""The names of our own ops. Whoever adds an op elsewhere may define it otherwise in another process."""

@@ -1,13 +1,13 @@
 """The disk cache of generated kernels: real files, content-addressed, safe for any number of processes at once.
 
-An entry is two files with one stem: `<stem>.py`, the generated source (so that tracebacks and readers see real
-code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
+The entry of a kernel is two files with one stem: `<stem>.py`, the generated source (so that tracebacks and readers see
+real code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
 everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or
-never asked for.
+never asked for. The entry of a function is one file, `<stem>.recipe`: which kernels are called, and how (see `kept`).
 
-Object code that is read here is executed. So a file counts only if it belongs to this user, nobody else may write
-to it, and its digest fits; anything else is as if it were not there, and gets replaced. Every write is a rename of
-a complete file.
+Object code that is read here is executed, as recipes say. So a file counts only if it belongs to this user, nobody else
+may write to it, and its digest fits; anything else is as if it were not there, and gets replaced. Every write is a
+rename of a complete file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GENERATOR_VERSION = "1"
 
 DEFAULT_SIZE = 512 * 1024**2
 _MAGIC = b"SCANJIT1"  # the last character is the version of the format
-_ENTRY = re.compile(r"(?P<stem>\w+_[0-9a-f]{20})\.(?:py|o)")
+_ENTRY = re.compile(r"(?P<stem>\w+_[0-9a-f]{20})\.(?:py|o|recipe)")
 _TEMPORARY = ".scanjit-"
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -50,19 +50,33 @@ def version(target: Target) -> str:
     source files), llvmlite and the target."""
     import llvmlite
 
-    facts = [GENERATOR_VERSION, _generator_digest(), llvmlite.__version__, target.code]
+    facts = [GENERATOR_VERSION, source_digest(GENERATOR), llvmlite.__version__, target.code]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _generator_digest() -> str:
-    """A digest of the source files that generate code. After an edit of the generator, old code is not used again."""
-    package = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    folders = ("simd", "codegen", "runtime/translation")
-    compiler = package / "runtime" / "compiler.py"
-    for path in sorted([compiler, *(path for folder in folders for path in package.glob(f"{folder}/**/*.py"))]):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+GENERATOR = ("simd/", "codegen/", "runtime/translation/", "runtime/compiler.py")
+"""The source files that generate object code. After an edit of these, old code is not used again."""
+
+
+def source_digest(beginnings: tuple[str, ...] = ("",)) -> str:
+    """A digest of the source files of this package whose paths begin so; of all by default."""
+    found = {path: digest for path, digest in _digests().items() if path.startswith(beginnings)}
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+@functools.cache
+def _digests() -> dict[str, bytes]:
+    """The digests of all source files of this package, by their paths in it."""
+    package, folders, found = Path(__file__).parent.parent, [""], {}
+    while folders:
+        folder = folders.pop()
+        for file in os.scandir(package / folder):
+            if file.name.endswith(".py"):
+                with open(file.path, "rb", buffering=0) as source:
+                    found[folder + file.name] = hashlib.sha256(source.read()).digest()
+            elif file.is_dir() and file.name != "__pycache__":
+                folders.append(f"{folder}{file.name}/")
+    return dict(sorted(found.items()))
 
 
 # ---- where, and how much -----------------------------------------------------------------------------------------
@@ -120,7 +134,7 @@ def _user_directory() -> Path | None:
 
 
 class Entry(NamedTuple):
-    """Object code, and the names that loading it needs."""
+    """Object code, and the names that loading it needs; or a recipe, and its arrays."""
 
     metadata: dict[str, Any]
     payload: bytes
@@ -135,15 +149,21 @@ class Kept(NamedTuple):
     used: float
     paths: list[Path]
 
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a kernel, rather than a recipe."""
+        return any(path.suffix != ".recipe" for path in self.paths)
+
 
 class Info(NamedTuple):
     """The state of a cache. `limit` and `size` are in bytes; `directory` is None if the cache is in memory only."""
 
     directory: Path | None
-    entries: int
+    kernels: int
     size: int
     limit: int
     writable: bool
+    recipes: int
 
 
 class Cache:
@@ -164,27 +184,27 @@ class Cache:
         self._warned = False
         self._unchecked = limit  # bytes written since the size was last checked: the first write of a process checks
 
-    def load(self, stem: str) -> Entry | None:
-        """The entry with this stem, marked as just used. None if there is none, or if it is damaged or another
-        user's."""
+    def load(self, stem: str, kind: str = "o") -> Entry | None:
+        """The entry of this kind with this stem, marked as just used. None if there is none, or if it is damaged or
+        another user's."""
         if self.directory is None:
             return None
-        entry = self.peek(stem)
+        entry = self.peek(stem, kind)
         if entry is not None:
             with suppressed(OSError):
-                os.utime(self.directory / f"{stem}.o")
+                os.utime(self.directory / f"{stem}.{kind}")
         return entry
 
-    def peek(self, stem: str) -> Entry | None:
+    def peek(self, stem: str, kind: str = "o") -> Entry | None:
         """The entry that `load` returns, which is not marked as used."""
-        data = None if self.directory is None else _read_own(self.directory / f"{stem}.o")
+        data = None if self.directory is None else _read_own(self.directory / f"{stem}.{kind}")
         return None if data is None else _decode(data)
 
-    def store(self, stem: str, entry: Entry) -> bool:
+    def store(self, stem: str, entry: Entry, kind: str = "o") -> bool:
         """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
         exceeded. Returns whether the entry could be written."""
         data = _encode(entry)
-        if not self._write(f"{stem}.o", data):
+        if not self._write(f"{stem}.{kind}", data):
             return False
         self._unchecked += len(data)
         # A scan costs milliseconds in a full cache: once per process, then once per sixteenth of the limit.
@@ -198,6 +218,11 @@ class Cache:
             return None
         path, data = self.directory / f"{stem}.py", text.encode()
         return str(path) if _read_own(path) == data or self._write(path.name, data) else None
+
+    def text(self, stem: str) -> str | None:
+        """The source of a kernel; None if it is not there, or another user's."""
+        data = None if self.directory is None else _read_own(self.directory / f"{stem}.py")
+        return None if data is None else data.decode(errors="replace")
 
     def prune(self, limit: int | None = None, keep: str | None = None) -> int:
         """If the limit is exceeded, delete the least recently used entries until three quarters of it remain.
@@ -227,18 +252,18 @@ class Cache:
         return deleted
 
     def clear(self) -> int:
-        """Delete all entries, and no other file in the directory. Returns the number of deleted entries."""
+        """Delete all entries, and no other file in the directory. Returns the number of deleted kernels."""
         entries = self.entries()
         for kept in entries.values():
             _delete(kept.paths)
         _delete([path for path, _ in self._files(_TEMPORARY)])
-        return len(entries)
+        return sum(kept.is_kernel for kept in entries.values())
 
     def info(self) -> Info:
         """The state of the cache now."""
         entries = self.entries()
-        size = sum(kept.size for kept in entries.values())
-        return Info(self.directory, len(entries), size, self.limit, self._writable())
+        size, kernels = sum(kept.size for kept in entries.values()), sum(kept.is_kernel for kept in entries.values())
+        return Info(self.directory, kernels, size, self.limit, self._writable(), len(entries) - kernels)
 
     def _writable(self) -> bool:
         if self.directory is None:

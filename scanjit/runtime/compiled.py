@@ -1,30 +1,35 @@
-"""One stage of a computation: its program, its generated code and its kernels, and how they are run in a call."""
+"""One stage of a computation: its layout and its kernels, and how they are run in a call."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scanjit import codegen, errors, schedule, types
+from scanjit import errors, types
+from scanjit.codegen import Generated
 from scanjit.config import config
-from scanjit.ir import SHARED
-from scanjit.runtime import host, processors, threads
+from scanjit.runtime import processors, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.choice import Choice
+from scanjit.runtime.front import Made
+from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
+from scanjit.runtime.recipe import StageRecipe
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
+from scanjit.schedule import Program
 from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
-from scanjit.types import Atom, Type
+from scanjit.types import Atom, Numbers, Type
 
 MOST_SIZED = 64
 """A program remembers for so many combinations of sizes where everything lies."""
@@ -51,55 +56,59 @@ class CompiledStage:
 
     def __init__(
         self,
-        stage: Stage,
+        recipe: StageRecipe,
+        kernels: Sequence[Kernel],
         name: str,
         mode: str,
-        timer: Callable[[codegen.Generated, Layout], Timer] | None = None,
+        made: Callable[[], Made],
+        timer: Callable[[Generated, Layout], Timer] | None = None,
     ) -> None:
-        self.stage, self.mode = stage, mode
-        self.program = schedule.schedule(stage.origins, stage.outputs, host.target())
-        self._check_memory({})
-        self.code = codegen.generate(self.program, name, profile=timer is not None)
-        self.layout = Layout.of(self.program, self.code)
-        self.table = self.layout.table
+        self.mode, self.kernels, self._made = mode, kernels, made
+        self.layout, self.table = recipe.layout, recipe.layout.table
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.code, self.layout)
-        self._shared = [i for i, origin in enumerate(stage.origins) if origin.op is SHARED]
+        self._shared = recipe.shared
         self._given = self.table.inputs
         self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.parts))
-        self.simple = not any(atom.kind == "value" for atom in self.table.atoms)
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
         self.choices: dict[tuple[int, ...], Choice] = {}
         """Who chooses the number of threads, by the largest that is allowed and the magnitudes of the sizes."""
         self.workspaces = Workspaces()
-        self.kernels: list[Any] = []
         if mode == "numba":
-            self._load()
+            self._main = kernels[-1].address
+            self._run = threads.running(self.layout.has_lapack)
 
-    def _load(self) -> None:
-        from scanjit.runtime.kernels import kernels
+    def _check_memory(self, number: Numbers) -> None:
+        """Raise an error if no memory can hold a buffer: the addresses in it would not fit into the int64 that code
+        counts with."""
+        for buffer in (*self.table.out_buffers, *(life.buffer for life in self.table.lives)):
+            with contextlib.suppress(KeyError):  # some are as large as is decided later
+                if number(buffer.nbytes) > types.LARGEST:
+                    types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, tuple(map(number, buffer.shape))))
 
-        arity = {source.name: source.arity for source in self.code.functions}
-        functions = [(f.text, f.name, {name: arity[name] for name in f.calls}) for f in self.code.functions]
-        self.kernels = kernels(functions)
-        self._main = self.kernels[-1].address
-        self._run = threads.running(self.layout.has_lapack)
+    # ---- what is looked at: it is made again if it is not there ------------------------------------------------------
 
-    def _check_memory(self, sizes: Mapping[Atom, int]) -> None:
-        """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not
-        fit into the int64 that generated code counts with."""
-        places = {ref.buffer: node.where for ref, node in zip(self.program.outputs, self.stage.outputs, strict=True)}
-        for buffer in (*places, *(life.buffer for life in self.program.lifetimes)):
-            known = (types.evaluate(d, sizes) if all(a in sizes for a in types.atoms(d)) else d for d in buffer.shape)
-            types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, tuple(known)), places.get(buffer))
+    @property
+    def stage(self) -> Stage:
+        """Its graph."""
+        return self._made().stage
 
-    # ---- what is looked at -------------------------------------------------------------------------------------------
+    @property
+    def program(self) -> Program:
+        """Its program."""
+        return self._made().program
+
+    @property
+    def code(self) -> Generated:
+        """Its generated code."""
+        return self._made().code
 
     def sources(self) -> list[str]:
         """The generated source, main function first."""
-        return [source.text for source in reversed(self.code.functions)]
+        texts = [kernel.source for kernel in self.kernels] or [source.text for source in self.code.functions]
+        return texts[::-1]
 
     def notes(self) -> list[str]:
         """What `explain` says: how the program was made, and what was decided for the last new sizes."""
@@ -118,8 +127,9 @@ class CompiledStage:
         if found is None:
             if len(self.known) >= MOST_SIZED:
                 self.known.clear()
-            self._check_memory(sizes)
-            found = self.known[key] = sized(self.layout, sizes, max(key[0], 1))
+            number = Numbers(sizes)
+            self._check_memory(number)
+            found = self.known[key] = sized(self.layout, number, max(key[0], 1))
         return found
 
     def _choice(self, sizes: Mapping[Atom, int], most: int) -> Choice:

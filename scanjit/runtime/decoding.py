@@ -18,7 +18,7 @@ _INT64 = np.iinfo(np.int64)
 _MOST_TERMS = 256
 """A monomial is one term, or a few where this version simplifies an atom that another one did not. More are a fault of
 the data, and would multiply."""
-_CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
+CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
     "min": types.minimum,
@@ -125,9 +125,9 @@ class _Decoder:
         return self._called[position]
 
     def _call(self, kind: JSON, left: JSON, right: JSON) -> Dimension:
-        if kind not in _CALLS:
+        if kind not in CALLS:
             raise errors.FormatError("a size is a function of others that there is not", got=repr(kind))
-        return _CALLS[kind](self._size(left), self._size(right))
+        return CALLS[kind](self._size(left), self._size(right))
 
     def _size(self, data: JSON) -> Dimension:
         value = self.value(data)

@@ -51,7 +51,7 @@ def encode(
 ) -> Encoded:
     """The graph of `roots` as data. What it uses is listed behind these variables and arrays."""
     order: dict[Node, int] = {}
-    _collect(roots, order)
+    collect(roots, order)
     variables = [*variables, *(node.params["variable"] for node in order if node.op is SHARED)]
     sizes = {atom for node in order for atom in ir.atoms_of(node, inside=False) if atom.kind == "size"}
     sizes |= {atom for variable in variables for dim in variable.type.shape for atom in types.atoms(dim)}
@@ -71,12 +71,12 @@ def encode(
     return encoded
 
 
-def _collect(roots: Sequence[Node], order: dict[Node, int]) -> None:
+def collect(roots: Sequence[Node], order: dict[Node, int]) -> None:
     """Number every node that the roots need, those of inner graphs before the nodes that hold them."""
     for node in ir.walk(roots):
         if node not in order:
             for graph in ir.graphs_in([node]):
-                _collect([*graph.inputs, *graph.outputs], order)
+                collect([*graph.inputs, *graph.outputs], order)
             order[node] = len(order)
 
 

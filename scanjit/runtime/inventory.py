@@ -1,7 +1,7 @@
 """What the disk cache holds of which function.
 
-The cache knows kernels only. One that calls others, and that no other one calls, is the main function of a program: it
-bears the name of the user's function, and all that it calls, directly or not, belongs to it.
+A kernel that calls others, and that no other one calls, is the main function of a program: it bears the name of the
+user's function, and all that it calls, directly or not, belongs to it. So do the recipes that call it.
 """
 
 import re
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     ----------
     name : the name, as far as it can be part of a file's.
     programs : how many programs these are: a function that was changed, or compiled for another machine, is several.
-    kernels, size : their kernels, and how many bytes these take. Several functions may share some.
+    kernels, size : their kernels, and how many bytes these and their recipes take. Several functions may share some.
     made, used : when the first kernel was written, and when one was last used (in seconds since 1970).
     """
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 class Inventory(NamedTuple):
     """The functions in a cache, the last used ones first. And how many kernels belong to none of them, because their
     main function was deleted; and how many cannot be used: there is only the source, because compiling did not end, or
-    the object code is damaged or another user's."""
+    the object code is damaged or another user's. Recipes that cannot be used count among these."""
 
     rows: list[Row]
     others: int
@@ -58,9 +58,18 @@ def inventory(cache: Cache) -> Inventory:
     for stem, callees in calls.items():
         if callees and stem not in called and (match := _NAME.fullmatch(stem)):
             programs.setdefault(match["name"], []).append(_reached(stem, calls))
+    recipes: set[str] = set()
+    for stem in kept:
+        entry = cache.peek(stem, "recipe")
+        parts = [] if entry is None else entry.metadata.get("kernels", [])
+        if parts and found.keys() >= set(parts):
+            recipes.add(stem)
+            for program in (each for many in programs.values() for each in many if parts[-1] in each):
+                program.add(stem)
     rows = [_row(name, [kept[stem] for stem in set().union(*many)], len(many)) for name, many in programs.items()]
     belong = {stem for many in programs.values() for each in many for stem in each}
-    return Inventory(sorted(rows, key=lambda row: -row.used), len(found.keys() - belong), len(kept) - len(found))
+    useless = kept.keys() - found.keys() - recipes
+    return Inventory(sorted(rows, key=lambda row: -row.used), len(found.keys() - belong), len(useless))
 
 
 def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
@@ -73,10 +82,10 @@ def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
     return found
 
 
-def _row(name: str, kernels: list[Kept], programs: int) -> Row:
-    size = sum(kept.size for kept in kernels)
-    used = max(kept.used for kept in kernels)
-    return Row(name, programs, len(kernels), size, min(kept.made for kept in kernels), used)
+def _row(name: str, entries: list[Kept], programs: int) -> Row:
+    size = sum(kept.size for kept in entries)
+    made, used = min(kept.made for kept in entries), max(kept.used for kept in entries)
+    return Row(name, programs, sum(kept.is_kernel for kept in entries), size, made, used)
 
 
 def age(then: float) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import cache, host, processors, waiting
+from scanjit.runtime.recipe import Function
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.runtime.waiting import Progress
@@ -40,6 +41,7 @@ class Kernel:
     arity : the number of arguments.
     path : a real file with the source, where the cache can be written.
     symbol : the name that the object code exports; unique to this source, generator, LLVM and CPU.
+    stem : what its files in the cache begin with; as unique.
     address : where its code is.
     compiled : whether this process compiled it (or found it in the cache).
     seconds : how long that took; 0 when it came from the cache.
@@ -49,7 +51,7 @@ class Kernel:
         self, unit: Unit, target: Target, externals: Mapping[str, int], arity: int, address: int, seconds: float
     ) -> None:
         self.name, self.source, self.path, self.symbol = unit.name, unit.source, unit.path, unit.symbol
-        self.externals, self.arity, self.address = dict(externals), arity, address
+        self.externals, self.arity, self.address, self.stem = dict(externals), arity, address, unit.stem
         self.compiled, self.seconds = seconds > 0, seconds
         self._unit, self._target = unit, target
 
@@ -121,6 +123,25 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
                 f"two different kernels are called {name}", where=found.path, fix="name them by content"
             )
     return [_kernels[name, target.code] for _, name, _ in wanted]
+
+
+def restored(functions: Sequence[Function]) -> list[Kernel] | None:
+    """The kernels of functions that an earlier process compiled. None if the source of one is not in the cache, or is
+    not what its name says."""
+    store, arity = cache.default(), {function.name: function.arity for function in functions}
+    wanted: list[Wanted] = []
+    for function in functions:
+        text = store.text(function.stem)
+        if text is None or not arity.keys() >= set(function.calls):
+            return None
+        wanted.append((text, function.name, {callee: arity[callee] for callee in function.calls}))
+    with contextlib.suppress(InternalError):
+        planned = units(wanted, host.target())
+        if all(planned[function.name].stem == function.stem for function in functions):
+            found = kernels(wanted)
+            if all(each.arity == function.arity for each, function in zip(found, functions, strict=True)):
+                return found
+    return None
 
 
 def compile_count() -> int:

@@ -1,21 +1,23 @@
 """A computation, compiled: its stages, run one after the other."""
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.codegen import Generated
-from scanjit.ir import Node, as_dim
-from scanjit.rewrite import lower
-from scanjit.rewrite import run as rewrite
-from scanjit.rewrite.branches import share
-from scanjit.rewrite.unfit import without_unfit
+from scanjit.ir import Node
+from scanjit.runtime import kept
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
+from scanjit.runtime.front import Front, Made, compiled, described, front
+from scanjit.runtime.kept import Key, key_of
+from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
-from scanjit.runtime.stages import stages
+from scanjit.runtime.recipe import Recipe
+from scanjit.schedule.nests import verify as verifier
 from scanjit.types import Atom
 
 
@@ -36,15 +38,51 @@ class Staged:
     ) -> None:
         self.origins, self.name, self.mode, self._asked = origins, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
-        sized = _sized_by(self._conditions, origins)
-        written, unfit = without_unfit(share([*outputs, *sized], []))
-        rewritten = rewrite([*written, *unfit])
-        lowered = lower(rewritten.outputs)
-        self.outputs, self.notes = lowered[: len(outputs)], rewritten.notes
-        self._unfit = lowered[len(written) :]
-        found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
-        self._checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-        self.stages = [CompiledStage(stage, name, mode, timer) for stage in stages(origins, lowered)]
+        self._timed = timer is not None
+        self._recipe, kernels = self._found() or self._compiled()
+        self.stages = [
+            CompiledStage(stage, some, name, mode, functools.partial(self._made, i), timer)
+            for i, (stage, some) in enumerate(zip(self._recipe.stages, kernels, strict=True))
+        ]
+
+    @functools.cached_property
+    def front(self) -> Front:
+        """What the front end makes of the graph. Where the recipe was found in the cache, only who asks makes it."""
+        return front(self.origins, self._asked, self._conditions, self.name, self._timed)
+
+    def _made(self, number: int) -> Made:
+        return self.front.stages[number]
+
+    @functools.cached_property
+    def _key(self) -> Key | None:
+        return key_of(self.origins, self._asked, self.name) if self.mode == "numba" and not self._timed else None
+
+    def _found(self) -> tuple[Recipe, list[list[Kernel]]] | None:
+        """The recipe that an earlier process left in the cache, with its kernels."""
+        recipe = None if self._key is None or verifier.VERIFY else kept.found(self._key)
+        if recipe is None:
+            return None
+        kernels = [restored(stage.functions) for stage in recipe.stages]
+        complete = [some for some in kernels if some is not None]
+        return (recipe, complete) if len(complete) == len(kernels) else None
+
+    def _compiled(self) -> tuple[Recipe, list[list[Kernel]]]:
+        """The recipe that the front end makes, which is left for later processes, and its kernels."""
+        if self.mode != "numba":
+            return self.front.recipe(self.origins, lambda made: []), [[]] * len(self.front.stages)
+        kernels = {made.stage: compiled(made.code) for made in self.front.stages}
+        recipe = self.front.recipe(self.origins, lambda made: described(made.code, kernels[made.stage]))
+        if self._key is not None:
+            if verifier.VERIFY:
+                recipe = kept.again(self._key, recipe) or recipe
+            else:
+                kept.keep(self._key, recipe)
+        return recipe, list(kernels.values())
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The outputs of the rewritten graph."""
+        return self.front.outputs
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output."""
@@ -54,30 +92,24 @@ class Staged:
             raise explained(error, self._asked, dict(zip(self.origins, arrays, strict=True))) from None
 
     def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        if len(self.stages) == 1 and not self._conditions and not self._unfit and self.stages[0].simple:
+        recipe = self._recipe
+        if recipe.simple and not self._conditions:
             return self.stages[0].run(arrays, sizes)
-        values: dict[Node, np.ndarray] = dict(zip(self.origins, arrays, strict=True))
-        sizes = dict(sizes)
-        sizes |= {origin.dim_atom: int(a) for origin, a in values.items() if origin.dim_atom is not None}
-        self._learn(sizes, values)
+        values, sizes = [*arrays], dict(sizes)
+        self._learn(sizes, values, recipe.sizes)
         left = runtime_sizes.check(self._conditions, sizes)
-        for compiled in self.stages:
-            stage = compiled.stage
-            results = compiled.run([values[origin] for origin in stage.origins], sizes)
-            values |= dict(zip(stage.outputs, results, strict=True))
-            sizes |= {atom: int(values[node]) for atom, node in stage.values.items()}
-            self._learn(sizes, values)
+        for stage, made in zip(recipe.stages, self.stages, strict=True):
+            values += made.run([values[place] for place in stage.arguments], sizes)
+            self._learn(sizes, values, stage.sizes)
             left = runtime_sizes.check(left, sizes)
-        if any(values[node] for node in self._unfit):
+        if any(values[place] for place in recipe.unfit):
             raise _Unfit("a size that is computed in a branch of ifelse does not fit")
-        return [values[node] for node in self.outputs]
+        return [values[place] for place in recipe.outputs]
 
-    def _learn(self, sizes: dict[Atom, int], values: Mapping[Node, np.ndarray]) -> None:
-        """Add the sizes that conditions are about and that are known by now."""
-        for atom, dim in self._checked:
-            for other in types.atoms(dim):
-                if other.kind == "value" and (node := other.node) in values:
-                    sizes[other] = int(values[node])
+    def _learn(self, sizes: dict[Atom, int], values: list[np.ndarray], new: list[tuple[Atom, int]]) -> None:
+        """Add new sizes, which lie at these places, and those that conditions are about and that are known by now."""
+        sizes |= {atom: int(values[place]) for atom, place in new}
+        for atom, dim in self._recipe.checked:
             if all(other in sizes for other in types.atoms(dim)):
                 sizes[atom] = types.evaluate(dim, sizes)
 
@@ -88,7 +120,7 @@ class Staged:
 
     def explain(self) -> str:
         """What was done to make it fast, and what was not: rewrites, loops, nests, memory."""
-        notes = [*map(str, self.notes), *(note for stage in self.stages for note in stage.notes())]
+        notes = [*self.front.notes, *(note for stage in self.stages for note in stage.notes())]
         return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
 
     def inspect_asm(self) -> str:
@@ -98,10 +130,3 @@ class Staged:
 
 class _Unfit(errors.ShapeError):
     """A size that a branch computes is none that the branch can be run with."""
-
-
-def _sized_by(conditions: list[runtime_sizes.Check], origins: list[Node]) -> list[Node]:
-    """The nodes whose values conditions are about. The rewritten graph computes them too: it has sizes of its own."""
-    atoms = dict.fromkeys(atom for c in conditions if c.body is None for atom in c.atoms() if atom.kind == "value")
-    nodes = [atom.node for atom in atoms]
-    return [node for node in nodes if not any(node is origin for origin in origins)]

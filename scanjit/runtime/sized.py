@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from scanjit.runtime.addresses import address
 from scanjit.runtime.layout import Layout
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.threads.sharing import Sharing, sharing
-from scanjit.types import Atom, Numbers
+from scanjit.types import Numbers
 
 
 class Result(NamedTuple):
@@ -53,16 +52,15 @@ class Sized:
     sharing: Sharing
 
 
-def sized(layout: Layout, sizes: Mapping[Atom, int], threads: int) -> Sized:
-    """A program for some sizes, and so many threads."""
-    known = dict(sizes)
-    table, number = layout.table, Numbers(known)
+def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
+    """A program for the sizes of a call, and so many threads."""
+    table = layout.table
     shared = sharing(layout.parts, number, threads, layout.near_bytes)
-    known |= shared.numbers
+    number.learn(shared.numbers)
     for piece in layout.pieces:
         atom = types.as_atom(piece.turns)
         assert atom is not None
-        known[atom] = piece.value(number)
+        number.learn({atom: piece.value(number)})
     entries = array("q", bytes(8 * (table.size + table.tail)))
     for dim, places in table.numbers:
         value = number(dim)

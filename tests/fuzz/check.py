@@ -23,7 +23,7 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, host, processors, reference, workspace
-from scanjit.runtime import program as backend
+from scanjit.runtime import front as backend
 from scanjit.runtime.function import function
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows

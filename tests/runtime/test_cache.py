@@ -163,7 +163,7 @@ def test_clear_leaves_what_is_not_ours(tmp_path: Path) -> None:
         store.source(stem(number), "text")
     for foreign in ("notes.py", "kernel.o", "kernel_1234.o"):
         (tmp_path / foreign).write_text("mine")
-    assert store.info().entries == 3
+    assert store.info().kernels == 3
     assert store.clear() == 3
     assert {path.name for path in tmp_path.iterdir()} == {"notes.py", "kernel.o", "kernel_1234.o"}
     assert store.info()[1:3] == (0, 0)
@@ -240,7 +240,10 @@ def test_the_version_covers_the_generator_and_the_target(monkeypatch: pytest.Mon
     assert cache.version(here) == original
     for other in (replace(here, features="+sse2"), replace(here, name="another"), replace(here, triple="wasm32")):
         assert cache.version(other) != original
-    for place, part, other in ((cache, "_generator_digest", lambda: "another"), (llvmlite, "__version__", "another")):
+    for place, part, other in (
+        (cache, "source_digest", lambda beginnings: "another"),
+        (llvmlite, "__version__", "another"),
+    ):
         with monkeypatch.context() as patch:
             cache.version.cache_clear()
             patch.setattr(place, part, other)
@@ -315,10 +318,10 @@ def test_the_inventory_of_a_directory_in_any_state(tmp_path: Path, monkeypatch: 
     assert inventory(store)[1:] == (2, 2)
     peek = store.peek
 
-    def clears(wanted: str) -> Entry | None:  # as another process may, in the middle
+    def clears(wanted: str, kind: str = "o") -> Entry | None:  # as another process may, in the middle
         if wanted == main:
             Cache(tmp_path).clear()
-        return peek(wanted)
+        return peek(wanted, kind)
 
     monkeypatch.setattr(store, "peek", clears)
     assert inventory(store).rows == []

@@ -2,27 +2,33 @@
 
 from collections import Counter
 
-from scanjit.schedule.nests import Beside, Program, TimeLoop
+from scanjit.schedule.nests import Beside, Program
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import Sharing
+from scanjit.schedule.threads.teams import Assignment
 
 
 def notes(program: Program, sharing: Sharing | None) -> list[str]:
     """Which loops stand side by side, in which loops threads may compute their own rows, and what was decided for the
-    last new sizes (None: there was no call yet)."""
-    beside = Counter(_beside(s, sharing) for s in program.suite if isinstance(s, Beside))
-    rows = [f"{loop.title}: its rows never meet; {_rows(loop, sharing)}" for loop in with_rows(program.suite)]
+    last new sizes (None: there was no call yet). What was decided may be of a program that was made earlier of the same
+    graph: it has the same statements in the same order."""
+    together = [statement for statement in program.suite if isinstance(statement, Beside)]
+    teams = [None] * len(together) if sharing is None else sharing.teams.values()
+    beside = Counter(_beside(s, sharing, assigned) for s, assigned in zip(together, teams, strict=True))
+    loops = with_rows(program.suite)
+    decided = [False] * len(loops) if sharing is None else sharing.rows_apart.values()
+    rows = [f"{s.title}: its rows never meet; {_rows(sharing, apart)}" for s, apart in zip(loops, decided, strict=True)]
     return [*(note if times == 1 else f"{note} (so {times} times)" for note, times in beside.items()), *rows]
 
 
-def _beside(beside: Beside, sharing: Sharing | None) -> str:
+def _beside(beside: Beside, sharing: Sharing | None, assigned: Assignment | None) -> str:
     names = Counter(branch.title for branch in beside.branches).items()
     text = f"side by side: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
-    if sharing is None:
+    if sharing is None or assigned is None:
         return f"{text}; whether each gets threads of its own depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return f"{text}; {_why_one_thread(sharing)}"
-    teams, apart, together = sharing.teams[beside.apart]
+    teams, apart, together = assigned
     costs = f"about {apart:.1e} operations apart, {together:.1e} together"
     if teams is None:
         return f"{text}; all {sharing.threads} threads share the steps of each ({costs})"
@@ -30,12 +36,11 @@ def _beside(beside: Beside, sharing: Sharing | None) -> str:
     return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
 
 
-def _rows(loop: TimeLoop, sharing: Sharing | None) -> str:
+def _rows(sharing: Sharing | None, apart: bool) -> str:
     if sharing is None:
         return "whether each thread computes its own rows through all steps depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return _why_one_thread(sharing)
-    apart = loop.own_rows is not None and sharing.rows_apart[loop.own_rows]
     return "each thread computes its own rows through all steps" if apart else "threads share each step"
 
 

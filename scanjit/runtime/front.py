@@ -1,0 +1,91 @@
+"""From a graph to generated code: the rewriter, the scheduler and the generator, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from scanjit import codegen, schedule, types
+from scanjit.ir import Node, as_dim
+from scanjit.rewrite import lower
+from scanjit.rewrite import run as rewrite
+from scanjit.rewrite.branches import share
+from scanjit.rewrite.unfit import without_unfit
+from scanjit.runtime import host
+from scanjit.runtime.kernels import Kernel, kernels
+from scanjit.runtime.layout import Layout
+from scanjit.runtime.recipe import Function, Recipe, recipe
+from scanjit.runtime.sizes import Check
+from scanjit.runtime.stages import Stage, stages
+from scanjit.types import Type
+
+
+class Made(NamedTuple):
+    """What is made of a stage."""
+
+    stage: Stage
+    program: schedule.Program
+    code: codegen.Generated
+    layout: Layout
+
+
+class Front(NamedTuple):
+    """What is made of a graph: its `outputs` in the rewritten graph, what must be false there (`unfit`), which sizes
+    conditions are about, notes of the rewriter, and the stages."""
+
+    outputs: list[Node]
+    unfit: list[Node]
+    checked: list[tuple[types.Atom, types.Dimension]]
+    notes: list[str]
+    stages: list[Made]
+
+    def recipe(self, origins: Sequence[Node], functions: Callable[[Made], list[Function]]) -> Recipe:
+        """How it is run. `functions` gives those of a stage."""
+        made = [(each.stage, each.layout, functions(each)) for each in self.stages]
+        return recipe(origins, made, self.outputs, self.unfit, self.checked)
+
+
+def front(origins: list[Node], outputs: list[Node], conditions: list[Check], name: str, timed: bool) -> Front:
+    """What computes `outputs` from `origins`, and what `conditions` are about. With `timed`, the code takes the time of
+    its statements."""
+    sized = _sized_by(conditions, origins)
+    written, unfit = without_unfit(share([*outputs, *sized], []))
+    rewritten = rewrite([*written, *unfit])
+    lowered = lower(rewritten.outputs)
+    found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
+    checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
+    made = [_made(stage, name, timed) for stage in stages(origins, lowered)]
+    return Front(lowered[: len(outputs)], lowered[len(written) :], checked, list(map(str, rewritten.notes)), made)
+
+
+def _made(stage: Stage, name: str, timed: bool) -> Made:
+    program = schedule.schedule(stage.origins, stage.outputs, host.target())
+    _check_memory(stage, program)
+    code = codegen.generate(program, name, profile=timed)
+    return Made(stage, program, code, Layout.of(program, code))
+
+
+def _check_memory(stage: Stage, program: schedule.Program) -> None:
+    """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not fit
+    into the int64 that generated code counts with."""
+    places = {ref.buffer: node.where for ref, node in zip(program.outputs, stage.outputs, strict=True)}
+    for buffer in (*places, *(life.buffer for life in program.lifetimes)):
+        types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, buffer.shape), places.get(buffer))
+
+
+def _sized_by(conditions: list[Check], origins: list[Node]) -> list[Node]:
+    """The nodes whose values conditions are about. The rewritten graph computes them too: it has sizes of its own."""
+    atoms = dict.fromkeys(atom for c in conditions if c.body is None for atom in c.atoms() if atom.kind == "value")
+    nodes = [atom.node for atom in atoms]
+    return [node for node in nodes if not any(node is origin for origin in origins)]
+
+
+def compiled(code: codegen.Generated) -> list[Kernel]:
+    """The kernels of generated code."""
+    arity = {source.name: source.arity for source in code.functions}
+    return kernels([(f.text, f.name, {name: arity[name] for name in f.calls}) for f in code.functions])
+
+
+def described(code: codegen.Generated, made: Sequence[Kernel]) -> list[Function]:
+    """The functions of generated code, of which these kernels were made."""
+    return [Function(f.name, k.stem, f.arity, f.calls) for f, k in zip(code.functions, made, strict=True)]

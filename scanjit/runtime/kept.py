@@ -1,0 +1,120 @@
+"""Recipes in the disk cache: a new process that builds a function which an earlier one built starts from there.
+
+The key of a recipe covers the graph and everything else that decides what is made of it: all source of this package,
+the versions of Python, NumPy and llvmlite, the target, and the function's name. Where the lines of the graph stand in
+the user's files is no part of it. A recipe that is damaged, or does not fit, counts as not there.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import platform
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scanjit import types
+from scanjit.errors import from_signal_handler
+from scanjit.ir import Node
+from scanjit.ops import BUILT_IN
+from scanjit.runtime import cache, host
+from scanjit.runtime.cache import Entry
+from scanjit.runtime.encoding import JSON, Encoded, collect, encode
+from scanjit.runtime.recipe import Recipe
+from scanjit.runtime.token import digest, portable
+from scanjit.runtime.undisturbed import undisturbed
+from scanjit.runtime.written import Known, read, write
+from scanjit.show.identifiers import identifier
+
+KIND = "recipe"
+"""What the names of these files end with."""
+
+
+class Key(NamedTuple):
+    """What a recipe is found by: what its file is called, how many arguments there are, and what it may refer to."""
+
+    stem: str
+    arguments: int
+    known: Known
+
+
+def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str) -> Key | None:
+    """The key of what computes `outputs` from `origins`. None if ops or objects of the user's own are part of it: no
+    digest says what these do."""
+    roots = [*origins, *outputs]
+    encoded = encode(roots)
+    if encoded.objects or not {node[0] for node in encoded.graph["nodes"]} <= BUILT_IN:
+        return None
+    facts = (cache.version(host.target()), cache.source_digest(), platform.python_version(), np.__version__)
+    content = [repr((facts, host.target())), name, len(origins), portable(encoded.graph), _declared(encoded)]
+    stem = f"{identifier(name, 'function')}_{digest(content, encoded.arrays)[:20]}"
+    return Key(stem, len(origins), Known(encoded.sizes, encoded.arrays, functools.partial(_order, roots)))
+
+
+def _declared(encoded: Encoded) -> JSON:
+    """The names of sizes, and the types of shared variables."""
+    numbers = {atom: number for number, atom in enumerate(encoded.sizes)}
+    names = [atom.name if types.is_named(atom) else None for atom in encoded.sizes]
+    shapes = [
+        [
+            variable.type.dtype.name,
+            *(dim if isinstance(dim, int) else [numbers[a] for a in types.atoms(dim)] for dim in variable.type.shape),
+        ]
+        for variable in encoded.variables
+    ]
+    return [names, shapes]
+
+
+def _order(roots: Sequence[Node]) -> dict[Node, int]:
+    order: dict[Node, int] = {}
+    collect(roots, order)
+    return order
+
+
+def found(key: Key) -> Recipe | None:
+    """The recipe with this key; None if there is none."""
+    entry = cache.default().load(key.stem, KIND)
+    return None if entry is None else _read(entry, key)
+
+
+def keep(key: Key, recipe: Recipe) -> None:
+    """Leave a recipe for later processes."""
+    store = cache.default()
+    entry = _written(key, recipe)
+    if len(entry.payload) <= store.limit // 16:  # or it would drive out what is used more often
+        undisturbed(lambda abandoned: store.store(key.stem, entry, KIND))
+
+
+def again(key: Key, recipe: Recipe) -> Recipe | None:
+    """A recipe as another process would read it."""
+    return _read(_written(key, recipe), key)
+
+
+def _written(key: Key, recipe: Recipe) -> Entry:
+    content, arrays = write(recipe, key.known)
+    kinds = [[array.dtype.name, *array.shape] for array in arrays]
+    kernels = [function.stem for stage in recipe.stages for function in stage.functions]
+    return Entry(
+        {"content": content, "arrays": kinds, "kernels": kernels}, b"".join(array.tobytes() for array in arrays)
+    )
+
+
+def _read(entry: Entry, key: Key) -> Recipe | None:
+    try:
+        recipe = read(entry.metadata["content"], list(_arrays(entry)), key.known)
+        recipe.check(key.arguments)
+        return recipe
+    except Exception as error:  # whatever a file leads to that `keep` did not write for this graph
+        if from_signal_handler(error):
+            raise
+        return None
+
+
+def _arrays(entry: Entry) -> Iterator[np.ndarray]:
+    start = 0
+    for name, *shape in entry.metadata["arrays"]:
+        array = np.frombuffer(entry.payload, types.dtype_of(name), math.prod(shape), start).reshape(shape)
+        start += array.nbytes
+        yield array.copy()  # at an address that is a multiple of what the elements need

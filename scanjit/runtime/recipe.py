@@ -1,0 +1,125 @@
+"""How a computation is run, as data: what the rewriter, the scheduler and the generator find out about a graph.
+
+The arrays of a call have numbers, here *places*: first come those of the arguments, then the results of each stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scanjit import types
+from scanjit.errors import FormatError
+from scanjit.ir import SHARED, Node
+from scanjit.runtime.layout import Layout
+from scanjit.runtime.stages import Stage
+from scanjit.types import Atom, Dimension
+
+
+class Function(NamedTuple):
+    """A generated function: its name, what its files in the cache begin with, how many arguments it takes, and the
+    names of the functions that it calls."""
+
+    name: str
+    stem: str
+    arity: int
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StageRecipe:
+    """How a stage is run.
+
+    Attributes
+    ----------
+    arguments : the places of its arguments.
+    shared : which arguments are the values of shared variables.
+    layout : what else a call needs to know.
+    sizes : the sizes that are known when it has run, each with the place of its value.
+    functions : its code; the last one is called.
+    """
+
+    arguments: list[int]
+    shared: list[int]
+    layout: Layout
+    sizes: list[tuple[Atom, int]]
+    functions: list[Function]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a computation is run.
+
+    Attributes
+    ----------
+    stages : one after the other.
+    outputs : the places of its results.
+    unfit : the places of what must be false: that a size which a branch computes does not fit.
+    sizes : the sizes that arguments are, each with the place of its value.
+    checked : the sizes of the graph that conditions are about, each as a dimension of the rewritten graph.
+    """
+
+    stages: list[StageRecipe]
+    outputs: list[int]
+    unfit: list[int]
+    sizes: list[tuple[Atom, int]]
+    checked: list[tuple[Atom, Dimension]]
+
+    def check(self, arguments: int) -> None:
+        """Raise an error if a number of something that is not there stands in it; there are so many arguments."""
+        count = arguments
+        _within(count, (place for _, place in self.sizes))
+        for stage in self.stages:
+            table, results = stage.layout.table, stage.layout.results
+            _within(count, stage.arguments)
+            _within(len(stage.arguments), [*stage.shared, *(number for _, number in table.inputs)])
+            pairs = [*table.inputs, *table.outputs, *table.temporaries]
+            single = [*table.status, *table.sync, *table.ready, *(i for _, some in table.numbers for i in some)]
+            _within(table.size, [*single, *(i for i, _ in pairs), *(i for i, _ in table.constants)])
+            _within(len(table.out_buffers), [*(n for _, n in table.outputs), *(n for n, _, _ in results)])
+            _within(len(table.lives), (number for _, number in table.temporaries))
+            count += len(results)
+            _within(count, (place for _, place in stage.sizes))
+        _within(count, [*self.outputs, *self.unfit])
+
+    @property
+    def simple(self) -> bool:
+        """Whether it is one stage, and there is nothing to check."""
+        return len(self.stages) == 1 and not (self.unfit or self.sizes or self.checked or self.stages[0].sizes)
+
+
+def _within(count: int, numbers: Iterable[int]) -> None:
+    if any(not 0 <= number < count for number in numbers):
+        raise FormatError("a recipe refers to what is not there")
+
+
+def recipe(
+    origins: Sequence[Node],
+    stages: Sequence[tuple[Stage, Layout, list[Function]]],
+    outputs: Iterable[Node],
+    unfit: Iterable[Node],
+    checked: list[tuple[Atom, Dimension]],
+) -> Recipe:
+    """The recipe of what gives `outputs` in some stages."""
+    asked = [atom for _, dim in checked for atom in types.atoms(dim) if atom.kind == "value"]
+    places = {node: place for place, node in enumerate(origins)}
+    first = list(_sizes(places, [*asked, *(node.dim_atom for node in origins if node.dim_atom is not None)]))
+    made: list[StageRecipe] = []
+    count = len(places)
+    for stage, layout, functions in stages:
+        arguments = [places[node] for node in stage.origins]
+        shared = [i for i, node in enumerate(stage.origins) if node.op is SHARED]
+        new = {node: place for place, node in enumerate(stage.outputs, count)}
+        count += len(stage.outputs)
+        places |= new
+        known = list(_sizes(new, [*stage.values, *asked]))
+        made.append(StageRecipe(arguments, shared, layout, known, functions))
+    return Recipe(made, [places[node] for node in outputs], [places[node] for node in unfit], first, checked)
+
+
+def _sizes(places: Mapping[Node, int], atoms: Iterable[Atom]) -> Iterator[tuple[Atom, int]]:
+    """Those of these sizes whose values lie at known places."""
+    for atom in dict.fromkeys(atoms):
+        if atom.node in places:
+            yield atom, places[atom.node]
