@@ -99,6 +99,22 @@ def test_tiles_that_cannot_be_shared_evenly() -> None:
             assert ("left0 = " in sj.function([x, w], x @ w, mode="emulate").source) == singles, columns
 
 
+@pytest.mark.parametrize("columns", ["N", 9, 300])
+def test_sums_of_columns(columns: int | str) -> None:
+    """Several sums of each column: a row of all of them is read in pieces of several vectors, whatever is known."""
+    x, y = (sj.tensor((None, columns), "float64") for _ in "xy")
+    wanted = [lambda x, y: x.sum(0), lambda x, y: (x * y).sum(0), lambda x, y: (y - x).sum(0)]
+    for width, threads in itertools.product((16, 64), (1, 3)):
+        with Config(width=width, threads=threads, small=True).active():
+            f = sj.function([x, y], [sum_(x, y) for sum_ in wanted], mode="emulate")
+            assert "vectors side by side" in f.explain() or (width, columns) == (64, 9)
+            for rows, size in itertools.product((0, 1, 5), (1, 7, 64, 301) if columns == "N" else (columns,)):
+                rng = np.random.default_rng(rows)
+                given = [rng.normal(size=(rows, size)) for _ in "xy"]  # type: ignore[arg-type]
+                for got, sum_ in zip(f(*given), wanted, strict=True):
+                    np.testing.assert_allclose(got, sum_(*given), rtol=1e-12, atol=1e-12)
+
+
 # ---- groups of tiles, and sums that begin with zeros -----------------------------------------------------------------
 
 

@@ -43,19 +43,22 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         rows = _row_loop(nest, reductions)
         block, columns = _thin_blocks(nest, len(reductions), rows, target)
         return Tile(lanes, columns, rows, block, horizontal=True)
-    lanes = _fit(lanes, nest.space[-1].size)
+    lane = nest.space[-1]
+    lanes = _fit(lanes, lane.size)
     if nest.time is not None:
         return strips.with_time(nest, lanes, target.level1_bytes)
     if not reductions:
         return Tile(lanes, side_by_side(nest, lanes))
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
-    block, vectors = shapes.shape(len(reductions), rows, target, nest.space[-1], lanes)
+    block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes)
+    if rows is None and not any(packable(r, lane) or is_packed(r, lane) for r in reductions):
+        vectors = shapes.sums_side_by_side(len(reductions), target)
     if rows is None and _gathers(nest):
         vectors = min(vectors, 2)
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
-    while vectors > 1 and isinstance(size := nest.space[-1].size, int) and size <= lanes * vectors // 2:
+    while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
         vectors //= 2
-    singles = rows is not None and vectors > 1 and shapes.uneven(nest.space[-1].size, lanes, vectors)
+    singles = rows is not None and vectors > 1 and shapes.uneven(lane.size, lanes, vectors)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 

@@ -44,6 +44,13 @@ def shape(
     return min(block, max(sizes)), vectors
 
 
+def sums_side_by_side(sums: int, target: Target) -> int:
+    """How many vectors of columns are summed at a time, with so many sums of each column: rows of a wide array lie in
+    different pages of memory, and a piece of one vector of each row would take as long to find as one of four."""
+    most = max(MOST[target.registers] // sums, 1)
+    return min(4, 1 << most.bit_length() - 1)
+
+
 def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
     """Whether tiles of so many vectors are partly empty, or cannot be shared by two threads evenly: each thread would
     compute 5 % more vectors than with tiles of one vector."""
