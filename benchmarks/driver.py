@@ -29,7 +29,7 @@ from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
 
-GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "byhand")
+GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand")
 """What consists of cases; the other words of the command line measure something else than steady time."""
 WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
 

@@ -8,7 +8,19 @@ from benchmarks.case import Case
 
 MODULES = (
     *("lstm", "gru", "gated", "linear", "rnn", "garch", "filters", "ode"),
-    *("markov", "ctc", "ragged", "stack", "layers", "streaming", "convolution", "training", "letters", "byhand"),
+    *(
+        "markov",
+        "ctc",
+        "ragged",
+        "stack",
+        "layers",
+        "streaming",
+        "convolution",
+        "training",
+        "letters",
+        "wide",
+        "byhand",
+    ),
 )
 
 
