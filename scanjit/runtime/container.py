@@ -39,7 +39,7 @@ def write(path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarra
                 np.lib.format.write_array(entry, array, allow_pickle=False)
         archive.comment = _COMMENT + b"0" * _DIGEST
     data = packed.getbuffer()[:-_DIGEST]
-    replace(path, data, hashlib.sha256(data).hexdigest().encode())
+    replace(path, [data, hashlib.sha256(data).hexdigest().encode()])
 
 
 def _name(i: int) -> str:

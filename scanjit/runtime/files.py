@@ -2,12 +2,13 @@
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from scanjit.errors import suppressed
 
 
-def replace(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
+def replace(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
     """Write a temporary file, then rename it over the old one. After an error the old file is unchanged."""
     path = Path(path)
     temporary = path.with_name(f".{path.name[:100]}-{secrets.token_hex(8)}")

@@ -10,6 +10,7 @@ runtime = pytest.importorskip("onnxruntime")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from scanjit.onnx.exporting import model as exporting  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -165,6 +166,35 @@ def test_names_of_inputs_outputs_and_sizes(tmp_path):
     assert model.output_names == ("first", "others_0", "others_1_0")
     assert [str(dim) for dim in model.inputs[0].type.shape] == ["n0", "m"]
     assert [path.name for path in tmp_path.iterdir()] == ["several.onnx"]
+
+
+def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_path, monkeypatch):
+    """Weights of more than 2 GB stand beside it."""
+    flags = sj.shared(np.array([[True], [False], [True], [True]]), "flags")
+    units, none = 300, sj.shared(np.zeros((0, 3), "float32"), "none")
+    wide, back = sj.shared(normal(3, units), "wide"), sj.shared(normal(units, units) / 20, "back")
+    step = lambda row, h: sj.tanh(row @ wide + h @ back)
+    h = sj.scan(step, x, sj.zeros((x.shape[1], units), "float32"))  # an RNN, whose weights are transposed
+    outputs = {"h": h, "rest": sj.where(flags, r, -1.0), "one": sj.shared(np.float64(3.0), "one") + none.sum()}
+    whole = sjo.export(([x], outputs))
+    sjo.save(([x], outputs), tmp_path / "whole.onnx")
+    assert onnx.load(tmp_path / "whole.onnx") == whole and "RNN" in kinds(whole)
+    monkeypatch.setattr(exporting, "MOST_BYTES", 1000)
+    sjo.save(([x], outputs), tmp_path / "parted.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parted.onnx", "parted.onnx.data", "whole.onnx"]
+    assert (tmp_path / "parted.onnx").stat().st_size < 4000
+    onnx.checker.check_model(str(tmp_path / "parted.onnx"), full_check=True)
+    loaded = onnx.load(tmp_path / "parted.onnx")
+    for found, wanted in zip(loaded.graph.initializer, whole.graph.initializer, strict=True):
+        np.testing.assert_array_equal(
+            onnx.numpy_helper.to_array(found), onnx.numpy_helper.to_array(wanted), strict=True
+        )
+    session = runtime.InferenceSession(str(tmp_path / "parted.onnx"), providers=["CPUExecutionProvider"])
+    expected = sj.function([x], outputs, mode="reference")(X)
+    back_again = sjo.load(tmp_path / "parted.onnx").function(mode="reference")(X)
+    for i, (name, found) in enumerate(zip(outputs, session.run(None, {"x": X}), strict=True)):
+        np.testing.assert_allclose(found, expected[name], rtol=1e-4, atol=1e-6, strict=True)
+        np.testing.assert_allclose(back_again[i], expected[name], rtol=1e-4, atol=1e-6, strict=True)
 
 
 def test_what_has_no_equivalent_is_named_with_its_line():

@@ -19,6 +19,7 @@ import numpy as np
 
 from scanjit import ir, types
 from scanjit.ir import BOUND, CONSTANT, INPUT, SHARED, SIZE, Graph, Node, Op
+from scanjit.onnx.exporting.weights import Upright, Weight
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
@@ -31,18 +32,18 @@ from scanjit.types import Dim, Type
 _ANALYTIC = {INPUT, SHARED, CONSTANT, SIZE, MUL, CONTRACT, SIGMOID, TANH, CLIP_GRADIENT, STOP_GRADIENT}
 """Ops besides the linear ones that a recognised step may be made of."""
 _ACTIVATIONS = {SIGMOID: "Sigmoid", TANH: "Tanh", RELU: "Relu"}
-_LEAST_ROWS = 4
-_ROWS = 16
-"""So many rows of a matrix are transposed at a time: all columns of these stay in the cache."""
+_LEAST_ROWS = 2
+"""In a batch of an unknown size. With two, a step that mixes the rows of a batch is noticed."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentOp:
-    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, as it takes them, without the axis of directions."""
+    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, as it takes them. Those that are no matrices are
+    without the axis of directions."""
 
     kind: str
-    of_input: np.ndarray
-    of_state: np.ndarray
+    of_input: Upright
+    of_state: Upright
     bias: np.ndarray
     peepholes: np.ndarray | None = None
     attributes: tuple[tuple[str, Any], ...] = ()
@@ -74,8 +75,8 @@ def written(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> lis
 
 def _op(w: Writer, node: Node, roles: Roles, operands: Sequence[str], cell: RecurrentOp, source: Node) -> list[str]:
     (x,) = w.write([source])
-    named = {"W": cell.of_input, "R": cell.of_state, "B": cell.bias}
-    inputs = [x, *(w.initializer(value[None], f"{cell.kind}_{key}") for key, value in named.items()), ""]
+    named: dict[str, Weight] = {"W": cell.of_input, "R": cell.of_state, "B": cell.bias[None]}
+    inputs = [x, *(w.initializer(value, f"{cell.kind}_{key}") for key, value in named.items()), ""]
     order = [1, 0] if cell.swapped else list(range(roles.carries))
     inputs += [w.unsqueeze(operands[i], 0) for i in order]
     if cell.peepholes is not None:
@@ -84,7 +85,7 @@ def _op(w: Writer, node: Node, roles: Roles, operands: Sequence[str], cell: Recu
         cell.kind,
         inputs,
         1 + roles.carries,
-        hidden_size=cell.of_state.shape[1],
+        hidden_size=cell.of_state.shape[2],
         direction="reverse" if node.params["reverse"] else "forward",
         **dict(cell.attributes),
     )
@@ -172,7 +173,10 @@ class _Step:
         ((w,), (r,), (b,)) = weights
         (z,) = self._before(weights, self.states[0])
         attributes = (("activations", [name]),)
-        yield [_NUMPY[name](z)], lambda: RecurrentOp("RNN", w.T, r.T, np.concatenate([b, 0 * b]), attributes=attributes)
+        yield (
+            [_NUMPY[name](z)],
+            lambda: RecurrentOp("RNN", Upright([w]), Upright([r]), np.concatenate([b, 0 * b]), attributes=attributes),
+        )
 
     def _lstms(self) -> Iterator[Guess]:
         sigmoids, tanhs = self._named("Sigmoid"), self._named("Tanh")
@@ -210,17 +214,17 @@ class _Step:
             (inside,) = self._diagonal([new], gate, (gate,))
             z, r = self._before(weights, h), weights[1][2]
             s = _sigmoid(z[1])
-            rest = z[2] - self._random[h] @ r
+            rest = z[2] - _times(self._random[h], r)
             for sign, after in itertools.product((1, -1), (True, False)):
                 kept = _sigmoid(sign * z[0])
-                product = s * (self._random[h] @ r + inside) if after else (s * old).astype(r.dtype) @ r
+                product = s * (_times(self._random[h], r) + inside) if after else _times((s * old).astype(r.dtype), r)
                 found = (1 - kept) * np.tanh(rest + product) + kept * old
                 yield [found], functools.partial(_gru, *weights, inside if after else 0 * inside, sign, after)
 
     def _before(self, weights: Affine, h: Node) -> list[np.ndarray]:
         """The arguments of the activations at the random row and states."""
         x, before = self._random[self.x], self._random[h]
-        return [(x @ w + before @ r + b).astype(np.float64) for w, r, b in zip(*weights, strict=True)]
+        return [(_times(x, w) + _times(before, r) + b).astype(np.float64) for w, r, b in zip(*weights, strict=True)]
 
     # ---- weights -----------------------------------------------------------------------------------------------------
 
@@ -266,23 +270,12 @@ class _Step:
 Weights = Sequence[np.ndarray]
 
 
-def _upright(matrices: Weights) -> np.ndarray:
-    """Matrices side by side, transposed."""
-    made = np.empty((sum(m.shape[1] for m in matrices), len(matrices[0])), matrices[0].dtype)
-    end = 0
-    for matrix in matrices:
-        start, end = end, end + matrix.shape[1]
-        for row in range(0, len(matrix), _ROWS):
-            made[start:end, row : row + _ROWS] = matrix[row : row + _ROWS].T
-    return made
-
-
 def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> RecurrentOp:
     """The LSTM with these weights of the gates i, o, f, c, and peepholes of i, o, f."""
     return RecurrentOp(
         "LSTM",
-        _upright(w),
-        _upright(r),
+        Upright(w),
+        Upright(r),
         np.concatenate([*b, *(0 * v for v in b)]),
         np.concatenate(p) if any(v.any() for v in p) else None,
         swapped=swapped,
@@ -297,8 +290,8 @@ def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, afte
     w, r, b = ([sign * each[0], *each[1:]] for each in (w, r, b))
     return RecurrentOp(
         "GRU",
-        _upright(w),
-        _upright(r),
+        Upright(w),
+        Upright(r),
         np.concatenate([*b, 0 * b[0], 0 * b[1], inside]),
         attributes=(("linear_before_reset", int(after)),),
     )
@@ -319,6 +312,11 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
             compute = _SHORT.get(node.op, node.op.reference)
             values[node] = compute(*(values[arg] for arg in node.operands), **node.params)
     return [values[output] for output in outputs]
+
+
+def _times(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """A product with few rows, a row at a time: products of two rows or more copy the matrix first."""
+    return np.stack([row @ matrix for row in x])
 
 
 def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: Labels) -> np.ndarray:

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
-from scanjit.onnx import tensors
 from scanjit.onnx.exporting.table import TABLE
+from scanjit.onnx.exporting.weights import Weight, add, encoded, nbytes, pieces
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
 from scanjit.runtime.files import replace as replace_file
@@ -23,8 +21,8 @@ from scanjit.version import __version__
 
 OLDEST, NEWEST = 13, 25
 """The op sets that models can be written for."""
-_LARGEST = 2**31 - 2**20
-"""Protocol buffers hold less than 2 GB."""
+MOST_BYTES = 2**31 - 2**20
+"""Protocol buffers hold less than 2 GB. Models with more bytes of weights keep them in a second file."""
 
 
 def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = True) -> Any:
@@ -70,6 +68,13 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     >>> [node.op_type for node in model.graph.node][-2:], model.graph.output[0].name
     (['Scan', 'Identity'], 'h')
     """
+    model, weights = _made(source, opset, name, cells)
+    add(model, weights)
+    return model
+
+
+def _made(source: Any, opset: int, name: str | None, cells: bool) -> tuple[Any, dict[str, Weight]]:
+    """The ModelProto without its weights, and these."""
     onnx = package()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
@@ -82,16 +87,16 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
         producer_version=__version__,
     )
     model.ir_version = onnx.helper.find_min_ir_version_for(list(model.opset_import))
-    for key, value in weights.items():  # after all that copies the graph
-        number = tensors.NUMBERS[value.dtype]
-        model.graph.initializer.add(name=key, data_type=number, dims=value.shape, raw_data=value.tobytes())
-    return model
+    return model, weights
 
 
 def save(
     source: Any, path: str | os.PathLike[str], opset: int = 18, name: str | None = None, cells: bool = True
 ) -> None:
     """Write a function to a file as an ONNX model. See `export` for the arguments.
+
+    If the weights have more than 2 GB, which is more than a model's file can hold, they are written to a second file
+    beside it, whose name is that of the first with `.data` at its end.
 
     Examples
     --------
@@ -103,11 +108,12 @@ def save(
     ...     sj.onnx.load(path).inputs
     (<x: float64(n)>,)
     """
-    model = export(source, opset, name, cells)
-    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    if size > _LARGEST:
-        raise errors.NotSupportedError("a model with more than 2 GB of weights is not written", got=f"{size} bytes")
-    replace_file(path, model.SerializeToString())
+    model, weights = _made(source, opset, name, cells)
+    beside = None
+    if sum(map(nbytes, weights.values())) > MOST_BYTES:
+        beside = f"{os.path.basename(path)}.data"
+        replace_file(os.path.join(os.path.dirname(path), beside), itertools.chain(*map(pieces, weights.values())))
+    replace_file(path, encoded(model, weights, beside))
 
 
 # ---- what the user gave ----------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ class _Exported:
         for name in outputs:
             self.writer.names.new(name)
 
-    def graph(self, name: str) -> tuple[Any, dict[str, np.ndarray]]:
+    def graph(self, name: str) -> tuple[Any, dict[str, Weight]]:
         """The graph without its initializers, and these."""
         onnx, w = package(), self.writer
         infos = [self._input(i, node) for i, node in enumerate(self.inputs)]

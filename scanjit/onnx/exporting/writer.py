@@ -11,6 +11,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.onnx import tensors
+from scanjit.onnx.exporting.weights import Weight
 from scanjit.onnx.extra import package
 from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim, Dimension, Type
@@ -53,7 +54,7 @@ class Writer:
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
         """Where each size can be read: the name of a tensor, and an axis."""
         self.root: Writer = self if outer is None else outer.root
-        self.initializers: dict[str, np.ndarray] = {}
+        self.initializers: dict[str, Weight] = {}
         self.with_cells = True
         """Whether a scan that is an RNN, LSTM or GRU is written as that op. The root decides, for all graphs inside."""
         self.protos: list[Any] = []
@@ -87,7 +88,7 @@ class Writer:
             found = self._constants[key] = self.op("Constant", value=tensor)
         return found
 
-    def initializer(self, value: np.ndarray, name: str) -> str:
+    def initializer(self, value: Weight, name: str) -> str:
         """A weight of the model."""
         name = self.names.new(name)
         self.root.initializers[name] = value
