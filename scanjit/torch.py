@@ -20,7 +20,8 @@ from scanjit.loops.structure import Tree
 from scanjit.ops import Elementwise
 from scanjit.ops.chain import carries_gradient, pullback
 from scanjit.ops.view import View
-from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import check_mode
 from scanjit.tensor import tensor
 
 __all__ = ["TorchFunction", "as_function"]

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from scanjit.ir import PART, Node, constant, replace, walk
 from scanjit.ops.branch import IFELSE, captured, cut
-from scanjit.ops.shape import zeros_like
-from scanjit.ops.stretch import constant_value
+from scanjit.ops.stretch import constant_value, zeros_like
 from scanjit.rewrite.engine import Note, Rules, in_bodies
 from scanjit.rewrite.unfit import broken, conditions, may_fail
 from scanjit.walks import bottom_up

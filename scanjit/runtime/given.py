@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir
-from scanjit.ir import INPUT, SHARED, Node
-from scanjit.loops.structure import Tree, flatten, is_symbol
+from scanjit.ir import INPUT, SHARED, Node, is_symbol
+from scanjit.loops.structure import Tree, flatten
 from scanjit.ops.elementwise import cast
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.function_graph import FunctionGraph

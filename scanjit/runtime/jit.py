@@ -24,7 +24,8 @@ from scanjit.kinds import holds_numbers
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
-from scanjit.runtime.function import CompiledFunction, check_mode, function
+from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import check_mode
 from scanjit.runtime.locks import holding
 from scanjit.runtime.waiting import told
 from scanjit.tensor import sizes

@@ -14,7 +14,8 @@ from scanjit.onnx.exporting.weights import Weight, add, encoded, nbytes, pieces
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
 from scanjit.runtime.files import replace as replace_file
-from scanjit.runtime.function import CompiledFunction, check_complete, function
+from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import check_complete
 from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim
 from scanjit.version import __version__

@@ -12,11 +12,12 @@ from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
+from scanjit.ops import Reduction
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import ADD, cast
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import RESHAPE
-from scanjit.ops.stretch import full
+from scanjit.ops.stretch import SUM, expand, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS, overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
@@ -55,7 +56,7 @@ def over_axes(function: Callable[[Node, tuple[int, ...], bool], Node]) -> Callab
 
 
 def reduction(
-    op: ops.Reduction,
+    op: Reduction,
     before: Callable[[Node], Node] = lambda x: x,
     after: Callable[[Node], Node] = lambda x: x,
 ) -> Callable[[Call], Node]:
@@ -72,7 +73,7 @@ def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
     return axes_of(given or None, x.ndim), keep
 
 
-def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) -> Node:
+def reduced(op: Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) -> Node:
     """A reduction in the dtype of the operand."""
     if x.type.kind.is_mask and op in (ops.MAX, ops.MIN):
         op = ops.ANY if op is ops.MAX else ops.ALL
@@ -84,7 +85,7 @@ def reduced(op: ops.Reduction, x: Node, axes: tuple[int, ...], keep: bool = True
         y = full(op.initial(x.dtype), [dim for axis, dim in enumerate(x.type.shape) if axis not in axes], x.dtype)
     else:
         y = op(x, axes=axes)
-    return ops.expand(y, axes) if keep else y
+    return expand(y, axes) if keep else y
 
 
 def mean_of(x: Node, axes: tuple[int, ...], keep: bool) -> Node:
@@ -381,10 +382,10 @@ def pool(largest: bool) -> Callable[[Call], list[Node]]:
         if largest:
             lowest = -np.inf if x.type.kind.floating else np.iinfo(x.dtype).min
             return [ops.MAX(windows(x, lowest), axes=axes)]
-        total = ops.SUM(windows(x, 0), axes=axes)
+        total = SUM(windows(x, 0), axes=axes)
         if counted or not any(map(any, zeros)):
             return [total / like(math.prod(sizes), x)]
-        return [total / ops.SUM(windows(tensor.ones_like(x), 0), axes=axes)]
+        return [total / SUM(windows(tensor.ones_like(x), 0), axes=axes)]
 
     return rule
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.statement import Counters, Rebase, Reference, Statement
+from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.statement import Counters, Reference, Statement
 from scanjit.types import Dimension
 
 

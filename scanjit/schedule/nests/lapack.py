@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
+from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
+from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
 from scanjit.types import Dimension

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.statement import Job, Rebase, Reference, Traffic
+from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
+from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 

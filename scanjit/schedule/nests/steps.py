@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Counters, Rebase, Reference, Statement, at
+from scanjit.schedule.nests.statement import Counters, Reference, Statement, at
 from scanjit.types import Dimension
 
 
