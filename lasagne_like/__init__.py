@@ -48,20 +48,3 @@ from lasagne_like import (
     updates,
     utils,
 )
-
-__all__ = [
-    "cells",
-    "exporters",
-    "importers",
-    "init",
-    "layers",
-    "nonlinearities",
-    "objectives",
-    "packing",
-    "parameters",
-    "random",
-    "regularization",
-    "training",
-    "updates",
-    "utils",
-]

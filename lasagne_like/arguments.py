@@ -4,8 +4,6 @@ import inspect
 from abc import ABC
 from typing import Any
 
-__all__: list[str] = []
-
 
 class Captured(ABC):
     """The base of objects that remember the arguments with which they were made. Subclasses need not pass them on.

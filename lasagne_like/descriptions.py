@@ -2,8 +2,6 @@
 
 import inspect
 
-__all__: list[str] = []
-
 
 def completed(doc: str | None, source: type) -> str:
     """A docstring in which the word COMMON stands for what another class says below the first line of its own.

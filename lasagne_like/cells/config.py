@@ -16,8 +16,6 @@ from lasagne_like import init, nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.utils import NamedFunction
 
-__all__: list[str] = []
-
 
 def encoded(value: Any, what: str) -> Any:
     """A value as JSON can hold it. Errors call it `what`."""

@@ -12,26 +12,7 @@ compute in float32; others become `scanjit.config.floatX`.
 
 from lasagne_like.importers import keras, onednn, onnx, tensorflow, tf_cudnn, torch
 from lasagne_like.importers.arrays import *  # noqa: F403
-from lasagne_like.importers.arrays import __all__ as _arrays
 from lasagne_like.importers.cudnn import *  # noqa: F403
-from lasagne_like.importers.cudnn import __all__ as _cudnn
 from lasagne_like.importers.files import *  # noqa: F403
-from lasagne_like.importers.files import __all__ as _files
 from lasagne_like.importers.hdf5 import *  # noqa: F403
-from lasagne_like.importers.hdf5 import __all__ as _hdf5
 from lasagne_like.importers.weights import *  # noqa: F403
-from lasagne_like.importers.weights import __all__ as _weights
-
-__all__ = [
-    "keras",
-    "onednn",
-    "onnx",
-    "tensorflow",
-    "tf_cudnn",
-    "torch",
-    *_arrays,
-    *_cudnn,
-    *_files,
-    *_hdf5,
-    *_weights,
-]

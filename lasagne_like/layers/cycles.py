@@ -18,8 +18,6 @@ from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.reverse import ReverseLayer
 from lasagne_like.layers.rnn import RNNLayer
 
-__all__: list[str] = []
-
 _OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, Conv1DLayer)
 """Layers whose output at a step depends on other steps: they cannot be in a loop."""
 

@@ -7,26 +7,8 @@ Every number of a rule may be a float or a scalar expression, such as a shared v
 trains. Parameters keep their dtype, whatever the dtype of these.
 """
 
-from lasagne_like.updates.adam import adam, adamax, adamw, amsgrad
-from lasagne_like.updates.adaptive import adadelta, adagrad, rmsprop
-from lasagne_like.updates.constraints import norm_constraint, total_norm_constraint
-from lasagne_like.updates.descent import apply_momentum, apply_nesterov_momentum, momentum, nesterov_momentum, sgd
+from lasagne_like.updates.adam import *  # noqa: F403
+from lasagne_like.updates.adaptive import *  # noqa: F403
+from lasagne_like.updates.constraints import *  # noqa: F403
+from lasagne_like.updates.descent import *  # noqa: F403
 from lasagne_like.updates.gradients import get_or_compute_grads
-
-__all__ = [
-    "adadelta",
-    "adagrad",
-    "adam",
-    "adamax",
-    "adamw",
-    "amsgrad",
-    "apply_momentum",
-    "apply_nesterov_momentum",
-    "get_or_compute_grads",
-    "momentum",
-    "nesterov_momentum",
-    "norm_constraint",
-    "rmsprop",
-    "sgd",
-    "total_norm_constraint",
-]

@@ -197,19 +197,13 @@ def any_(w: Writer, node: Node, x: str) -> str:
     axes = node.params["axes"]
     if not axes:
         return x
-    return w.op("Greater", _count(w, x, axes), w.constant(0, np.int32))
+    count = w.op("ReduceSum", w.cast(x, np.int32), w.ints(*axes), keepdims=0)
+    return w.op("Greater", count, w.constant(0, np.int32))
 
 
 def all_(w: Writer, node: Node, x: str) -> str:
-    """Whether all elements are True."""
-    axes = node.params["axes"]
-    if not axes:
-        return x
-    return w.op("Equal", _count(w, w.op("Not", x), axes), w.constant(0, np.int32))
-
-
-def _count(w: Writer, x: str, axes: Sequence[int]) -> str:
-    return w.op("ReduceSum", w.cast(x, np.int32), w.ints(*axes), keepdims=0)
+    """Whether all elements are True: not any of them is False."""
+    return w.op("Not", any_(w, node, w.op("Not", x))) if node.params["axes"] else x
 
 
 def position(kind: str) -> Rule:

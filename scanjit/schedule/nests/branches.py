@@ -91,10 +91,6 @@ class Beside(Statement):
         """None."""
         yield from ()
 
-    def rebased(self, place: Rebase) -> Beside:
-        """The same branches with elements at other places."""
-        return replace(self, branches=tuple(branch.rebased(place) for branch in self.branches))
-
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:
         """All branches."""

@@ -60,9 +60,10 @@ class Statement(ABC):
     def refs(self) -> Iterator[Reference]:
         """Every place that it touches itself; the statements in it have references of their own."""
 
-    @abstractmethod
     def rebased(self, place: Rebase) -> Statement:
-        """The same statement with elements at other places; those of the statements in it change too."""
+        """The same statement with elements at other places; those of the statements in it change too. Statements that
+        touch something themselves say more."""
+        return self.with_suites(*([statement.rebased(place) for statement in suite] for suite in self.suites))
 
     @property
     def ends_early(self) -> bool:
@@ -108,6 +109,10 @@ class Job(Statement, ABC):
     def with_suites(self, *suites: Sequence[Statement]) -> Statement:
         """Itself: it has none."""
         return self
+
+    @abstractmethod
+    def rebased(self, place: Rebase) -> Statement:
+        """The same job with elements at other places."""
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:

@@ -162,10 +162,6 @@ class Blocks(Statement):
         """None."""
         yield from ()
 
-    def rebased(self, place: Rebase) -> Blocks:
-        """The loop over blocks with elements at other places."""
-        return self.with_suites([statement.rebased(place) for statement in self.suite])
-
     @property
     def repeats(self) -> bool:
         """Yes: a block is run many times."""
