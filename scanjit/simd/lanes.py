@@ -135,8 +135,12 @@ class Lanes(ABC):
     def divide(self, other: Self) -> Self:
         """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
 
+    @abstractmethod
+    def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> Self:
+        """The elements of a table that these integers say, modulo its length, a power of two; `kind` is as wide."""
+
     def scale(self, exponent: Self) -> Self | None:
-        """``self * 2**exponent`` for whole float exponents if the CPU has such an instruction, else None."""
+        """``self * 2**floor(exponent)`` if the CPU has such an instruction, else None."""
         return None
 
     # ---- what follows from it -------------------------------------------------------------------------------------
@@ -235,12 +239,25 @@ def select(mask: Lanes, yes: Any, no: Any) -> Lanes:
     return mask.choose(yes, no)
 
 
-def horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """The polynomial in `x` with the highest power's coefficient first."""
-    result = x.splat(coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = fma(result, x, coefficient)
-    return result
+def polynomial(x: Lanes, coefficients: Sequence[Lanes | float]) -> Lanes:
+    """The polynomial in `x` with the highest power's coefficient first, by Estrin's scheme.
+
+    Its longest path has as many steps as the number of coefficients has binary digits; Horner's has one for each
+    coefficient. A loop over time waits for the path, other loops for the number of instructions, which is nearly equal.
+    """
+    terms: list[Lanes | float] = [*reversed(coefficients)]
+    power = x
+    while len(terms) > 3:
+        terms, power = _paired(terms, power), power * power
+    high = fma(power, terms[2], terms[1]) if len(terms) == 3 else terms[1]
+    return fma(power, high, terms[0])
+
+
+def _paired(terms: Sequence[Lanes | float], power: Lanes) -> list[Lanes | float]:
+    """``terms[k] + power*terms[k + 1]`` for every second k; a last term without a partner stays."""
+    pairs = zip(terms[::2], terms[1::2], strict=False)
+    joined = [power + a if isinstance(b, float) and b == 1.0 else fma(power, b, a) for a, b in pairs]
+    return joined + list(terms[len(terms) & ~1 :])
 
 
 def abs_(x: Lanes) -> Lanes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind, integer_of
@@ -296,6 +298,65 @@ class LlvmLanes(Lanes):
         return self._new(
             self.builder.shuffle_vector(self.value, undefined, indices(range(start, stop))), lanes=stop - start
         )
+
+    def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> LlvmLanes:
+        words = np.array(table, kind.dtype).view(self.kind.dtype).tolist()
+        width, target = self.lanes * self.kind.bits, self._target
+        if self.lanes == 1 or not (target.is_x86 and target.has("avx2")):
+            return self._loaded(words).bitcast(kind)
+        if width > (512 if target.has_avx512 else 256):
+            return join([half.lookup(table, kind) for half in self.halves()])
+        if width < 256:  # there are no permutations of so few lanes
+            return join([self, self]).lookup(table, kind).part(0, self.lanes)
+        return self._permuted(words).bitcast(kind)
+
+    def _loaded(self, words: Sequence[int]) -> LlvmLanes:
+        """The words at these positions, modulo their number, from memory."""
+        b, element, module = self.builder, element_type(self.kind), self.builder.module
+        form = ir.ArrayType(element, len(words))
+        name = f"scanjit.table.{zlib.crc32(repr((self.kind.name, *words)).encode()):08x}"
+        found = module.globals.get(name)
+        if found is None:
+            found = ir.GlobalVariable(module, form, name)
+            found.initializer = ir.Constant(form, list(words))
+            found.linkage, found.global_constant = "internal", True
+        places = self & (len(words) - 1)
+        result = ir.Constant(self.value.type, ir.Undefined)
+        for k in range(self.lanes):
+            lane = ir.Constant(I32, k)
+            address = b.gep(found, [ir.Constant(element, 0), b.extract_element(places.value, lane)], inbounds=True)
+            result = b.insert_element(result, b.load(address), lane)
+        return self._new(result)
+
+    def _permuted(self, words: Sequence[int]) -> LlvmLanes:
+        """The words at these positions, modulo their number, from registers; this vector has 256 or 512 bits."""
+        wide_tables = self._target.has_avx512
+        if len(words) > (2 * self.lanes if wide_tables else 256 // self.kind.bits):
+            half = len(words) // 2
+            return ((self & half) != 0).choose(self._permuted(words[half:]), self._permuted(words[:half]))
+        if len(words) > self.lanes:
+            parts = (constant_list(self.kind, part) for part in (words[: self.lanes], words[self.lanes :]))
+            name = f"llvm.x86.avx512.vpermi2var.{'d' if self.kind.bits == 32 else 'q'}.{self.lanes * self.kind.bits}"
+            return self._new(call(self.builder, name, self.value.type, [next(parts), self.value, next(parts)]))
+        if self.kind.bits == 64 and not wide_tables:
+            # AVX2 permutes 32 bits at a time: the halves of word k are at 2k and 2k + 1
+            twice = (self & (len(words) - 1)) << 1
+            places = (twice | (twice << 32) | (1 << 32)).value
+            halves = [half for word in words for half in (word & 0xFFFFFFFF, word >> 32 & 0xFFFFFFFF)]
+            return LlvmLanes(self.builder, places, self.kind, self.lanes)._permuted_by("avx2.permd", I32, halves)
+        suffix = {32: "s", 64: "d"}[self.kind.bits]
+        narrow = self.lanes * self.kind.bits == 256
+        name = "avx2.permd" if narrow and suffix == "s" else f"avx512.permvar.{suffix}i.{256 if narrow else 512}"
+        return self._permuted_by(name, element_type(self.kind), words)
+
+    def _permuted_by(self, name: str, element: ir.Type, words: Sequence[int]) -> LlvmLanes:
+        """The instruction `name` with this vector, taken as positions of the width of `element`, and a table of words,
+        which is repeated until it fills a register."""
+        b, kind = self.builder, KINDS[f"i{element.width}"]
+        lanes = self.lanes * self.kind.bits // kind.bits
+        table = constant_list(kind, [*words] * (lanes // len(words)))
+        places = b.bitcast(self.value, table.type)
+        return self._new(b.bitcast(call(b, f"llvm.x86.{name}", table.type, [table, places]), self.value.type))
 
     def halves(self) -> tuple[LlvmLanes, LlvmLanes]:
         half = self.lanes // 2

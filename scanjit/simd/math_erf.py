@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from .lanes import Lanes, abs_, fma, horner, select
-from .math_exp import exp_small
+from .lanes import Lanes, abs_, fma, polynomial, select
+from .math_exp import exp_usual
 
 # fmt: off
 SMALL_LIMIT = 0.84
@@ -43,6 +43,6 @@ def erf(x: Lanes) -> Lanes:
     size = abs_(x)
     t = select(size > BIG_LIMIT[name], BIG_LIMIT[name], size)  # erf rounds to 1 there
     square = t * t
-    small = fma(t, horner(square, SMALL[name]), t)
-    big = 1.0 - exp_small(-square) * horner(BIG_POSITION[name](t), BIG[name])
+    small = fma(t, polynomial(square, SMALL[name]), t)
+    big = 1.0 - exp_usual(-square) * polynomial(BIG_POSITION[name](t), BIG[name])
     return select(size < SMALL_LIMIT, small, big).copysign(x)

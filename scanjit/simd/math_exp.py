@@ -1,26 +1,61 @@
 """The exponential family: exp, exp2, expm1, tanh, sigmoid, sinh, cosh.
 
-All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) = 1 + r + r*r*q(r)``. The polynomials q are our
+All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) - 1 = r + r*r*q(r)``. The polynomials q are our
 own (Remez exchange in 50 digits); the splits of ln 2 are those of Cephes (float32) and fdlibm (float64).
+
+A loop over time whose state is one number waits for each step of a function. Where there is one lane, what only extreme
+arguments need is therefore done in a branch (`in_one_lane`); vectors do it always, with the same result.
 """
 
-from .lanes import Lanes, abs_, bits, fma, format_of, horner, select
+from collections.abc import Callable
+
+import numpy as np
+
+from scanjit.kinds import Kind
+
+from .lanes import FORMATS, Lanes, abs_, bits, fma, format_of, polynomial, select
 
 # fmt: off
 LOG2E = 1.4426950408889634
 LN2_HIGH = {"f32": 0.693359375, "f64": 6.93147180369123816490e-01}
 LN2_LOW = {"f32": -2.12194440e-4, "f64": 1.90821492927058770002e-10}
-# (exp(r) - 1 - r)/r**2 on |r| <= 0.347, for a small relative error of exp(r)
-EXP_TAIL = {
-    "f32": (0.001381443697027862, 0.008368796668946743, 0.041668396443128586, 0.1666651964187622, 0.4999999403953552),
+PARTS = {"f32": 16, "f64": 8}  # of an octave, each with a root of 2 in a table
+# 2**(k/PARTS) rounded, and what is left of it, relative to the rounded number
+ROOTS = {
+    "f32": (
+        1.0, 1.0442737340927124, 1.0905077457427979, 1.1387885808944702, 1.1892070770263672, 1.2418577671051025,
+        1.2968395948410034, 1.3542555570602417, 1.4142135381698608, 1.4768261909484863, 1.5422108173370361,
+        1.610490322113037, 1.6817928552627563, 1.7562521696090698, 1.8340080976486206, 1.9152065515518188,
+    ),
     "f64": (
-        2.499911703301417e-08, 2.763040194309185e-07, 2.7557590448499845e-06, 2.480149271482271e-05,
-        0.00019841269500798185, 0.0013888888943947855, 0.008333333333497664, 0.04166666666652919,
-        0.16666666666666408, 0.5000000000000011,
+        1.0, 1.0905077326652577, 1.189207115002721, 1.2968395546510096, 1.4142135623730951, 1.5422108254079407,
+        1.681792830507429, 1.8340080864093424,
     ),
 }
-# the same for a small relative error of exp(r) - 1
-EXPM1_TAIL = {
+ROOTS_REST = {
+    "f32": (
+        0.0, 4.6285471455576044e-08, -1.199215748926008e-08, 4.7297824323777604e-08, 3.1934181521364735e-08,
+        3.621057231839586e-08, -3.0990719324108795e-08, -7.475213337215791e-09, 1.7114270889351246e-08,
+        -3.047683350132502e-08, 5.233334210430485e-09, 6.10759176566944e-09, -1.4719605090363075e-08,
+        -5.258795177098818e-09, -6.128259677495862e-09, 5.140609271592211e-09,
+    ),
+    "f64": (
+        0.0, -2.7939114859515733e-17, 3.3484623336251524e-17, 1.9572585293112036e-17, -6.835808657661922e-17,
+        5.1548301170786783e-17, 4.875160526227062e-17, 1.790126907604513e-17,
+    ),
+}
+# exp(r) - 1 = r + r*r*(this polynomial), for a small relative error of exp(r)
+EXP = {
+    "f32": (
+        0.16666719317436218, 0.5000162124633789,
+    ),
+    "f64": (
+        0.00019840556223374412, 0.0013889784060999474, 0.008333333371652814, 0.04166666656934307,
+        0.1666666666666367, 0.50000000000003,
+    ),
+}
+# the same on |r| <= 0.347, for a small relative error of exp(r) - 1
+EXPM1 = {
     "f32": (
         0.00019914377480745316, 0.0013941129436716437, 0.00833327230066061, 0.04166635498404503, 0.1666666716337204,
         0.5,
@@ -36,11 +71,10 @@ EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 EXPM1_LOWEST = {"f32": -18.0, "f64": -40.0}  # the result is -1 below
 
-# (exp(2r) - 1)/2 = r + r*r*q(r): the coefficients of q are those above times powers of two
-TANH_TAIL = {
-    name: tuple(c * 2.0 ** (k + 1) for k, c in zip(range(len(tail) - 1, -1, -1), tail, strict=True))
-    for name, tail in EXPM1_TAIL.items()
-}
+USUAL = {"f32": 86.0, "f64": 700.0}  # for |x| below, 2**n is a normal number
+SIGMOID_SCALE = {"f32": 32, "f64": 64}
+SIGMOID_RANGE = {"f32": (-40.0, 106.0), "f64": (-60.0, 748.0)}  # of -x: the result rounds to 1 below, to 0 above
+
 TANH_LIMIT = {"f32": 10.0, "f64": 20.0}  # tanh rounds to 1 before
 # fmt: on
 
@@ -51,100 +85,136 @@ def clamp(x: Lanes, low: float, high: float) -> Lanes:
     return select(x < low, low, x)
 
 
-def round_scaled(x: Lanes, factor: float) -> tuple[Lanes, Lanes]:
-    """``n = round(x*factor)`` as a float, and the integer whose low bits, shifted into place, are n."""
-    magic = format_of(x).magic
+def in_one_lane(x: Lanes, usual: Lanes, short: Callable[[], Lanes], general: Callable[[], Lanes]) -> Lanes:
+    """A function that has a short form for `usual` arguments: one lane takes it, with a branch for the others."""
+    return general() if x.lanes > 1 else short().rescue(~usual, general)
+
+
+def round_scaled(x: Lanes, factor: float, parts: int = 1, offset: int = 0) -> tuple[Lanes, Lanes]:
+    """n, the multiple of ``1/parts`` next to ``x*factor``, and an integer whose low bits are ``(n + offset)*parts``."""
+    magic = format_of(x).magic / parts + offset
     shifted = fma(x, factor, magic)
     return shifted - magic, bits(shifted)
 
 
-def power_of_two(n_bits: Lanes, like: Lanes) -> Lanes:
-    """``2**n`` for n in the range of normal numbers, from the bits of `round_scaled`."""
-    form = format_of(like)
-    return ((n_bits + form.bias) << form.mantissa).bitcast(like.kind)
+def power_of_two(n: Lanes) -> Lanes:
+    """``2**n`` for whole n in the range of normal numbers."""
+    form = format_of(n)
+    return (bits(n + (form.magic + form.bias)) << form.mantissa).bitcast(n.kind)
 
 
-def scale_by_power(p: Lanes, n: Lanes, n_bits: Lanes) -> Lanes:
-    """``p * 2**n`` rounded once, also where the result overflows or is subnormal."""
-    scaled = p.scale(n)
-    if scaled is not None:
-        return scaled
-    form = format_of(p)
-    whole = n_bits - form.magic_bits
-    half = whole >> 1  # 2**n itself may be out of range, the halves are not
-    return p * power_of_two(half, p) * power_of_two(whole - half, p)
-
-
-def reduce_ln2(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """n, its bits and r of ``x = n*ln2 + r``."""
-    n, n_bits = round_scaled(x, LOG2E)
-    r = fma(n, -LN2_HIGH[x.kind.name], x)
+def reduce_ln2(x: Lanes, parts: int, factor: float = 1.0, offset: int = 0) -> tuple[Lanes, Lanes, Lanes]:
+    """n and r of ``factor*x = n*ln2 + r``, n a multiple of ``1/parts``; between them the bits of `round_scaled`."""
+    n, n_bits = round_scaled(x, LOG2E * factor, parts, offset)
+    r = fma(n, -LN2_HIGH[x.kind.name], x * factor)
     return n, n_bits, fma(n, -LN2_LOW[x.kind.name], r)
 
 
-def exp_of_remainder(r: Lanes) -> Lanes:
-    """``exp(r)`` for a reduced r."""
-    return fma(r * r, horner(r, EXP_TAIL[r.kind.name]), r) + 1.0
+def exp_less_1(r: Lanes, n_bits: Lanes) -> Lanes:
+    """``exp(r) - 1`` for a reduced r, corrected by the error of the root that `power_of_root` takes."""
+    name = r.kind.name
+    return polynomial(r, (*EXP[name], 1.0, n_bits.lookup(ROOTS_REST[name], r.kind)))
+
+
+def power_of_root(n_bits: Lanes, kind: Kind) -> Lanes:
+    """``2**n`` rounded, if it is a normal number, from the bits of `reduce_ln2`."""
+    name, parts = kind.name, PARTS[kind.name]
+    shift = FORMATS[name].mantissa - parts.bit_length() + 1
+    # the number of a root stands below the exponent when shifted with it: the words of the table make up for that
+    words = [
+        word - (k << shift) for k, word in enumerate(np.array(ROOTS[name], kind.dtype).view(n_bits.kind.dtype).tolist())
+    ]
+    return ((n_bits << shift) + n_bits.lookup(words, n_bits.kind)).bitcast(kind)
+
+
+def scaled_exp(n: Lanes, n_bits: Lanes, r: Lanes) -> Lanes:
+    """``2**n * exp(r)``, rounded once more if it is subnormal."""
+    roots = ROOTS[r.kind.name]
+    root = n_bits.lookup(roots, r.kind)
+    p = fma(root, exp_less_1(r, n_bits), root)
+    scaled = p.scale(n)
+    if scaled is not None:
+        return scaled
+    # the power of two itself may be out of range, its halves are not
+    whole, _ = round_scaled(n - 0.5 * (1.0 - 1.0 / len(roots)), 1.0)
+    half, _ = round_scaled(whole, 0.5)
+    return p * power_of_two(half) * power_of_two(whole - half)
+
+
+def exp_usual(x: Lanes) -> Lanes:
+    """``exp(x)`` that is a normal number."""
+    _, n_bits, r = reduce_ln2(x, PARTS[x.kind.name])
+    power = power_of_root(n_bits, x.kind)
+    return fma(power, exp_less_1(r, n_bits), power)
 
 
 def exp_small(x: Lanes) -> Lanes:
     """``exp(x)`` for x that cannot overflow (NaN, and anything below the maximum's logarithm)."""
     low = EXP_RANGE[x.kind.name][0]
-    n, n_bits, r = reduce_ln2(select(x < low, low, x))
-    return scale_by_power(exp_of_remainder(r), n, n_bits)
+    return scaled_exp(*reduce_ln2(select(x < low, low, x), PARTS[x.kind.name]))
 
 
 def exp(x: Lanes) -> Lanes:
     """e to the x."""
-    return exp_small(select(x > EXP_RANGE[x.kind.name][1], EXP_RANGE[x.kind.name][1], x))
+    name = x.kind.name
+    highest = EXP_RANGE[name][1]
+    general = lambda: exp_small(select(x > highest, highest, x))
+    return in_one_lane(x, abs_(x) < USUAL[name], lambda: exp_usual(x), general)
 
 
 def exp2(x: Lanes) -> Lanes:
     """2 to the x."""
     x = clamp(x, *EXP2_RANGE[x.kind.name])
-    n, n_bits = round_scaled(x, 1.0)
-    return scale_by_power(exp_of_remainder((x - n) * 0.6931471805599453), n, n_bits)
+    n, n_bits = round_scaled(x, 1.0, PARTS[x.kind.name])
+    return scaled_exp(n, n_bits, (x - n) * 0.6931471805599453)
 
 
-def _expm1_parts(x: Lanes) -> tuple[Lanes, Lanes]:
-    """``2**(n-1)`` and ``exp(r) - 1`` of a clamped x."""
-    _, n_bits, r = reduce_ln2(x)
-    return power_of_two(n_bits - 1, x), fma(r * r, horner(r, EXPM1_TAIL[x.kind.name]), r)
+def _scaled_expm1(x: Lanes, unit: float = 1.0, factor: float = 1.0) -> Lanes:
+    """``(exp(factor*x) - 1)*unit``, where the power of two in it is a normal number; `unit` is a power of two, too.
+
+    A table of roots of 2 would have to be more precise than the numbers are: ``2**(n/8) - 1`` loses bits.
+    """
+    form = format_of(x)
+    _, n_bits, r = reduce_ln2(x, 1, factor, form.bias + (-1 if unit == 0.5 else 0))
+    power = (n_bits << form.mantissa).bitcast(x.kind)
+    return fma(r * r * power, polynomial(r, EXPM1[x.kind.name]), fma(power, r, power - unit))
 
 
 def expm1(x: Lanes) -> Lanes:
     """``exp(x) - 1`` without cancellation."""
     name = x.kind.name
-    half, p = _expm1_parts(clamp(x, EXPM1_LOWEST[name], EXP_RANGE[name][1]))
     # half of the result first: 2**1024 would overflow where the result need not
-    result = fma(half, p, half - 0.5) * 2.0
+    general = lambda: _scaled_expm1(clamp(x, EXPM1_LOWEST[name], EXP_RANGE[name][1]), 0.5) * 2.0
+    result = in_one_lane(x, abs_(x) < USUAL[name], lambda: _scaled_expm1(x), general)
     # tiny arguments are their own result; this also keeps -0 and every bit of subnormals
     return select(abs_(x) < format_of(x).eps * 0.25, x, result)
 
 
 def tanh(x: Lanes) -> Lanes:
-    """Hyperbolic tangent: ``e/(e + 1)`` with ``e = expm1(2|x|)/2``.
+    """Hyperbolic tangent: ``e/(e + 2)`` with ``e = expm1(2|x|)``.
 
     A rational minimax function would take 6 instructions fewer, but its rounding errors reach 5 ULP near 1.
     """
-    name, form = x.kind.name, format_of(x)
     size = abs_(x)
-    size = select(size > TANH_LIMIT[name], TANH_LIMIT[name], size)
-    # the exponent's bias is part of the magic number, so that one shift makes 2**n; all is scaled by a half
-    magic = form.magic + form.bias
-    shifted = fma(size, 2.0 * LOG2E, magic)
-    n = shifted - magic
-    power = (bits(shifted) << form.mantissa).bitcast(x.kind)
-    r = fma(n, -0.5 * LN2_LOW[name], fma(n, -0.5 * LN2_HIGH[name], size))
-    p = fma(r * r, horner(r, TANH_TAIL[name]), r)
-    e = fma(power, p, fma(power, 0.5, -0.5))
-    return (e / (e + 1.0)).copysign(x)
+    e = _scaled_expm1(size, factor=2.0)
+    return select(size > TANH_LIMIT[x.kind.name], 1.0, e / (e + 2.0)).copysign(x)
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    """``1/(1 + exp(-x))``, with full relative accuracy on both sides."""
-    e = exp_small(-abs_(x))
-    return select(x < 0.0, e, 1.0) / (e + 1.0)
+    """``1/(1 + exp(-x))``, with full relative accuracy on both sides.
+
+    All but the last division is scaled by a power of two, so that ``exp(-x)`` is finite where the result is subnormal.
+    """
+    name = x.kind.name
+    unit, parts = 2.0 ** -SIGMOID_SCALE[name], PARTS[name]
+
+    def of_negated(y: Lanes) -> Lanes:
+        _, n_bits, r = reduce_ln2(y, parts, offset=-SIGMOID_SCALE[name])
+        power = power_of_root(n_bits, x.kind)
+        return unit / fma(power, exp_less_1(r, n_bits), power + unit)
+
+    general = lambda: of_negated(clamp(-x, *SIGMOID_RANGE[name]))
+    return in_one_lane(x, abs_(x) < -SIGMOID_RANGE[name][0], lambda: of_negated(-x), general)
 
 
 def sinh(x: Lanes) -> Lanes:

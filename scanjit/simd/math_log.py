@@ -7,7 +7,7 @@ float64 and ours (Remez) in float32.
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, bits, fma, format_of, horner, select
+from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select
 from .math_exp import LN2_HIGH, LN2_LOW, exp_small
 
 # fmt: off
@@ -63,7 +63,7 @@ def log_of_mantissa(f: Lanes, k: Lanes, correction: Lanes) -> Lanes:
     name = f.kind.name
     s = f / (f + 2.0)
     z = s * s
-    tail = z * horner(z, LOG_TAIL[name])
+    tail = z * polynomial(z, LOG_TAIL[name])
     half_square = f * f * 0.5
     low = fma(k, LN2_LOW[name], correction)
     return fma(k, LN2_HIGH[name], f - (half_square - fma(s, half_square + tail, low)))
@@ -103,7 +103,7 @@ def softplus(x: Lanes) -> Lanes:
     s = e / (e + 2.0)
     z = s * s
     half_square = e * e * 0.5
-    tail = e - (half_square - s * fma(z, horner(z, UNIT_LOG_TAIL[x.kind.name]), half_square))
+    tail = e - (half_square - s * fma(z, polynomial(z, UNIT_LOG_TAIL[x.kind.name]), half_square))
     return select(x < 0.0, x.splat(0.0), x) + tail
 
 
@@ -159,7 +159,7 @@ def log_pair_mantissa(m: Lanes) -> Pair:
     z, z_low = s.two_product(s)
     z_low = fma(s * 2.0, s_low, z_low)
     cube = pair_product((z, z_low), (s, s_low))
-    tail = z * horner(z, PAIR_TAIL)
+    tail = z * polynomial(z, PAIR_TAIL)
     factor = quick_sum(m.splat(TWO_THIRDS[0]), tail + TWO_THIRDS[1])
     rest = pair_product(cube, factor)
     high, low = quick_sum(s * 2.0, rest[0])

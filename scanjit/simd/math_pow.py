@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
-from .math_exp import (
-    EXP_TAIL,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2E,
-    clamp,
-    exp_of_remainder,
-    reduce_ln2,
-    round_scaled,
-    scale_by_power,
-)
+from .lanes import Lanes, abs_, bits, fma, format_of, select, wide
+from .math_exp import LN2_HIGH, LN2_LOW, LOG2E, PARTS, clamp, reduce_ln2, round_scaled, scaled_exp
 from .math_log import INF, NAN, log, log_pair, pair_product
 
 
@@ -25,19 +15,15 @@ def _positive_wide(x: Lanes, y: Lanes) -> Lanes:
     high, low = pair_product(log_pair(x), (clamp(y, -(2.0**80), 2.0**80), y.splat(0.0)))
     limited = clamp(high, -750.0, 715.0)
     low = select(limited == high, low, 0.0)
-    n, n_bits = round_scaled(limited, LOG2E)
+    n, n_bits = round_scaled(limited, LOG2E, PARTS["f64"])
     r = fma(n, -LN2_HIGH["f64"], limited)
-    reduced = fma(n, -LN2_LOW["f64"], r)
-    low = low + fma(n, -LN2_LOW["f64"], r - reduced)
-    p = fma(reduced * reduced, horner(reduced, EXP_TAIL["f64"]), reduced)
-    return scale_by_power((p + fma(low, p, low)) + 1.0, n, n_bits)
+    return scaled_exp(n, n_bits, r + fma(n, -LN2_LOW["f64"], low))
 
 
 def _positive_narrow(x: Lanes, y: Lanes) -> Lanes:
     """``x**y`` of a positive finite float32 x, in float64."""
     product = clamp(log(wide(x)) * wide(y), -120.0, 100.0)
-    n, n_bits, r = reduce_ln2(product)
-    return scale_by_power(exp_of_remainder(r), n, n_bits).cast(KINDS["f32"])
+    return scaled_exp(*reduce_ln2(product, PARTS["f64"])).cast(KINDS["f32"])
 
 
 _POSITIVE = {"f32": _positive_narrow, "f64": _positive_wide}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .lanes import Lanes, abs_, fma, horner, select, wide
+from .lanes import Lanes, abs_, fma, polynomial, select, wide
 from .math_log import INF, NAN, log
 
 
@@ -56,10 +56,10 @@ def digamma(x: Lanes) -> Lanes:
         return select(moves, lower, value), select(moves, harmonic + 1.0 / lower, harmonic)
 
     near, total = near.repeat((near, total), lambda value, _: value > 2.0, step)
-    close = fma((near - ROOT_HIGH) - ROOT_LOW, horner(near - 1.5, NEAR_ROOT), total)
+    close = fma((near - ROOT_HIGH) - ROOT_LOW, polynomial(near - 1.5, NEAR_ROOT), total)
     inverse = 1.0 / select(far, positive, 10.0)
     square = inverse * inverse
-    series = log(select(far, positive, 10.0)) - inverse * 0.5 - square * horner(square, ASYMPTOTIC)
+    series = log(select(far, positive, 10.0)) - inverse * 0.5 - square * polynomial(square, ASYMPTOTIC)
     result = select(far, series, close)
     # digamma(x) = digamma(1 - x) - pi/tan(pi x), with the angle reduced exactly
     angle = (x - x.unary("rint")) * PI

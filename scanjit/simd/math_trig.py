@@ -6,7 +6,7 @@ polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, bits, fma, format_of, horner, select, wide
+from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide
 
 # fmt: off
 TWO_OVER_PI = 0.6366197723675814
@@ -20,14 +20,20 @@ WIDE_LIMIT = 1.0e6
 WIDE_HIGH, WIDE_MIDDLE, WIDE_LOW = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21
 WIDE_SIN = (
     1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
-    8.33333333332248946124e-03,
+    8.33333333332248946124e-03, -1.66666666666666324348e-01,
 )
-WIDE_SIN_HEAD = -1.66666666666666324348e-01
 WIDE_COS = (
     -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
     -1.38888888888741095749e-03, 4.16666666666666019037e-02,
 )
 # fmt: on
+
+
+def _quadrant(x: Lanes, turn: int) -> tuple[Lanes, Lanes]:
+    """An integer with the low bits of ``n + turn``, and n: how many right angles are nearest to the angle x."""
+    magic = format_of(x).magic + turn
+    shifted = fma(x, TWO_OVER_PI, magic)
+    return bits(shifted), shifted - magic
 
 
 def _by_quadrant(quadrant: Lanes, sine: Lanes, cosine: Lanes) -> Lanes:
@@ -38,33 +44,27 @@ def _by_quadrant(quadrant: Lanes, sine: Lanes, cosine: Lanes) -> Lanes:
 
 def _narrow(x: Lanes, turn: int, symbol: str) -> Lanes:
     original, x = x, wide(x)
-    shifted = fma(x, TWO_OVER_PI, format_of(x).magic)
-    n = shifted - format_of(x).magic
+    quadrant, n = _quadrant(x, turn)
     r = fma(n, -NARROW_LOW, fma(n, -NARROW_HIGH, x))
     z = r * r
-    sine = r * fma(z, horner(z, NARROW_SIN), 1.0)  # a product keeps the sign of zero
-    cosine = fma(z, horner(z, NARROW_COS), 1.0)
-    value = _by_quadrant(bits(shifted) + turn, sine, cosine).cast(KINDS["f32"])
+    sine = fma(z * r, polynomial(z, NARROW_SIN), r).copysign(r)  # the sum of -0 and 0 is 0
+    cosine = polynomial(z, (*NARROW_COS, 1.0))
+    value = _by_quadrant(quadrant, sine, cosine).cast(KINDS["f32"])
     return value.rescue(abs_(original) > NARROW_LIMIT, lambda: original.libm(symbol))
 
 
 def _wide(x: Lanes, turn: int, symbol: str) -> Lanes:
-    shifted = fma(x, TWO_OVER_PI, format_of(x).magic)
-    n = shifted - format_of(x).magic
-    # every product with the first two parts is exact for |n| < 2**20
-    first = x - n * WIDE_HIGH
-    step = n * WIDE_MIDDLE
-    second = first - step
-    low = n * WIDE_LOW - ((first - second) - step)
-    r = second - low
-    r_low = (second - r) - low
+    quadrant, n = _quadrant(x, turn)
+    # every product with the first two parts is exact for |n| < 2**20; the angle is r + r_low
+    first = fma(n, -WIDE_HIGH, x)
+    r = fma(n, -WIDE_MIDDLE, first)
+    r_low = ((first - r) - n * WIDE_MIDDLE) - n * WIDE_LOW
     z = r * r
-    cube = z * r
-    sine = r - ((z * (r_low * 0.5 - cube * horner(z, WIDE_SIN)) - r_low) - cube * WIDE_SIN_HEAD)
     half = z * 0.5
+    sine = r - fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, r_low, -r_low))  # in signs that keep -0
     head = 1.0 - half
-    cosine = head + (((1.0 - head) - half) + (z * (z * horner(z, WIDE_COS)) - r * r_low))
-    value = _by_quadrant(bits(shifted) + turn, sine, cosine)
+    cosine = head + fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * r_low)
+    value = _by_quadrant(quadrant, sine, cosine)
     # next to a multiple of pi/2 the three parts run out of bits
     hard = (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0))
     return value.rescue(hard, lambda: x.libm(symbol))

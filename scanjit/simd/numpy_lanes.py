@@ -112,6 +112,9 @@ class NumpyLanes(Lanes):
     def bitcast(self, kind: Kind) -> NumpyLanes:
         return NumpyLanes(self.array.view(kind.dtype), kind)
 
+    def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> NumpyLanes:
+        return NumpyLanes(np.array(table, kind.dtype)[self.array & (len(table) - 1)], kind)
+
     def part(self, start: int, stop: int) -> NumpyLanes:
         """Lanes `start` to `stop`."""
         return NumpyLanes(self.array[start:stop], self.kind)
