@@ -306,7 +306,9 @@ class LlvmLanes(Lanes):
             return self._loaded(words).bitcast(kind)
         if width > (512 if target.has_avx512 else 256):
             return join([half.lookup(table, kind) for half in self.halves()])
-        if width < 256:  # there are no permutations of so few lanes
+        if width < 256 or (
+            target.has_avx512 and self.lanes < 8 and len(table) > 8
+        ):  # a register holds more of the table
             return join([self, self]).lookup(table, kind).part(0, self.lanes)
         return self._permuted(words).bitcast(kind)
 

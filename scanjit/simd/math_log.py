@@ -1,26 +1,66 @@
 """Logarithms: log, log1p, log2, log10, softplus, log_sigmoid.
 
-``x = 2**k * m`` with ``sqrt(1/2) <= m < sqrt(2)`` and ``f = m - 1``. With ``s = f/(2 + f)``, ``log(1 + f)`` is
-``f - f*f/2 + s*(f*f/2 + R(s*s))``: fdlibm's scheme, also in float32 where R is short. R's coefficients are fdlibm's in
-float64 and ours (Remez) in float32.
+``x = 2**k * m``, m next to 1. A table of 16 intervals has a number next to ``1/m``, so that ``r = m*inverse - 1`` is
+small, and a short polynomial of r is enough: nothing is divided. The scheme is that of P. T. P. Tang, "Table-driven
+implementation of the logarithm function" (1990); tables and polynomials are our own.
+
+`softplus` and the logarithms in twice the precision take ``s = f/(2 + f)`` with ``f = m - 1`` instead, as fdlibm does.
 """
+
+from typing import NamedTuple
 
 from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select
-from .math_exp import LN2_HIGH, LN2_LOW, exp_small
+from .math_exp import LN2_HIGH, LN2_LOW, exp_small, in_one_lane
 
 # fmt: off
+USUAL = {"f32": 2.0**100, "f64": 2.0**1000}  # between its inverse and this, x is a normal number
 INF, NAN = float("inf"), float("nan")
-# log(1 + f) = 2s + s*z*(this polynomial of z = s*s)
-LOG_TAIL = {
-    "f32": (0.2987166941165924, 0.39977550506591797, 0.6666677594184875),
+# The centres c of 16 intervals of m, from 0.6875 on, one of which is 1: a number of six bits next to 1/c,
+INVERSE = (
+    1.46875, 1.40625, 1.34375, 1.28125, 1.21875, 1.1875, 1.15625, 1.09375, 1.0625, 1.03125, 1.0, 0.9375,
+    0.890625, 0.84375, 0.796875, 0.765625,
+)
+# log(c) in two parts, plus what c times the inverse is above 1; 2**k's logarithm plus the first is exact.
+HEAD = {
+    "f32": (
+        -0.3746337890625, -0.330169677734375, -0.28765869140625, -0.246856689453125, -0.20758056640625,
+        -0.169891357421875, -0.133453369140625, -0.098388671875, -0.064544677734375, -0.03173828125, 0.0,
+        0.060638427734375, 0.1177978515625, 0.171844482421875, 0.22314453125, 0.271942138671875,
+    ),
     "f64": (
-        1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
-        2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01,
+        -0.3746460739102986, -0.3301843994704541, -0.2876517128938758, -0.2468596014045943,
+        -0.20759136832975855, -0.16989713192651834, -0.13346325984457508, -0.09840122118976069,
+        -0.0645308718162596, -0.03174822116670839, 0.0, 0.060632271137365024, 0.11778494052532551,
+        0.17185216179541385, 0.2231512006351295, 0.2719455977489815,
     ),
 }
-# the same for all of 0 <= f <= 1, our own in both (relative error 2**-33 and 2**-64)
+REST = {
+    "f32": (
+        -1.2284847798582632e-05, -1.4721736079081893e-05, 6.9785123741894495e-06, -2.9119514692865778e-06,
+        -1.0801923963299487e-05, -5.774504643341061e-06, -9.890703950077295e-06, -1.2549314305942971e-05,
+        1.3805917660647538e-05, -9.939916708390228e-06, 0.0, -6.1565970099763945e-06, -1.2911037629237399e-05,
+        7.679373084101826e-06, 6.669385129498551e-06, 3.45907710652682e-06,
+    ),
+    "f64": (
+        -3.3457102695440824e-14, -1.3912841212197566e-13, 3.993416384387844e-14, 1.3029797173308663e-14,
+        -1.6132822667240823e-13, -1.4088127937111135e-13, 7.718001336828099e-14, 7.355770219435029e-14,
+        -1.7523746905186702e-13, -4.529814257790929e-14, 0.0, 2.0614806739842207e-13, -2.0380485326119331e-13,
+        -1.6376276414097503e-14, 2.1658630794451516e-13, 6.371947269815667e-14,
+    ),
+}
+# log(1 + r) = r + r*r*(this polynomial) for |r| <= 0.0333 (our own)
+LOG1P = {
+    "f32": (
+        0.20044206082820892, -0.2502254843711853, 0.3333331048488617, -0.4999999403953552,
+    ),
+    "f64": (
+        0.11159474421903565, -0.12524425090078267, 0.14285646225239196, -0.1666664683445534, 0.2000000003420421,
+        -0.25000000005936257, 0.3333333333332816, -0.4999999999999953,
+    ),
+}
+# log(1 + f) = 2s + s*z*(this polynomial of z = s*s), s = f/(2 + f), for 0 <= f <= 1 (our own)
 UNIT_LOG_TAIL = {
     "f32": (0.2430717796087265, 0.21426211297512054, 0.28616994619369507, 0.39998874068260193, 0.6666667461395264),
     "f64": (
@@ -29,6 +69,7 @@ UNIT_LOG_TAIL = {
         0.6666666666666667,
     ),
 }
+LOWEST_BITS = {"f32": 0x3F2C0000, "f64": 0x3FE5800000000000}  # of 0.671875, where the first interval begins
 SQRT_HALF_BITS = {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}
 # fmt: on
 
@@ -51,22 +92,44 @@ def normalize(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def exponent_as_float(k: Lanes, like: Lanes) -> Lanes:
-    """Small integers as floats by bit tricks: AVX2 has no conversion from int64."""
-    if like.kind.bits <= 32:
+    """Small integers as floats by bit tricks: AVX2 has no conversion from int64, and that of one lane is slow."""
+    if like.kind.bits <= 32 and like.lanes > 1:
         return k.cast(like.kind)
     form = format_of(like)
     return (k + form.magic_bits).bitcast(like.kind) - form.magic
 
 
-def log_of_mantissa(f: Lanes, k: Lanes, correction: Lanes) -> Lanes:
-    """``k*ln2 + log(1 + f) + correction``."""
-    name = f.kind.name
-    s = f / (f + 2.0)
-    z = s * s
-    tail = z * polynomial(z, LOG_TAIL[name])
-    half_square = f * f * 0.5
-    low = fma(k, LN2_LOW[name], correction)
-    return fma(k, LN2_HIGH[name], f - (half_square - fma(s, half_square + tail, low)))
+class Reduced(NamedTuple):
+    """``2**k * m`` as a table's interval: `shortened` is ``(m - c)*inverse``, exact; `r` is ``m*inverse - 1``."""
+
+    head: Lanes
+    rest: Lanes
+    shortened: Lanes
+    r: Lanes
+
+
+def reduced(x: Lanes, more: Lanes | float = 0.0) -> Reduced:
+    """What the table says of a positive normal number times ``2**more``."""
+    name, form = x.kind.name, format_of(x)
+    step = form.mantissa - 4
+    whole = bits(x)
+    above = whole - LOWEST_BITS[name]
+    m = (whole - (above & (-1 << form.mantissa))).bitcast(x.kind)
+    centre = ((above & (15 << step)) + (LOWEST_BITS[name] + (1 << (step - 1)))).bitcast(x.kind)
+    place = above >> step
+    inverse, head, rest = (place.lookup(table, x.kind) for table in (INVERSE, HEAD[name], REST[name]))
+    k = exponent_as_float(above >> form.mantissa, x) + more
+    return Reduced(
+        fma(k, LN2_HIGH[name], head), fma(k, LN2_LOW[name], rest), (m - centre) * inverse, fma(m, inverse, -1.0)
+    )
+
+
+def log_of(parts: Reduced) -> Lanes:
+    """The logarithm of what was reduced."""
+    head, rest, shortened, r = parts
+    total = head + shortened
+    lost = shortened - (total - head)
+    return total + fma(r * r, polynomial(r, LOG1P[r.kind.name]), lost + rest)
 
 
 def log_special(x: Lanes, result: Lanes) -> Lanes:
@@ -77,10 +140,8 @@ def log_special(x: Lanes, result: Lanes) -> Lanes:
 
 def log(x: Lanes) -> Lanes:
     """Natural logarithm: NaN below 0, -inf at 0."""
-    scaled, shift = normalize(x)
-    k, m = split(scaled)
-    result = log_of_mantissa(m - 1.0, exponent_as_float(k, x) + shift, x.splat(0.0))
-    return log_special(x, result)
+    usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
+    return in_one_lane(x, usual, lambda: log_of(reduced(x)), lambda: log_special(x, log_of(reduced(*normalize(x)))))
 
 
 def log1p(x: Lanes) -> Lanes:
@@ -88,11 +149,17 @@ def log1p(x: Lanes) -> Lanes:
     u = x + 1.0
     # the rounding error of 1 + x, relative to u
     lost = select(abs_(x) < 1.0, x - (u - 1.0), 1.0 - (u - x)) / u
-    k, m = split(u)
-    direct = k == 0
-    f = select(direct, x, m - 1.0)
-    correction = select(direct | ~(u < INF), x.splat(0.0), lost)
-    result = log_special(u, log_of_mantissa(f, exponent_as_float(k, x), correction))
+    # next to 1, x itself is what is reduced, and nothing is lost
+    head, rest, shortened, r = reduced(u)
+    direct = head == 0.0
+    shortened, r = select(direct, x, shortened), select(direct, x, r)
+    usual = (u > 0.0) & (u < USUAL[x.kind.name])
+
+    def with_lost(keep: Lanes) -> Lanes:
+        return log_of(Reduced(head, rest + select(keep, lost, 0.0), shortened, r))
+
+    general = lambda: log_special(u, with_lost(~direct & (u < INF)))
+    result = in_one_lane(x, usual, lambda: with_lost(~direct), general)
     return select(abs_(x) < format_of(x).eps * 0.5, x, result)
 
 
