@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.nest import NestSources
@@ -68,6 +70,8 @@ class Common:
     counters : the variables of this function that count the steps and blocks of loops.
     named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
         called alike in all functions: those that do the same with other buffers have the same text, and are one.
+    local : of buffers that lie on the stack, the variable that holds the address, and the step of the loop that they
+        belong to.
     """
 
     program: Program
@@ -80,10 +84,18 @@ class Common:
     table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
     named: bool = True
+    local: dict[Buffer, tuple[str, Dimension]] = field(default_factory=dict)
+
+    @cached_property
+    def uses(self) -> Counter[Buffer]:
+        """How often the program refers to each buffer."""
+        outputs = [ref.buffer for ref in self.program.outputs]
+        refs = [buffer for statement in self.program.suite for buffer, _, _ in statement.all_refs()]
+        return Counter([*outputs, *refs])
 
     def inside(self, counters: Mapping[Atom, str]) -> Common:
         """The same for another function of the program, which is given the values of some counters."""
-        return replace(self, table={}, counters=dict(counters), named=False)
+        return replace(self, table={}, counters=dict(counters), named=False, local={})
 
     def known(self, function: Source) -> Source:
         """The function of the program that does the same: two nests may, under different names."""
@@ -102,6 +114,12 @@ class Common:
 
     def address(self, buffer: Buffer, offset: Dimension, at: Place) -> str:
         """The address of a position in a buffer, as text."""
+        if buffer in self.local:
+            base, step = self.local[buffer]
+            atom = types.as_atom(step)
+            assert atom is not None
+            first = types.substitute(offset, {atom: 0}) * buffer.dtype.itemsize
+            return base if first == 0 else f"{base} + {first}"
         base = self.entry("buffer", buffer)
         if buffer is SCRATCH:
             return f"{base} + {'worker' if at.team else 'thread'}*{SCRATCH_BYTES}"
@@ -149,12 +167,15 @@ class Common:
 
 class Draft:
     """The lines of one function. `shares` come first: variables that say what its thread computes. `tables` are those
-    of the functions that it calls, one after the other; its own entries lie behind them."""
+    of the functions that it calls, one after the other; its own entries lie behind them. `inside` are the functions of
+    jobs that stand in the same source, by name, if it is a `whole` of them. One thread `alone` may run it."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
         self.lines: list[str] = []
         self.shares: list[str] = []
         self.calls: dict[str, None] = {}
+        self.whole, self.alone = whole, False
+        self.inside: dict[str, Source] = {}
         self.tables: list[Buffer | Dimension] = []
         self._counts: dict[str, int] = {}
 

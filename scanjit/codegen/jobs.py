@@ -79,7 +79,10 @@ class Jobs:
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
     def meet(self, at: Place, everybody: bool = False) -> None:
-        """All threads (of a team) wait here for each other; in a step, those that share its rows."""
+        """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
+        waits for nobody."""
+        if self.draft.alone:
+            return
         threads = "threads" if everybody else self.sharing.step(at).threads
         self.draft.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
 
@@ -106,8 +109,11 @@ class Jobs:
 
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
         """Call a function that runs a job; for a nest that is given, a piece at a time."""
-        source = self.common.known(source)
-        self.draft.calls[source.name] = None
+        if self.draft.whole:
+            self.draft.inside[source.name] = source
+        else:
+            source = self.common.known(source)
+            self.draft.calls[source.name] = None
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
         tile, line, inner = source.tile, ["line"] if source.looks else [], at
@@ -120,13 +126,13 @@ class Jobs:
             self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
         else:
             ranges: tuple[str, ...] = ()
-            if tile.split is None:
-                self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
-            else:
+            if tile.split is not None:
                 ranges = self.sharing.split(tile, at)
+            elif not self.draft.alone:
+                self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
+                inner = at.inside
             if nest is not None:
                 ranges = self._piece(nest, ranges, at)
-            if tile.split is None or nest is not None:
                 inner = at.inside
             if tile.own is not None and tile.own is not tile.split:
                 ranges += self.sharing.own(tile, at)

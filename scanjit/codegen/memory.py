@@ -1,8 +1,9 @@
 """Loads and stores of a nest as source, where positions are known from the counters of loops."""
 
+from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
-from scanjit.schedule.nests import Load, Store
+from scanjit.schedule.nests import LINE, Access, Load, Store
 from scanjit.types import Dimension
 
 
@@ -16,7 +17,7 @@ def load(frame: Frame, value: Load, point: Point) -> str:
         return f"broadcast_{name}({address})"
     if step != value.dtype.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
-    if mask is None or (value.access.panel is not None and point.vector == 0):  # panels are padded
+    if mask is None or (value.access.panel is not None and point.vector == 0) or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
     return f"load_masked_{name}({address}, {mask})"
 
@@ -33,13 +34,28 @@ def _load_begun(frame: Frame, value: Load, address: str, step: Dimension, point:
     return f"load_masked_{name}({address}, {inside})"
 
 
+def _has_room(frame: Frame, access: Access, point: Point) -> bool:
+    """Whether a vector that is not full may be loaded or stored as if it were, because nothing else lies behind the
+    last element of a row."""
+    lane, (buffer, row) = frame.lane, (access.buffer, access.buffer.row)
+    if lane is None or row is None or lane.size != row or lane is frame.tile.own:
+        return False
+    room, width = buffer.shape[-1], point.width * frame.tile.vectors
+    others = (stride for loop, stride in access.strides.items() if loop is not lane)
+    if any(types.remainder(dim, room) != 0 for dim in (access.offset, *others)):
+        return False
+    if isinstance(room, int) and isinstance(row, int):
+        return room % point.width == 0 and (point.vector == 0 or -(-row // width) * width <= room)
+    return point.vector == 0 and point.width * buffer.dtype.itemsize <= LINE
+
+
 def write(frame: Frame, store: Store, text: str, point: Point) -> None:
     """Store a variable."""
     address, step = frame.vector(store.access, point)
     mask = frame.mask(point)
     if step not in (0, store.access.buffer.dtype.itemsize):
         frame.scope.add(f"store_strided({address}, {frame.size(step)}, {text}, {frame.every(point)})")
-    elif mask is None:
+    elif mask is None or _has_room(frame, store.access, point):
         frame.scope.add(f"store({address}, {text})")
     else:
         frame.scope.add(f"store_masked({address}, {text}, {mask})")

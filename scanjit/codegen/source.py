@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from scanjit.codegen.names import imports
 from scanjit.schedule.nests import Buffer, Names, Tile
@@ -73,13 +74,16 @@ class Parameters:
         calls: Sequence[str] = (),
         tile: Tile | None = None,
         table: Sequence[Buffer | Dimension] = (),
+        inside: Mapping[str, Source] = MappingProxyType({}),
     ) -> Source:
-        """The source of a function with these parameters and `more`: imports, and a function named by its content."""
+        """The source of a function with these parameters and `more`: imports, and a function named by its content. Of
+        the functions that it calls, those `inside` stand in the same source."""
         names = [*self.addresses.values(), *self.numbers.values(), *more]
-        head, signature = imports(lines, frozenset(calls)), f"({', '.join(names)}):"
+        head, signature = imports(lines, frozenset([*calls, *inside])), f"({', '.join(names)}):"
         digest = hashlib.sha256("\n".join([*head, signature, *lines]).encode()).hexdigest()[:12]
         name = f"{identifier(label, 'nest').rstrip('_')}_{digest}"
-        text = "\n".join([*head, "", "", f"def {name}{signature}", *(lines or ["    return"]), ""])
+        others = [line for source in inside.values() for line in (source.text, "")]
+        text = "\n".join([*others, *head, "", "", f"def {name}{signature}", *(lines or ["    return"]), ""])
         places, sizes = tuple(self.addresses), tuple(dim for _, dim in self.numbers)
         looks = "line" in more
         return Source(name, text, len(names), places, sizes, tuple(calls), tile or Tile(), looks, tuple(table))

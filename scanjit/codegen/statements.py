@@ -17,6 +17,7 @@ from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
+from scanjit.codegen.whole import is_alone, is_short, kept
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
@@ -32,16 +33,18 @@ Portion = tuple[Statement, ...]
 
 
 class Statements:
-    """Writes a function that runs statements, and those that it calls."""
+    """Writes a function that runs statements, and those that it calls. A `whole` one has the functions of its jobs in
+    its own source."""
 
-    def __init__(self, common: Common) -> None:
-        self.common, self.draft = common, Draft()
+    def __init__(self, common: Common, whole: bool = False) -> None:
+        self.common, self.draft = common, Draft(whole)
         self.jobs = Jobs(common, self.draft)
 
     def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
         """The function, which takes the values of these counters."""
         lines, table = self.draft.text(self.common.table)
-        return Parameters().source(label, lines, [*at.parameters, *counters], tuple(self.draft.calls), table=table)
+        calls, inside = tuple(self.draft.calls), self.draft.inside
+        return Parameters().source(label, lines, [*at.parameters, *counters], calls, table=table, inside=inside)
 
     def write(self, statements: Sequence[Statement], at: Place) -> None:
         """Write statements, in order."""
@@ -76,6 +79,8 @@ class Statements:
                 self._blocks(statement, at)
             case If():
                 self._if(statement, at)
+            case TimeLoop() if not self.draft.whole and is_short(statement, self.common.program, self.common.nests):
+                self._whole(statement, at)
             case TimeLoop():
                 self._loop(statement, at)
             case _:
@@ -102,13 +107,14 @@ class Statements:
         at: Place,
         write: Callable[[Statements], None],
         step: str = "",
+        whole: bool = False,
     ) -> tuple[str, str, list[str]]:
         """Write a function that runs statements: its name, where its table begins, and the counters that it takes.
         These are not counters of the statements themselves (which are known from before if the same steps are written a
         second time), except for that of a `step`."""
         own = _counted(statements)
         known = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
-        inner = Statements(self.common.inside(known))
+        inner = Statements(self.common.inside(known), whole)
         write(inner)
         words = inner.draft.words()
         counters = [name for name in known.values() if name in words]
@@ -158,8 +164,41 @@ class Statements:
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _loop(self, loop: TimeLoop, at: Place) -> None:
-        """A loop over time."""
+    def _whole(self, loop: TimeLoop, at: Place) -> None:
+        """Call a function that is a loop over time and has the functions of its nests in its source."""
+        alone, place = is_alone(loop), replace(at, depth=0)
+        write = lambda inner: inner._alone(loop, place) if alone else inner._loop(loop, place)
+        name, table, counters = self._function("loop", [loop], at, write, whole=True)
+        if alone:
+            self.draft.add(at, f"if {self.jobs.sharing.step(at).thread} == 0:")
+        inner = at.inside if alone else at
+        self.draft.add(inner, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
+        if alone:
+            self.jobs.meet(at)
+
+    def _alone(self, loop: TimeLoop, at: Place) -> None:
+        """A loop over time that one thread runs, with what only it uses on the stack."""
+        common, self.draft.alone = self.common, True
+        after_step: list[str] = []
+        after_loop: list[str] = []
+        for some in kept(loop, common.program, common.uses):
+            name, buffer = self.draft.fresh("kept"), some.buffer
+            self.draft.add(at, f"{name} = stack({some.room})")
+            if some.slots > 1:
+                first, last = (
+                    common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)
+                    for step in (loop.start, loop.start + loop.length)
+                )
+                lanes = common.program.target.lanes(buffer.dtype.itemsize)
+                self.draft.add(at, *some.copied(name, first, lanes))
+                after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
+                after_loop += some.copied(last, name, lanes)
+            common.local[buffer] = name, loop.step
+        self._loop(loop, at, after_step)
+        self.draft.add(at, *after_loop)
+
+    def _loop(self, loop: TimeLoop, at: Place, after: Sequence[str] = ()) -> None:
+        """A loop over time; after each step, some lines."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
         inside = replace(at, counted=True)
         if not at.counted:
@@ -176,6 +215,7 @@ class Statements:
             self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
             self._count(loop, loop.step, inside.inside)
             self._step(loop, step, inside.inside)
+            self.draft.add(inside.inside, *after)
             self.jobs.look(inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")

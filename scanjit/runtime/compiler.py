@@ -29,6 +29,7 @@ class Translated(NamedTuple):
     module: str
     arity: int
     has_vectors: bool
+    has_stack: bool
 
 
 def to_object(unit: Unit, target: Target) -> bytes:
@@ -161,12 +162,13 @@ def _optimised(translated: Translated, loaded: bool) -> Iterator[tuple[llvm.Modu
             # Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function
             # of 1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call.
             machine = workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)
-            _optimise(module, machine, translated.has_vectors)
+            _optimise(module, machine, translated.has_vectors, translated.has_stack)
             yield module, machine
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: bool) -> None:
-    """Inline functions, keep variables in registers, and if it is to be done `thoroughly`, simplify instructions.
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: bool, stack: bool) -> None:
+    """Inline functions, keep variables in registers, and if it is to be done `thoroughly`, simplify instructions. Where
+    those are simple, LLVM sees what lies on the `stack`: that is put into registers, too.
 
     LLVM's default passes do more: they unroll loops, look for vectors, for what does not change in a loop, and for what
     is computed twice. That takes ten times as long and finds nothing: the source is explicit, and translation writes
@@ -179,6 +181,9 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: b
     if thoroughly:
         manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
+    if thoroughly and stack:
+        manager.add_sroa_pass()
+        manager.add_instruction_combine_pass()
     _beside_others(ffi.lib.LLVMPY_RunNewModulePassManager)(manager, module, passes)
     # llvmlite's own class never frees it, nor the 100 KB that belong to it.
     NewPassManager._dispose(manager)

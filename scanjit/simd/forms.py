@@ -219,6 +219,7 @@ FORMS: dict[str, Form] = {
     "count_steps": Form("int int", "nothing", lambda b, t, *args: memory.count_steps(b, *args)),
     "end_loop": Form("int", "nothing", lambda b, t, line: memory.end_loop(b, line)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
+    "stack": Form("int", "int", lambda b, t, nbytes: memory.stack(b, nbytes)),
 }
 """By name, without the suffix that says a type."""
 FORMS |= {

@@ -7,6 +7,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind
 
 from .llvm_lanes import (
+    I8,
     I32,
     I64,
     LlvmLanes,
@@ -171,6 +172,14 @@ def clock(builder: ir.IRBuilder) -> ir.Value:
     """The time, in ticks of the processor's own clock: nearly free to read, and of no unit."""
     name = "llvm.readcyclecounter" if builder.module.target.is_x86 else "llvm.readsteadycounter"
     return call(builder, name, I64, [])
+
+
+def stack(builder: ir.IRBuilder, nbytes: ir.Value) -> ir.Value:
+    """The address of so many bytes, a number that is known, which belong to this run of the function."""
+    with builder.goto_entry_block():
+        place = builder.alloca(I8, nbytes)
+    place.align = 64
+    return builder.ptrtoint(place, I64)
 
 
 PATIENCE = 1000

@@ -15,14 +15,14 @@ from scanjit.runtime.parsing import parsed
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions
 from scanjit.runtime.translation.statements import Statements
-from scanjit.runtime.translation.variables import in_memory
+from scanjit.runtime.translation.variables import parameters_of
 from scanjit.runtime.unit import Unit
 from scanjit.target import Target
 
 
-def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, bool]:
+def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, bool, bool]:
     """A module of LLVM's in which the kernel is the only symbol for others, how many arguments it takes, and whether it
-    has vectors.
+    has vectors and memory on the stack. The other functions in the source become part of it, where they are called.
 
     Raises
     ------
@@ -34,17 +34,10 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, b
     if any(name.asname for name in names):
         raise TypeError("a kernel imports functions by their own names")
     imported = {name.name for name in names}
-    function = next(each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == unit.name)
-    parameters = _parameters(function.args)
-    instructions = Instructions(in_memory(function.body, parameters))
-    statements = Statements(instructions, Expressions(instructions, unit.externals, imported, target))
-    statements.write_function(function.body, parameters)
+    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+    main = functions.pop(unit.name)
+    parameters, instructions = parameters_of(main), Instructions()
+    expressions = Expressions(instructions, unit.externals, imported, target, functions)
+    Statements(instructions, expressions).write_function(main)
     module = instructions.module(unit.symbol, parameters, target.triple, data_layout)
-    return module, len(parameters), instructions.has_vectors
-
-
-def _parameters(given: ast.arguments) -> list[str]:
-    """The names of a function's parameters."""
-    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
-        raise TypeError("a kernel takes positional arguments only")
-    return [each.arg for each in given.args]
+    return module, len(parameters), instructions.has_vectors, instructions.has_stack

@@ -48,6 +48,11 @@ class Expressions:
     externals : the other kernels that are called, each with its symbol and its number of arguments.
     imported : the names that the source imports, from `scanjit.simd` and `math`.
     target : the machine that they are for.
+    inside : the functions in the same source that are called, by name.
+
+    Attributes
+    ----------
+    write_inside : writes what one of these does with some arguments.
     """
 
     def __init__(
@@ -56,7 +61,10 @@ class Expressions:
         externals: Mapping[str, tuple[str, int]],
         imported: Collection[str],
         target: Target,
+        inside: Mapping[str, ast.FunctionDef],
     ) -> None:
+        self.write_inside: Callable[[ast.FunctionDef, Sequence[Value]], None]
+        self._inside = inside
         self._to = instructions
         self._externals = externals
         self._imported = imported
@@ -103,8 +111,13 @@ class Expressions:
         name, arguments = expression.func.id, [self.value(each) for each in expression.args]
         if name in self._externals:
             return self._kernel(name, arguments)
+        if name in self._inside:
+            self.write_inside(self._inside[name], arguments)
+            return _NOTHING
         if name in ("min", "max") and len(arguments) == 2:
             return integers.extremum(self._to, name, *map(self._whole, arguments))
+        if name == "stack" and len(arguments) == 1 and isinstance(arguments[0].number, int):
+            return self._to.stack(arguments[0].number)
         if name in self._imported:
             return self._intrinsic(name, arguments)
         raise TypeError(f"{name} is nothing that a kernel can call")

@@ -1,9 +1,11 @@
 """The text of a function for LLVM, as it is written."""
 
+import ast
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from scanjit.runtime.translation.variables import in_memory, parameters_of
 from scanjit.simd.types import INT, SimdType, Type
 
 
@@ -15,6 +17,7 @@ class Value(NamedTuple):
     text: str
     number: bool | int | float | None = None
     loops: int = 0
+    stack: tuple[str, int] | None = None
 
 
 class Instructions:
@@ -23,22 +26,19 @@ class Instructions:
     An instruction without effects is written once where its result is known, and before the loops that do not change
     it: LLVM would find out the same, but it takes longer than to write, read and optimise the function without.
 
-    Parameters
-    ----------
-    in_memory : the variables that live in memory.
-
     Attributes
     ----------
     block : the block in which instructions are written.
     ended : whether it has its last instruction.
     has_vectors : whether an instruction gave a vector.
+    has_stack : whether there is memory on the stack.
     """
 
-    def __init__(self, in_memory: Iterable[str]) -> None:
+    def __init__(self) -> None:
         self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
         self._parts: dict[str, str] = {}
-        self._in_memory = frozenset(in_memory)
+        self._in_memory: set[str] = set()
         self._variables: dict[str, Value] = {}
         self._known: dict[str, Value] = {}  # results of instructions without effects, by their text
         self._scopes: list[list[str]] = [[]]  # for each block of statements around: what is known in it alone
@@ -47,6 +47,7 @@ class Instructions:
         self.block = "entry"
         self.ended = False
         self.has_vectors = False
+        self.has_stack = False
 
     # ---- instructions
 
@@ -131,7 +132,31 @@ class Instructions:
         self._lines.append(line)
         return self._named(INT, len(self._loops)), line
 
+    def stack(self, nbytes: int) -> Value:
+        """The address of so many bytes, which belong to this run of the function."""
+        name = f"%s{len(self._places)}"
+        self._places.append(f"{name} = alloca [{nbytes} x i8], align 64")
+        self.has_stack = True
+        return self.on_stack(name, 0)
+
+    def on_stack(self, name: str, offset: int) -> Value:
+        """The address at an offset from the beginning of some memory on the stack."""
+        place = self.pure(INT, f"getelementptr i8, ptr {name}, i64 {offset}")
+        return self.pure(INT, f"ptrtoint ptr {place.text} to i64")._replace(stack=(name, offset))
+
     # ---- variables
+
+    def begin(self, function: ast.FunctionDef) -> None:
+        """What follows are the variables of this function: none has a value."""
+        self._variables, self._in_memory = {}, in_memory(function.body, parameters_of(function))
+
+    @contextlib.contextmanager
+    def inside(self, function: ast.FunctionDef) -> Iterator[None]:
+        """What is written inside stands in another function, whose variables are hidden meanwhile."""
+        hidden = self._variables, self._in_memory
+        self.begin(function)
+        yield
+        self._variables, self._in_memory = hidden
 
     def assign(self, name: str, value: Value) -> None:
         """Give a variable a value; TypeError if it had one of another type."""

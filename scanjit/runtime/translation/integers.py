@@ -25,6 +25,9 @@ def binary(to: Instructions, name: str, a: Value, b: Value) -> Value:
     """An operation of two integers."""
     if (known := _folded(name, a, b)) is not None:
         return known
+    if name == "add" and a.stack is not None and isinstance(b.number, int):
+        place, offset = a.stack
+        return to.on_stack(place, offset + b.number)
     if name in _ARITHMETIC:
         return to.pure(INT, f"{_ARITHMETIC[name]} i64 {a.text}, {b.text}", a, b)
     if name not in ("floordiv", "mod"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions, Value
+from scanjit.runtime.translation.variables import parameters_of
 from scanjit.simd.types import BOOL, INT
 
 MOST_WRITTEN_OUT = 128
@@ -21,6 +22,8 @@ class Statements:
         self._expressions = expressions
         self._value = expressions.value
         self._exits: list[str] = []
+        self._end: str | None = None  # where a function goes on that stands in another one
+        expressions.write_inside = self._write_inside
         self._writers: dict[type, Callable[..., None]] = {
             ast.Assign: self._assign,
             ast.AugAssign: self._change,
@@ -33,12 +36,27 @@ class Statements:
             ast.While: self._while,
         }
 
-    def write_function(self, body: Sequence[ast.stmt], parameters: Sequence[str]) -> None:
+    def write_function(self, function: ast.FunctionDef) -> None:
         """Write the whole function."""
-        for i, name in enumerate(parameters):
+        self._to.begin(function)
+        for i, name in enumerate(parameters_of(function)):
             self._to.assign(name, Value(INT, f"%a{i}"))
-        self._write(body)
+        self._write(function.body)
         self._to.end("ret void")
+
+    def _write_inside(self, function: ast.FunctionDef, arguments: Sequence[Value]) -> None:
+        """Write what a function does with these arguments, in place of a call."""
+        to, parameters = self._to, parameters_of(function)
+        if len(arguments) != len(parameters):
+            raise TypeError(f"{function.name} takes {len(parameters)} arguments, got {len(arguments)}")
+        exits, end, self._exits, self._end = self._exits, self._end, [], to.label("returned")
+        with to.inside(function), to.sometimes():  # it may return before its end
+            for name, value in zip(parameters, arguments, strict=True):
+                to.assign(name, value)
+            self._write(function.body)
+            to.jump(self._end)
+        to.start(self._end)
+        self._exits, self._end = exits, end
 
     def _write(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
@@ -70,7 +88,7 @@ class Statements:
     def _return(self, statement: ast.Return) -> None:
         if statement.value is not None:
             raise TypeError("a kernel returns nothing")
-        self._to.end("ret void")
+        self._to.end("ret void" if self._end is None else f"br label %{self._end}")
 
     def _if(self, statement: ast.If) -> None:
         to = self._to

@@ -7,6 +7,19 @@ Block = tuple[int, ...]
 """A block of statements: its number, after those of the blocks around it."""
 
 
+def parameters_of(function: ast.FunctionDef) -> list[str]:
+    """The names of a function's parameters.
+
+    Raises
+    ------
+    TypeError : it takes others than positional ones.
+    """
+    given = function.args
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
+        raise TypeError("a kernel takes positional arguments only")
+    return [each.arg for each in given.args]
+
+
 def in_memory(body: Sequence[ast.stmt], parameters: Sequence[str]) -> set[str]:
     """The variables that have more than one value: those that are assigned twice, and those that are read where the
     one assignment may not have been passed.

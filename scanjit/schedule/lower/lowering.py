@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.errors import InternalError
 from scanjit.ir import Node, Op
 from scanjit.ops import View
@@ -14,7 +14,7 @@ from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
 from scanjit.schedule.lower.region import Context, Item, Region, Single, Task
 from scanjit.schedule.lower.values import PointRule, ValueBuilder
-from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, walk_values
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, walk_values, with_room
 from scanjit.types import Dimension
 
 
@@ -50,6 +50,19 @@ class Rules:
         """The rule of an op that can be computed at a point."""
         rule = self.of(op)
         return rule if isinstance(rule, PointRule) else None
+
+
+SMALL = 256
+"""A tensor with more elements than this, where their number is known, has no room for full vectors in each row."""
+
+
+def is_small(shape: tuple[Dimension, ...]) -> bool:
+    """Whether a value of a step is a vector, or a small matrix: it gets room for full vectors in each row. In others,
+    no gap may lie between rows, which are often treated as one."""
+    if len(shape) == 1:
+        return True
+    size = types.product(shape)
+    return len(shape) == 2 and isinstance(size, int) and size <= SMALL
 
 
 class Lowering:
@@ -136,6 +149,8 @@ class Lowering:
 
     def new_place(self, node: Node, name: str = "") -> Ref:
         """A place of its own for a node."""
+        if not self.whole and is_small(node.type.shape):
+            return with_room(node.dtype, node.type.shape, name or node.op.name)
         return self.new_memory(node, node, node.type.shape, name or node.op.name)
 
     def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:

@@ -15,7 +15,8 @@ from scanjit.types import Dimension
 class Buffer:
     """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
 
-    `fixed`: it holds the same in all calls, as long as no shared variable gets another value.
+    `fixed`: it holds the same in all calls, as long as no shared variable gets another value. A row of the last axis
+    may hold less than there is room for: `row` elements, and then nothing, so that its vectors need no mask.
     """
 
     dtype: DType
@@ -24,11 +25,27 @@ class Buffer:
     name: str = ""
     data: Array | None = None
     fixed: bool = False
+    row: Dimension | None = None
 
     @cached_property
     def nbytes(self) -> Dimension:
         """The size in bytes."""
         return types.product(self.shape) * self.dtype.itemsize
+
+
+LINE = 64
+"""The bytes of the widest vector."""
+
+
+def with_room(dtype: DType, shape: tuple[Dimension, ...], name: str) -> Ref:
+    """A temporary tensor with room for full vectors at the end of each row."""
+    *outer, size = shape
+    most = LINE // dtype.itemsize
+    while isinstance(size, int) and most // 2 >= size:
+        most //= 2
+    room = (size + (most - 1)) // most * most
+    buffer = Buffer(dtype, (*outer, room), "temporary", name, row=size)
+    return Ref(buffer, 0, shape, row_major(buffer.shape))
 
 
 Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]

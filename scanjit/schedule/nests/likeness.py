@@ -80,9 +80,10 @@ class Likeness:
             self._parts.append((found, _terms(part, self) if isinstance(part, Dim) else _content(part, self)))
         return found
 
-    def buffer(self, buffer: Buffer) -> tuple[int, object]:
-        """The number of a buffer, and its dtype."""
-        return self._buffers.setdefault(buffer, len(self._buffers)), buffer.dtype
+    def buffer(self, buffer: Buffer) -> tuple[int, object, object]:
+        """The number of a buffer, its dtype, and its rows, if they have room for full vectors."""
+        row = None if buffer.row is None else (self.code(buffer.row), self.code(buffer.shape[-1]))
+        return self._buffers.setdefault(buffer, len(self._buffers)), buffer.dtype, row
 
     def atom(self, atom: Atom) -> object:
         """The number of a size or value; the kind of a function, and the codes of its arguments."""

@@ -35,6 +35,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
     if reductions and _horizontal(nest, reductions):
         positional = any(r.op in (ARGMAX, ARGMIN) for r in reductions)
+        lanes = max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
         return Tile(lanes=1 if positional else lanes, horizontal=True)
     if not nest.space:
         return Tile(lanes=lanes if linear(nest) is not None else 1)

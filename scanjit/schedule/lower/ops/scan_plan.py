@@ -8,9 +8,9 @@ from scanjit.ops.scan import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.lowering import Lowering, is_small
 from scanjit.schedule.lower.ops.step import Step
-from scanjit.schedule.nests import Ref, counter
+from scanjit.schedule.nests import Ref, counter, with_room
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.types import Dimension
 
@@ -33,6 +33,8 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
         slots, reach = (2, 1) if lag is None else (lag + 1, lag)
         rows = length + reach if trajectory else slots
         store = _shared(carries, node, step, i, reach) if trajectory else None
+        if not trajectory and lag is None and not pointwise and is_small(before.type.shape):
+            store = with_room(before.dtype, (rows, *before.type.shape), "carry")
         store = store or lowering.new_memory(node, before, (rows, *before.type.shape), "carry")
         carries.append(CarryMemory(store, trajectory, lag, slots))
     known: dict[Node, Ref] = {}

@@ -1,0 +1,120 @@
+"""Loops over time that are one function together with the functions of their nests.
+
+To call a nest of a few operations takes as long as the nest. Written in one function, all of a step is before LLVM at
+once. If one thread runs the loop (`alone`), it meets nobody in it, and what only the loop uses, or carries from step to
+step, lies on the stack (`Kept`): LLVM puts it into registers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scanjit import types
+from scanjit.codegen.names import suffix
+from scanjit.codegen.nest import NestSources
+from scanjit.kinds import kind_of
+from scanjit.schedule.cost.statements import operations
+from scanjit.schedule.nests import Blocks, Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.types import Dimension
+
+SHORT = 160
+"""The functions of the nests in a step have so many lines at most if they stand in the function of the loop."""
+LITTLE = 4096
+"""And they have so many operations at most, where their number is known."""
+SMALL = 512
+"""A buffer on the stack has so many bytes at most."""
+LINE = 64
+"""Buffers on the stack begin and end where a line of the cache does: a vector that is not full may reach to its end."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A buffer that lies on the stack while a loop runs.
+
+    That of a carry has two `slots`. In memory, steps use them in turn. On the stack, each step reads the first and
+    writes the second, which is copied into the first when the step ends. Other buffers have one slot.
+    """
+
+    buffer: Buffer
+    slots: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of a slot."""
+        nbytes = self.buffer.nbytes
+        assert isinstance(nbytes, int)
+        return nbytes // self.slots
+
+    @property
+    def room(self) -> int:
+        """The bytes that all slots take on the stack."""
+        return -(-self.nbytes * self.slots // LINE) * LINE
+
+    def copied(self, target: str, source: str, lanes: int) -> Iterator[str]:
+        """Lines that copy a slot from one address to another, vectors of so many lanes at a time where there are."""
+        dtype, place = self.buffer.dtype, 0
+        while place < self.nbytes:
+            while lanes * dtype.itemsize > self.nbytes - place:
+                lanes //= 2
+            more = f" + {place}" if place else ""
+            yield f"store({target}{more}, load_{suffix(dtype, lanes)}({source}{more}))"
+            place += lanes * dtype.itemsize
+
+
+def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
+    """Whether a step is a few short nests, of which none has many rows."""
+    lines, work = 0, 0.0
+    for statement in loop.every():
+        if isinstance(statement, Nest):
+            rows = None if statement.tile is None else statement.tile.rows
+            if statement in program.single or (rows is not None and not isinstance(rows.size, int)):
+                return False
+            lines += sources.of(statement).text.count("\n")
+            work += operations(statement, {}) or 0.0
+        elif not isinstance(statement, Blocks | TimeLoop) or statement.ends_early or _copies(statement):
+            return False
+    return lines <= SHORT and work <= LITTLE
+
+
+def is_alone(loop: TimeLoop) -> bool:
+    """Whether one thread runs all of a loop whose steps are nests."""
+    tiles = [nest.tile for nest in loop.every() if isinstance(nest, Nest)]
+    return all(tile is not None and tile.split is None and tile.own is None for tile in tiles)
+
+
+def kept(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Kept]:
+    """What lies on the stack while a loop runs alone; `uses` counts how often the whole program refers to buffers."""
+    found, refs = [], list(loop.all_refs())
+    own = Counter(buffer for buffer, _, _ in refs)
+    for buffer, count in own.items():
+        usual = buffer.kind == "temporary" and not buffer.fixed and buffer not in program.lasting
+        small = isinstance(buffer.nbytes, int) and 0 < buffer.nbytes <= SMALL
+        if not usual or not small or kind_of(buffer.dtype).is_mask:
+            continue
+        offsets = [offset for other, offset, _ in refs if other is buffer]
+        if uses[buffer] == count and all(isinstance(offset, int) for offset in offsets):
+            found.append(Kept(buffer, 1))
+        elif (
+            buffer in loop.persistent
+            and buffer.shape[0] == 2
+            and all(
+                isinstance(first := in_turn(offset, loop.step), int) and first == in_turn(offset, loop.step, 2)
+                for offset in offsets
+            )
+        ):
+            found.append(Kept(buffer, 2))
+    return found
+
+
+def in_turn(offset: Dimension, step: Dimension, number: int = 0) -> Dimension:
+    """What an offset is in a step with this number."""
+    atom = types.as_atom(step)
+    assert atom is not None
+    return types.substitute(offset, {atom: number})
+
+
+def _copies(statement: Statement) -> bool:
+    """Whether several steps of a loop are written one after the other."""
+    return isinstance(statement, TimeLoop) and (statement.unroll is True or statement.unroll > 1)
