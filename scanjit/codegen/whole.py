@@ -15,7 +15,6 @@ from scanjit import types
 from scanjit.codegen.names import suffix
 from scanjit.codegen.nest import NestSources
 from scanjit.kinds import kind_of
-from scanjit.schedule.cost.statements import operations
 from scanjit.schedule.nests import Blocks, Buffer, Nest, Program, Statement, TimeLoop
 from scanjit.types import Dimension
 
@@ -65,14 +64,14 @@ class Kept:
 
 def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
     """Whether a step is a few short nests, of which none has many rows."""
-    lines, work = 0, 0.0
+    lines = work = 0
     for statement in loop.every():
         if isinstance(statement, Nest):
             rows = None if statement.tile is None else statement.tile.rows
             if statement in program.single or (rows is not None and not isinstance(rows.size, int)):
                 return False
             lines += sources.of(statement).text.count("\n")
-            work += operations(statement, {}) or 0.0
+            work += statement.operations if isinstance(statement.operations, int) else 0
         elif not isinstance(statement, Blocks | TimeLoop) or statement.ends_early or _copies(statement):
             return False
     return lines <= SHORT and work <= LITTLE

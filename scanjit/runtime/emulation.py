@@ -20,7 +20,8 @@ def emulate(
     inputs = [memory.add(array, writable=False, name="input") for array in arrays]
     outputs = [memory.add(array, name="output") for array in made]
     temporaries = [
-        memory.allocate(size, life.buffer.name) for life, size in zip(table.lives, sized.nbytes, strict=True)
+        memory.allocate(size, life.buffer.name, life.buffer.row is None)
+        for life, size in zip(table.lives, sized.nbytes, strict=True)
     ]
     for places, found in ((table.inputs, inputs), (table.outputs, outputs), (table.temporaries, temporaries)):
         for i, which in places:

@@ -369,7 +369,7 @@ def test_a_function_of_vectors_stands_once_in_a_module() -> None:
         "from scanjit.simd import load_f32x4, store, tanh\n\n\ndef k(x, y):\n"
         "    store(y, tanh(tanh(load_f32x4(x))) + tanh(load_f32x4(x + 16)))\n"
     )
-    module, arity, has_vectors = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
+    module, arity, has_vectors, _ = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
     defined = [line for line in module.splitlines() if line.startswith("define ")]
     assert arity == 2 and has_vectors
     assert len(defined) == len(set(defined)) and sum("tanh" in line for line in defined) == 2  # itself, and a frame
@@ -383,7 +383,9 @@ def test_a_kernel_of_integers_and_calls_has_no_vectors() -> None:
         "    for i in range(load_i64(table)//threads):\n        inner(min(i, 8), i % 3)\n"
         "        barrier(sync, threads, line)\n        if interrupted(line):\n            return\n"
     )
-    module, _, has_vectors = translate(Unit("k", source, "k.py", "k", {"inner": ("inner", 2)}, "k"), host.target(), "e")
+    module, _, has_vectors, _ = translate(
+        Unit("k", source, "k.py", "k", {"inner": ("inner", 2)}, "k"), host.target(), "e"
+    )
     assert 'call void @"inner"' in module and not has_vectors
 
 

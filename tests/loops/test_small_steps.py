@@ -1,0 +1,133 @@
+"""Loops whose steps are a few short nests: with the functions of these in one function, and small values on the stack.
+
+Each model has vectors or small matrices as states, with sizes that fill no vector, one, or several.
+"""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+STEPS = 7
+
+
+def hmm(x, A, start):
+    def step(row, a):
+        a = (a @ A) * row
+        total = a.sum()
+        return a / total, sj.log(total)
+
+    a, logs = sj.scan(step, x, [start, None])
+    return a[-1], logs.sum()
+
+
+def viterbi(x, A, start):
+    def step(row, d):
+        scores = d[:, None] + A
+        return scores.max(0) + row, sj.argmax(scores, 0)
+
+    d, back = sj.scan(step, x, [start, None])
+    return d[-1], back
+
+
+def covariance(x, A, start):
+    def step(row, P, m):
+        P = A @ P @ A.T * 0.1 + row[:, None] * row
+        m = 0.5 * (P @ m) / (1.0 + P.sum()) + row
+        return P, m
+
+    return sj.scan(step, x, [sj.as_tensor(A) * 0.5, start])
+
+
+def cumulative(x, A, start):
+    def step(row, top, low, total):
+        total = total + row
+        top = sj.maximum(total, sj.maximum(top, row))
+        return top, sj.minimum(sj.minimum(low, total), top - 1.0), total
+
+    return sj.scan(step, x, [start, start, start])
+
+
+def gradient(x, A, start):
+    value = hmm(x, A, start)[1]
+    return value, *sj.grad(value, [A, start])
+
+
+MODELS = [hmm, viterbi, covariance, cumulative, gradient]
+
+
+def arrays(size, dtype, steps=STEPS):
+    rng = np.random.default_rng(size)
+    x, A = rng.uniform(0.1, 1.0, (steps, size)), rng.uniform(0.1, 1.0, (size, size))
+    return [array.astype(dtype) for array in (x, A, rng.uniform(0.1, 1.0, size))]
+
+
+def function(model, size, dtype, mode):
+    x, A, start = (
+        sj.tensor(shape, dtype, name) for shape, name in ((("T", size), "x"), ((size, size), "A"), ((size,), "start"))
+    )
+    return sj.function([x, A, start], list(model(x, A, start)), mode=mode)
+
+
+def check(f, reference, given):
+    for got, want in zip(f(*given), reference(*given), strict=True):
+        tolerance = 2e-4 if given[0].dtype == np.float32 else 1e-10
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_any_size(model, dtype):
+    f, reference = (function(model, "N", dtype, mode) for mode in ("numba", "reference"))
+    for size in (1, 3, 4, 5, 7, 8, 9, 16, 17, 31, 257):
+        check(f, reference, arrays(size, dtype))
+    check(f, reference, arrays(5, dtype, steps=1))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17])
+def test_known_sizes_emulated(model, size):
+    f, reference = (function(model, size, "float64", mode) for mode in ("emulate", "reference"))
+    check(f, reference, arrays(size, "float64"))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_known_sizes(model, size):
+    f, reference = (function(model, size, "float64", mode) for mode in ("numba", "reference"))
+    for steps in (1, 2, 7, 300):
+        check(f, reference, arrays(size, "float64", steps))
+
+
+def test_a_loop_alone_has_no_barriers_and_keeps_its_state_on_the_stack():
+    source = function(hmm, 4, "float64", "emulate").source
+    loop = source[source.index("def loop_") :]
+    loop = loop[: loop.index("\n\n\n")]
+    assert "stack(" in loop
+    assert "barrier" not in loop
+
+
+def test_blocks_of_time_hand_the_state_on():
+    """The loop is cut into blocks, each a call of its function: the state goes through memory between them."""
+    dtype, size, steps = "float64", 3, 30_000
+
+    def model(x, A, start):
+        def step(row, a):
+            a = (a @ A) * sj.exp(-row * row)
+            return a / a.sum()
+
+        return [sj.scan(step, x, start)[-1]]
+
+    given = arrays(size, dtype, steps)
+    check(function(model, size, dtype, "numba"), function(model, size, dtype, "reference"), given)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_same_bits_for_any_number_of_threads(threads):
+    f = function(hmm, "N", "float64", "numba")
+    given = arrays(40, "float64", 50)
+    one = f(*given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sj.config, "threads", threads)
+        several = f(*given)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one, several, strict=True))
