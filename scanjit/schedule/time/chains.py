@@ -171,6 +171,6 @@ class _Search:
             if buffer in lags & flow.temporaries and alone:
                 rings.setdefault(buffer, i)
         return {
-            i: Buffer(buffer.dtype, (plan.carries[i].reach, *buffer.shape[1:]), "temporary", "last")
+            i: Buffer(buffer.dtype, (plan.carries[i].reach, *buffer.shape[1:]), "temporary", "last", row=buffer.row)
             for buffer, i in rings.items()
         }

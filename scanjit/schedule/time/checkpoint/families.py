@@ -123,7 +123,9 @@ def _with_memory(loops: Candidate) -> Family:
     for loop in loops.loops:
         carries = {i: plan_of(loop).carries[i].store.buffer for i in saved_carries(loops, loop)}
         if carries:
-            saved[loop] = {i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "saved") for i, b in carries.items()}
+            saved[loop] = {
+                i: Buffer(b.dtype, (rows, *b.shape[1:]), "temporary", "saved", row=b.row) for i, b in carries.items()
+            }
     return Family(loops, short, saved)
 
 
