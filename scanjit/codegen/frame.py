@@ -4,8 +4,6 @@ A value is written in the outermost scope in which everything that it depends on
 or loaded more often than its loops ask for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A nest as Python source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
 
-from __future__ import annotations
-
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.looks import looking
 from scanjit.codegen.reduce import reduction

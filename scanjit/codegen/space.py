@@ -1,7 +1,5 @@
 """The loops over the space of a nest: those around its values, blocks of rows, and the loop along which lanes run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from scanjit.codegen.frame import Frame

@@ -1,7 +1,5 @@
 """Time around strips of points: each step is done for all points of a strip, and what is carried is in memory."""
 
-from __future__ import annotations
-
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
 from scanjit.codegen.space import Space, group

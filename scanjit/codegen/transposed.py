@@ -1,8 +1,6 @@
 """Nests that only copy, from where elements lie side by side along one loop to where they do along another: square
 blocks are loaded by rows and stored by columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scanjit.codegen.frame import Frame, Point

@@ -8,8 +8,6 @@ Calls use the number with the shortest mean time. Now and then a few calls in a 
 such a trial is expected to lose, the seldomer.
 """
 
-from __future__ import annotations
-
 from scanjit.config import MOST_THREADS
 
 BUDGET = 0.01

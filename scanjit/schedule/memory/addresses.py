@@ -1,7 +1,5 @@
 """Where each temporary lies in the workspace, once the sizes are known."""
 
-from __future__ import annotations
-
 import bisect
 import heapq
 import math

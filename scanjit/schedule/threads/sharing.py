@@ -5,8 +5,6 @@ part of every nest. Loops that stand side by side may have threads of their own,
 of a batch through all steps of a loop. Nothing is added up across threads, so results do not depend on their number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """Loops that stand side by side: which threads run which of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

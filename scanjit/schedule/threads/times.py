@@ -1,7 +1,5 @@
 """How long threads take for statements, about: in operations of one thread."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
