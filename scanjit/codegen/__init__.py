@@ -1,5 +1,1 @@
-"""From loop nests to Python source."""
-
-from scanjit.codegen.generate import Generated, generate
-
-__all__ = ["Generated", "generate"]
+"""From loop nests to Python source. `generate` begins it."""

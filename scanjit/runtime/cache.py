@@ -4,6 +4,7 @@ The entry of a kernel is two files with one stem: `<stem>.py`, the generated sou
 real code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
 everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or
 never asked for. The entry of a function is one file, `<stem>.recipe`: which kernels are called, and how (see `kept`).
+The machine code of the threads, `<stem>.native`, is the same for all functions (see `native`).
 
 Object code that is read here is executed, as recipes say. So a file counts only if it belongs to this user, nobody else
 may write to it, and its digest fits; anything else is as if it were not there, and gets replaced. Every write is a
@@ -36,7 +37,7 @@ GENERATOR_VERSION = "1"
 
 DEFAULT_SIZE = 512 * 1024**2
 _MAGIC = b"SCANJIT1"  # the last character is the version of the format
-_ENTRY = re.compile(r"(?P<stem>\w+_[0-9a-f]{20})\.(?:py|o|recipe)")
+_ENTRY = re.compile(r"(?P<stem>\w+_[0-9a-f]{20})\.(?:py|o|recipe|native)")
 _TEMPORARY = ".scanjit-"
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -151,8 +152,13 @@ class Kept(NamedTuple):
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is a kernel, rather than a recipe."""
-        return any(path.suffix != ".recipe" for path in self.paths)
+        """Whether it is a kernel."""
+        return any(path.suffix in (".py", ".o") for path in self.paths)
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether it is a recipe."""
+        return any(path.suffix == ".recipe" for path in self.paths)
 
 
 class Info(NamedTuple):
@@ -263,7 +269,8 @@ class Cache:
         """The state of the cache now."""
         entries = self.entries()
         size, kernels = sum(kept.size for kept in entries.values()), sum(kept.is_kernel for kept in entries.values())
-        return Info(self.directory, kernels, size, self.limit, self._writable(), len(entries) - kernels)
+        recipes = sum(kept.is_recipe for kept in entries.values())
+        return Info(self.directory, kernels, size, self.limit, self._writable(), recipes)
 
     def _writable(self) -> bool:
         if self.directory is None:

@@ -6,17 +6,15 @@ import contextlib
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.codegen import Generated
 from scanjit.config import config
 from scanjit.runtime import processors, threads
 from scanjit.runtime.addresses import address
 from scanjit.runtime.choice import Choice
-from scanjit.runtime.front import Made
 from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import StageRecipe
@@ -25,11 +23,16 @@ from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.runtime.workspace import Workspace, Workspaces, new_results
-from scanjit.schedule import Program
 from scanjit.schedule.memory.notes import notes as memory_notes
+from scanjit.schedule.nests import Program
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Numbers, Type
+
+if TYPE_CHECKING:
+    # the front end: who finds a recipe in the cache need not wait for it
+    from scanjit.codegen.generate import Generated
+    from scanjit.runtime.front import Made
 
 MOST_SIZED = 64
 """A program remembers for so many combinations of sizes where everything lies."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit.codegen import Generated
+from scanjit.codegen.generate import Generated
 from scanjit.runtime.sized import Sized
 from scanjit.runtime.table import Table
 from scanjit.simd.emulate import Memory, load_source

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from scanjit import codegen, schedule, types
+from scanjit import types
+from scanjit.codegen.generate import Generated, generate
 from scanjit.ir import Node, as_dim
 from scanjit.rewrite import lower
 from scanjit.rewrite import run as rewrite
@@ -17,6 +18,8 @@ from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Function, Recipe, recipe
 from scanjit.runtime.sizes import Check
 from scanjit.runtime.stages import Stage, stages
+from scanjit.schedule.nests import Program
+from scanjit.schedule.pipeline import schedule
 from scanjit.types import Type
 
 
@@ -24,8 +27,8 @@ class Made(NamedTuple):
     """What is made of a stage."""
 
     stage: Stage
-    program: schedule.Program
-    code: codegen.Generated
+    program: Program
+    code: Generated
     layout: Layout
 
 
@@ -59,13 +62,13 @@ def front(origins: list[Node], outputs: list[Node], conditions: list[Check], nam
 
 
 def _made(stage: Stage, name: str, timed: bool) -> Made:
-    program = schedule.schedule(stage.origins, stage.outputs, host.target())
+    program = schedule(stage.origins, stage.outputs, host.target())
     _check_memory(stage, program)
-    code = codegen.generate(program, name, profile=timed)
+    code = generate(program, name, profile=timed)
     return Made(stage, program, code, Layout.of(program, code))
 
 
-def _check_memory(stage: Stage, program: schedule.Program) -> None:
+def _check_memory(stage: Stage, program: Program) -> None:
     """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not fit
     into the int64 that generated code counts with."""
     places = {ref.buffer: node.where for ref, node in zip(program.outputs, stage.outputs, strict=True)}
@@ -80,12 +83,12 @@ def _sized_by(conditions: list[Check], origins: list[Node]) -> list[Node]:
     return [node for node in nodes if not any(node is origin for origin in origins)]
 
 
-def compiled(code: codegen.Generated) -> list[Kernel]:
+def compiled(code: Generated) -> list[Kernel]:
     """The kernels of generated code."""
     arity = {source.name: source.arity for source in code.functions}
     return kernels([(f.text, f.name, {name: arity[name] for name in f.calls}) for f in code.functions])
 
 
-def described(code: codegen.Generated, made: Sequence[Kernel]) -> list[Function]:
+def described(code: Generated, made: Sequence[Kernel]) -> list[Function]:
     """The functions of generated code, of which these kernels were made."""
     return [Function(f.name, k.stem, f.arity, f.calls) for f, k in zip(code.functions, made, strict=True)]

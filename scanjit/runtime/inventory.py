@@ -46,7 +46,7 @@ class Inventory(NamedTuple):
 
 def inventory(cache: Cache) -> Inventory:
     """What a cache holds now. Nothing counts as used by that."""
-    kept = cache.entries()
+    kept = {stem: entry for stem, entry in cache.entries().items() if entry.is_kernel or entry.is_recipe}
     found = {stem: entry.metadata for stem in kept if (entry := cache.peek(stem)) is not None}
     stems = {metadata.get("symbol"): stem for stem, metadata in found.items()}
     calls = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from scanjit.codegen import Generated
 from scanjit.runtime.table import Table
-from scanjit.schedule import Program
-from scanjit.schedule.nests import LapackCall, jobs_of
+from scanjit.schedule.nests import LapackCall, Program, jobs_of
 from scanjit.schedule.threads.sharing import Part, parts
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
+
+if TYPE_CHECKING:
+    # the front end: who finds a recipe in the cache need not wait for it
+    from scanjit.codegen.generate import Generated
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,14 @@ call of a function that the caller gave: it may tell somebody how far the progra
 
 import ctypes
 import functools
+import hashlib
 import os
 import re
 from collections.abc import Callable
 from typing import Any
 
 from scanjit.config import MOST_THREADS
+from scanjit.runtime import cache
 
 TICK = 0.05
 """Seconds between two ticks of the clock thread."""
@@ -439,17 +441,27 @@ class Native:
     """The functions of this machine code, and the memory that the threads of this process share (the team)."""
 
     def __init__(self) -> None:
+        import llvmlite
         from llvmlite import binding as llvm
 
         for name in re.findall(r"declare .* @(\w+)", _TEXT):
             llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-        text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
-        module = llvm.parse_assembly(_expanded(text))
-        module.verify()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-        self._engine = llvm.create_mcjit_compiler(module, machine)
+        triple = llvm.get_process_triple()
+        # Level 2 takes 12 ms more, and calls are not faster: they wait for atomics, and for what they call.
+        machine = llvm.Target.from_triple(triple).create_target_machine(jit=True, opt=0)
+        text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
+        text, store = _expanded(text), cache.default()
+        stem = f"native_{hashlib.sha256(repr((text, llvmlite.__version__, triple)).encode()).hexdigest()[:20]}"
+        entry = store.load(stem, "native")
+        if entry is None:
+            module = llvm.parse_assembly(text)
+            module.verify()
+            entry = cache.Entry({}, machine.emit_object(module))
+            store.store(stem, entry, "native")
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
         self._engine.finalize_object()
         word = ctypes.c_ssize_t
         call = (word, word, word, ctypes.py_object)
@@ -472,7 +484,7 @@ class Native:
 
 @functools.cache
 def native() -> Native:
-    """The machine code of this process, compiled when it is first needed."""
+    """The machine code of this process, compiled when it is first needed, or taken from the cache."""
     return Native()
 
 

@@ -122,8 +122,8 @@ def _rewritten(x: Any, locations: bool, loop: str | None) -> str:
 
 
 def _nests(x: Any) -> str:
-    from scanjit.schedule import fused_program
     from scanjit.schedule.nests.printer import program_listing
+    from scanjit.schedule.pipeline import fused_program
 
     stages = _staged(x).stages
     return "\n".join(program_listing(fused_program(s.stage.origins, s.stage.outputs, s.program.target)) for s in stages)

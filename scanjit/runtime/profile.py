@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.codegen import Generated
+from scanjit.codegen.generate import Generated
 from scanjit.codegen.places import PROFILE
 from scanjit.runtime import limits
 from scanjit.runtime.addresses import address

@@ -1,24 +1,30 @@
 """A computation, compiled: its stages, run one after the other."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.codegen import Generated
 from scanjit.ir import Node
 from scanjit.runtime import kept
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
-from scanjit.runtime.front import Front, Made, compiled, described, front
 from scanjit.runtime.kept import Key, key_of
 from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Recipe
 from scanjit.schedule.nests import verify as verifier
 from scanjit.types import Atom
+
+if TYPE_CHECKING:
+    # the front end: who finds a recipe in the cache need not wait for it
+    from scanjit.codegen.generate import Generated
+    from scanjit.runtime.front import Front, Made
 
 
 class Staged:
@@ -48,6 +54,8 @@ class Staged:
     @functools.cached_property
     def front(self) -> Front:
         """What the front end makes of the graph. Where the recipe was found in the cache, only who asks makes it."""
+        from scanjit.runtime.front import front
+
         return front(self.origins, self._asked, self._conditions, self.name, self._timed)
 
     def _made(self, number: int) -> Made:
@@ -70,6 +78,8 @@ class Staged:
         """The recipe that the front end makes, which is left for later processes, and its kernels."""
         if self.mode != "numba":
             return self.front.recipe(self.origins, lambda made: []), [[]] * len(self.front.stages)
+        from scanjit.runtime.front import compiled, described
+
         kernels = {made.stage: compiled(made.code) for made in self.front.stages}
         recipe = self.front.recipe(self.origins, lambda made: described(made.code, kernels[made.stage]))
         if self._key is not None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanjit import types
-from scanjit.codegen import Generated
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
-from scanjit.schedule import Program
-from scanjit.schedule.nests import Beside, Buffer, Lifetime
+from scanjit.schedule.nests import Beside, Buffer, Lifetime, Program
 from scanjit.schedule.threads.sharing import Part, decided
 from scanjit.types import Atom, Dim, Dimension
+
+if TYPE_CHECKING:
+    # the front end: who finds a recipe in the cache need not wait for it
+    from scanjit.codegen.generate import Generated
 
 STATUS_WORDS = 8
 """The words of the status, which has a cache line of its own. It lies between the entries of a table and the words

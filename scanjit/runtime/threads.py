@@ -2,7 +2,6 @@
 
 import ctypes
 
-from scanjit.runtime import lapack
 from scanjit.runtime.native import Run, native
 
 
@@ -12,7 +11,11 @@ def running(with_lapack: bool = False) -> Run:
 
     If Python wants to raise something meanwhile (Ctrl-C), all threads end, and `run` raises that; it raises nothing
     else. OpenBLAS uses one thread while programs with LAPACK run."""
-    controls = lapack.controls() if with_lapack else None
+    if not with_lapack:
+        return native().run
+    from scanjit.runtime import lapack  # imports simd
+
+    controls = lapack.controls()
     if controls is None:
         return native().run
     native().set_blas(*(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in controls))

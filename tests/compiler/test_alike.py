@@ -9,7 +9,8 @@ import pytest
 
 import scanjit as sj
 from scanjit import types
-from scanjit.codegen import generate, nest
+from scanjit.codegen import nest
+from scanjit.codegen.generate import generate
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.probe import has_probes
 from scanjit.runtime.program import Staged
@@ -65,7 +66,7 @@ def test_the_source_is_the_same_as_that_of_each_nest_by_itself(leaves, outputs, 
 
 def entries(code):
     """The table of a program. How many turns a piece has is a new size each time that code is generated."""
-    turns = [turns for _, turns in code.pieces]
+    turns = [piece.turns for piece in code.pieces]
     return ["turns" if entry in turns else entry for entry in code.table]
 
 

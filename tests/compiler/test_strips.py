@@ -15,9 +15,9 @@ import scanjit as sj
 from scanjit import types
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
-from scanjit.schedule import schedule
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, jobs_of
+from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 from tests.fuzz.check import Config

@@ -14,7 +14,6 @@ import scanjit as sj
 from scanjit.ops.index import GATHER
 from scanjit.ops.reduce import SUM
 from scanjit.runtime import host
-from scanjit.schedule import fused_program
 from scanjit.schedule.nests import (
     Beside,
     If,
@@ -30,6 +29,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.nests.verify import RULES, verify
+from scanjit.schedule.pipeline import fused_program
 from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.pack import with_packs
 from tests.fuzz.cases import program as random_program

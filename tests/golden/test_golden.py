@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit import codegen, schedule
+from scanjit.codegen.generate import generate
 from scanjit.rewrite import run as rewrite
+from scanjit.schedule.pipeline import schedule
 from scanjit.target import target_for
 from scanjit.target.value import AVX512
 from tests.golden.programs import PROGRAMS
@@ -28,8 +29,8 @@ def generated(name: str, target: str) -> str:
     """The code of a program for a machine that need not be this one."""
     leaves, outputs = PROGRAMS[name]()
     rewritten = rewrite(outputs)
-    program = schedule.schedule(leaves, rewritten.outputs, TARGETS[target])
-    code = codegen.generate(program, name)
+    program = schedule(leaves, rewritten.outputs, TARGETS[target])
+    code = generate(program, name)
     notes = [str(note).split(" (")[0].split(" at /")[0] for note in rewritten.notes]
     head = "\n".join(f"# {note}" for note in notes)
     return head + "\n\n" + "\n\n".join(source.text for source in reversed(code.functions))

@@ -24,12 +24,12 @@ PROGRAMS = """if True:
     import hashlib, json, sys
     import numpy as np
     import scanjit as sj
-    from scanjit.runtime import kernels, program
+    from scanjit.runtime import front, kernels
     from tests.fuzz.check import outcome_of
     from tests.fuzz.programs import program as random_program
 
-    fronts, make = [], program.front
-    program.front = lambda *arguments: fronts.append(1) or make(*arguments)
+    fronts, make = [], front.front
+    front.front = lambda *arguments: fronts.append(1) or make(*arguments)
     found = {}
     for seed in json.loads(sys.argv[1]):
         fronts.clear()

@@ -10,10 +10,11 @@ import llvmlite.binding as llvm
 import pytest
 
 import scanjit as sj
-from scanjit import codegen, schedule
+from scanjit.codegen.generate import Generated, generate
 from scanjit.errors import ArgumentError
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import compiler, host, kernels
+from scanjit.schedule.pipeline import schedule
 from scanjit.target import Target, target_for
 
 TARGETS = {
@@ -50,7 +51,7 @@ def known(target: Target) -> None:
         pytest.skip(f"llvmlite {llvm.llvm_version_info} has no {target.triple}: {error}")
 
 
-def source_of(target: Target) -> Sequence[codegen.Generated]:
+def source_of(target: Target) -> Sequence[Generated]:
     """The generated code of an LSTM, forward, for a target."""
     units = 12
     x = sj.tensor((None, None, 5), dtype="float32", name="x")
@@ -64,8 +65,8 @@ def source_of(target: Target) -> Sequence[codegen.Generated]:
 
     zero = sj.zeros((x.shape[1], units), dtype="float32")
     y, _ = sj.scan(step, x, [zero, zero], [w, r])
-    program = schedule.schedule([x, w, r], rewrite([y]).outputs, target)
-    return codegen.generate(program, "lstm")
+    program = schedule([x, w, r], rewrite([y]).outputs, target)
+    return generate(program, "lstm")
 
 
 @functools.cache
