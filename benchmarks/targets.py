@@ -47,7 +47,8 @@ def targets(report: Report) -> list[Target]:
     """All of them."""
     rows = report.rows
     gated = [row for row in rows if row.group in ("lstm", "gru")]
-    custom = [row for row in rows if row.group == "custom"]
+    chains = [row for row in rows if row.case.startswith("chain of ")]
+    custom = [row for row in rows if row.group == "custom" and row not in chains]
     large = [row for row in gated if row.sizes["B"] >= 16 and row.sizes["H"] >= 128]
     return [
         *_speed("LSTM and GRU, forward", _of(gated, "forward"), 1.0, 1.25),
