@@ -11,16 +11,16 @@ from scanjit.runtime.native import Line, native
 class _Slot(ctypes.Structure):
     _fields_ = [
         ("line", Line),
-        *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads")),
-        ("empty", ctypes.c_int64 * 2),
+        *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads", "given")),
+        ("empty", ctypes.c_int64),
     ]
 
 
 class _Team(ctypes.Structure):
     _fields_ = [
         ("clock", ctypes.c_int64 * 16),
-        *((name, ctypes.c_int64) for name in ("busy", "stop", "workers")),
-        ("empty", ctypes.c_int64 * 5),
+        *((name, ctypes.c_int64) for name in ("busy", "stop", "workers", "place")),
+        ("empty", ctypes.c_int64 * 4),
         ("slots", _Slot * MOST_THREADS),
     ]
 

@@ -9,7 +9,7 @@ from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
-from scanjit.codegen.sharing import Sharing
+from scanjit.codegen.sharing import ALL, Sharing
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Job, LapackCall, Nest, Pack
 from scanjit.schedule.threads.split import Piece
@@ -79,12 +79,21 @@ class Jobs:
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
     def meet(self, at: Place, everybody: bool = False) -> None:
+<<<<<<< HEAD
         """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
         waits for nobody."""
         if self.draft.alone:
             return
         threads = "threads" if everybody else self.sharing.step(at).threads
         self.draft.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
+=======
+        """All threads (of a team) wait here for each other; in a step, those that share its rows."""
+        kept = ALL if everybody else self.sharing.step(at)
+        self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
+
+    def _sync(self, at: Place) -> str:
+        return "sync" if at.team else self.common.address(SYNC, 0, at)
+>>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -97,7 +106,7 @@ class Jobs:
         single, source = program.single.get(nest), nests.of(nest)
         if nest.time is not None and source.looks and not at.counted:
             self.begin_loop(at, nest.time.size)
-            self._call(source, at, nest if nest in program.pieces else None)
+            self._call(source, at, nest if nest in program.pieces else None, told=True)
             self.draft.add(at, "end_loop(line)")
             return source
         if single is None or nest.tile is None or nest.tile.rows is None:
@@ -107,6 +116,7 @@ class Jobs:
         self.draft.add(at, "else:")
         return self._call(source, at.inside)
 
+<<<<<<< HEAD
     def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
         """Call a function that runs a job; for a nest that is given, a piece at a time."""
         if self.draft.whole:
@@ -114,14 +124,37 @@ class Jobs:
         else:
             source = self.common.known(source)
             self.draft.calls[source.name] = None
+=======
+    def _call(self, source: Source, at: Place, nest: Nest | None = None, told: bool = False) -> Source:
+        """Call a function that runs a job; for a nest that is given, a piece at a time. Where it is `told` how many
+        steps a nest has made and one thread runs it, that is the thread of the call: it tells."""
+        source = self.common.known(source)
+        self.draft.calls[source.name] = None
+        tile, kept = source.tile, self.sharing.step(at)
+        if told and tile.split is None:
+            self.draft.add(at, f"if {kept.thread} == 0:")
+            self._call_for(source, at, "", nest)
+            self.meet(at)
+            return source
+        shares = "1" if tile.split is None else kept.threads
+        share, place = self.draft.fresh("share"), f"{self._sync(at)}, {kept.thread}, {kept.threads}, {shares}, line"
+        self.draft.add(at, f"{share} = first_share({place})", f"while {share} >= 0:")
+        self._call_for(source, at, share, nest)
+        self.draft.add(at.inside, f"{share} = next_share({place})")
+        return source
+
+    def _call_for(self, source: Source, at: Place, share: str, nest: Nest | None) -> None:
+        """Call a function for a share, in its loop at this place."""
+        tile, inside, line = source.tile, at.inside, ["line"] if source.looks else []
+>>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
-        tile, line, inner = source.tile, ["line"] if source.looks else [], at
 
         def call(*more: str) -> str:
             return f"{source.name}({', '.join([*arguments, *more, *line])})"
 
         if tile.rest:
+<<<<<<< HEAD
             even, left = self.sharing.evenly(tile, at)
             self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
         else:
@@ -139,6 +172,17 @@ class Jobs:
             self.draft.add(inner, call(*ranges))
         self.meet(at)
         return source
+=======
+            even, left = self.sharing.evenly(tile, at, share)
+            self.draft.add(inside, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
+            return
+        ranges: tuple[str, ...] = () if tile.split is None else self.sharing.split(tile, at, share)
+        if nest is not None:
+            ranges, inside = self._piece(nest, ranges, inside), inside.inside
+        if tile.own is not None and tile.own is not tile.split:
+            ranges += self.sharing.own(tile, at)
+        self.draft.add(inside, call(*ranges))
+>>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
 
     def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:
         """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""

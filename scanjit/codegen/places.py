@@ -11,7 +11,7 @@ STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 SCRATCH_BYTES = 8192
 SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
 """Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
-SYNC_WORDS = 32
+SYNC_WORDS = 32 + 8 * MOST_THREADS
 SYNC = Buffer(np.dtype("int64"), ((1 + MOST_BRANCHES) * SYNC_WORDS,), "temporary", "sync")
 """Where threads meet: all of them, and those of each team that runs a loop of its own."""
 PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")

@@ -1,5 +1,6 @@
 """How the threads of a call share what a nest computes, as variables of the function that calls it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from scanjit.codegen.common import Common, Draft, Place
@@ -56,24 +57,27 @@ class Sharing:
             self._steps[rows] = made
         return self._steps[rows]
 
-    def split(self, tile: Tile, at: Place) -> tuple[str, str]:
-        """The range of a nest's `split` that this thread computes."""
+    def split(self, tile: Tile, at: Place, share: str) -> tuple[str, str]:
+        """The range of a nest's `split` that is a share (a variable, set in a loop at this place)."""
         assert tile.split is not None
         size, unit, kept, number = tile.split.size, tile.unit, self.step(at), self.common.number
         key = size, unit, at.rows, tile.split is tile.own
-        if key in self._ranges and not self.common.moves(size):
-            return self._ranges[key]
-        begin, end = self.draft.fresh("begin"), self.draft.fresh("end")
-        pieces, scale = number((size + (unit - 1)) // unit), _scale(unit)
-        first = f"{pieces}*{kept.thread}//{kept.threads}{scale}"
-        last = f"min({pieces}*({kept.thread} + 1)//{kept.threads}{scale}, {number(size)})"
-        if tile.split is tile.own:  # its own rows, or a share of those that all go over together
-            low, high = self.own(tile, at)
-            first = f"{low} + {kept.shares}*({pieces}*thread//threads{scale})"
-            last = f"min({pieces}*(thread + 1)//threads{scale}, {number(size)})"
-            last = f"{high} + {kept.shares}*({last} - {high})"
-        self._write(size, at, f"{begin} = {first}", f"{end} = {last}")
+        known = not self.common.moves(size) and key in self._ranges
+        begin, end = self._ranges[key] if known else (self.draft.fresh("begin"), self.draft.fresh("end"))
         self._ranges[key] = begin, end
+        pieces, scale = number((size + (unit - 1)) // unit), _scale(unit)
+
+        def of(mine: str, thread: str) -> list[str]:
+            first = f"{pieces}*{mine}//{kept.threads}{scale}"
+            last = f"min({pieces}*({mine} + 1)//{kept.threads}{scale}, {number(size)})"
+            if tile.split is tile.own:  # its own rows, or a share of those that all go over together
+                low, high = self.own(tile, at)
+                first = f"{low} + {kept.shares}*({pieces}*{thread}//threads{scale})"
+                last = f"min({pieces}*({thread} + 1)//threads{scale}, {number(size)})"
+                last = f"{high} + {kept.shares}*({last} - {high})"
+            return [f"{begin} = {first}", f"{end} = {last}"]
+
+        self._write(size, at, share, known, of)
         return begin, end
 
     def own(self, tile: Tile, at: Place) -> tuple[str, str]:
@@ -82,33 +86,44 @@ class Sharing:
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
         return low, high
 
-    def evenly(self, tile: Tile, at: Place) -> list[tuple[str, str, str, str]]:
-        """Two calls of a nest, each with a range of its `split` and one of its rows. In the first one, threads compute
-        equally many pieces; in the second one, the pieces that are left, each thread some of the rows."""
+    def evenly(self, tile: Tile, at: Place, share: str) -> list[tuple[str, str, str, str]]:
+        """Two calls of a nest for a share, each with a range of its `split` and one of its rows. In the first one, all
+        shares have equally many pieces; in the second one, the pieces that are left, each share some of the rows."""
         assert tile.split is not None
         assert tile.rows is not None
         number, fresh = self.common.number, self.draft.fresh
         kept, size, rows, block = self.step(at), tile.split.size, tile.rows.size, tile.row_block
-        pieces, thread, threads = number((size + (tile.unit - 1)) // tile.unit), kept.thread, kept.threads
-        even, left, low, high = (fresh(word) for word in ("even", "left", "low", "high"))
+        pieces, threads = number((size + (tile.unit - 1)) // tile.unit), kept.threads
+        even, left, low, high, begin, end = (fresh(word) for word in ("even", "left", "low", "high", "begin", "end"))
         tiles = number((rows + (block - 1)) // block)
-        self._write(
-            rows,
-            at,
-            f"{even} = {pieces}//{threads}*{tile.unit}",
-            f"{left} = {even}*{threads}",
-            f"{low} = {tiles}*{thread}//{threads}*{block}",
-            f"{high} = min({tiles}*({thread} + 1)//{threads}*{block}, {number(rows)})",
-        )
-        first, last = (kept.low, kept.high) if at.rows is not None else ("0", number(rows))
-        end = f"min({even}*({thread} + 1), {number(size)})"
-        return [(f"{even}*{thread}", end, first, last), (left, number(size), low, high)]
 
-    def _write(self, size: Dimension, at: Place, *lines: str) -> None:
-        if self.common.moves(size):
-            self.draft.add(at, *lines)
+        def of(mine: str, _: str) -> list[str]:
+            return [
+                f"{begin} = {even}*{mine}",
+                f"{end} = min({even}*({mine} + 1), {number(size)})",
+                f"{low} = {tiles}*{mine}//{threads}*{block}",
+                f"{high} = min({tiles}*({mine} + 1)//{threads}*{block}, {number(rows)})",
+            ]
+
+        whole = [f"{even} = {pieces}//{threads}*{tile.unit}", f"{left} = {even}*{threads}"]
+        if self.common.moves(rows):
+            self.draft.add(at.inside, *whole)
         else:
-            self.draft.shares += lines
+            self.draft.shares += whole
+        self._write(rows, at, share, False, of)
+        first, last = (kept.low, kept.high) if at.rows is not None else ("0", number(rows))
+        return [(begin, end, first, last), (left, number(size), low, high)]
+
+    def _write(self, size: Dimension, at: Place, share: str, known: bool, of: Callable[[str, str], list[str]]) -> None:
+        """Write the variables of a share, in its loop. Those that do not change with a counter are written once for the
+        thread's own share: a single thread has no other."""
+        kept = self.step(at)
+        if self.common.moves(size):
+            self.draft.add(at.inside, *of(share, share))
+            return
+        if not known:
+            self.draft.shares += of(kept.thread, "thread")
+        self.draft.add(at.inside, f"if {kept.threads} > 1:", *("    " + line for line in of(share, share)))
 
 
 def _scale(unit: int) -> str:

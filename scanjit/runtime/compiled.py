@@ -207,8 +207,7 @@ class CompiledStage:
             return
         for entry in self.table.ready:
             entries[entry] = True
-        tail = self.table.tail
-        entries[len(entries) - tail :] = array("q", bytes(8 * tail))
+        entries[-STATUS_WORDS:] = array("q", bytes(8 * STATUS_WORDS))
         workspace.filled_for, workspace.values, workspace.entries = sized, values, entries
 
     def _run_with(
@@ -225,11 +224,12 @@ class CompiledStage:
             entries[entry] = address(arrays[number])
         for entry, number in table.outputs:
             entries[entry] = address(made[number])
-        status = len(entries) - table.tail
+        status = len(entries) - STATUS_WORDS
         for entry in table.status:
             entries[entry] = here + 8 * status
-        for entry in table.sync:
-            entries[entry] = here + 8 * (status + STATUS_WORDS)
+        if plan.threads > 1:
+            for entry in table.sync:
+                entries[entry] = threads.meeting_place()
         try:
             if self.timer is not None:
                 start = lambda: self._start(here, plan.threads)

@@ -18,8 +18,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from scanjit.codegen.places import SYNC_WORDS
 from scanjit.config import MOST_THREADS
 from scanjit.runtime import cache
+from scanjit.schedule.threads.beside import MOST_BRANCHES
 
 TICK = 0.05
 """Seconds between two ticks of the clock thread."""
@@ -29,9 +31,9 @@ IDLE_TICKS = 20
 _STRUCTS = {
     "line": "ptr number, i64 expected, ptr function, i64 loops, i64 total, i64 early, i64 done, i64 step, "
     "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table, i64 met",
-    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, [2 x i64] -",
+    "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, i64 given, i64 -",
     "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
-    f"i64 busy, i64 stop, i64 workers, [5 x i64] -, [{MOST_THREADS} x %slot] slots",
+    f"i64 busy, i64 stop, i64 workers, ptr place, [4 x i64] -, [{MOST_THREADS} x %slot] slots",
     "blas": "ptr get, ptr set, i64 calls, i32 before",
 }
 """What lies in memory, one structure after the other: the type of each field and its name. Empty space (-) keeps what
@@ -50,11 +52,13 @@ so many `elements`. `tick` is what Python calls with the address of the line whe
 the call. Where threads meet, they note in `met` when that was.
 
 A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run a
-program, and what to run.
+program, and what to run. `given` is 1 if there is something to run, 2 while it runs, 3 if the call has ended before the
+worker woke, 0 else.
 
 A *team* is what the threads of a process share: the clock (its `ticks`, how many calls are `running`, whether it is
 `asleep` and was `started`, the lock `alarm` that wakes it and the lock `nap` that it waits for between ticks), and the
-workers (whether a call uses them, whether they are to `stop`, how many there are).
+workers (whether a call uses them, whether they are to `stop`, how many there are, and the `place` in memory where
+they and the calling thread share work).
 
 `blas` holds OpenBLAS's functions for its number of threads, how many `calls` with LAPACK run, and how many threads it
 had `before`.
@@ -75,6 +79,8 @@ declare i32 @PyThread_acquire_lock(ptr, i32)
 declare i32 @PyThread_acquire_lock_timed(ptr, i64, i32)
 declare void @PyThread_release_lock(ptr)
 declare i32 @PyThread_start_new_thread(ptr, ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @CLOCK()
 
 ; ---- for Python: a new team (of a new process), OpenBLAS's functions
 
@@ -99,6 +105,12 @@ done:
 define void @scanjit_set_blas(ptr %get, ptr %set) {
   set blas.get @blas, %get
   set blas.set @blas, %set
+  ret void
+}
+
+define void @scanjit_set_place(ptr %place) {
+  %team = load ptr, ptr @team
+  set team.place %team, %place
   ret void
 }
 
@@ -233,11 +245,23 @@ define internal void @worker(ptr %slot) {
   br label %wait
 wait:
   call i32 @PyThread_acquire_lock(ptr %wake, i32 1)
+  %given = at slot.given %slot
+  br label %try
+try:
+  %pair = cmpxchg ptr %given, i64 1, i64 2 acq_rel acquire
+  %mine = extractvalue { i64, i1 } %pair, 1
+  br i1 %mine, label %run, label %late
+late:
+  %other = cmpxchg ptr %given, i64 3, i64 0 acq_rel acquire
+  %over = extractvalue { i64, i1 } %other, 1
+  br i1 %over, label %wait, label %try
+run:
   %program = get slot.program %slot
   %table = get slot.table %slot
   %threads = get slot.threads %slot
   call void %program(i64 %table, i64 %number, i64 %threads, i64 %line)
   set release slot.table %slot, 0
+  set release slot.given %slot, 0
   call void @PyThread_release_lock(ptr %done)
   br label %wait
 }
@@ -288,7 +312,8 @@ define i64 @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   set line.team %line, null
   set line.tick %line, %tick
   set line.table %line, %table
-  set line.met %line, 0
+  %start = call i64 @CLOCK()
+  set line.met %line, %start
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
@@ -309,26 +334,57 @@ together:
   set line.team %line, %team
   %released = call ptr @PyEval_SaveThread()
   set line.state %line, %released
-  br label %give
+  %first = get team.place %team
+  %shares = mul i64 %threads, 64
+  %used = add i64 %shares, 256
+  br label %clear
+clear:
+  %k = phi i64 [ 0, %together ], [ %k1, %clear ]
+  %offset = mul i64 %k, PLACE_BYTES
+  %here = getelementptr i8, ptr %first, i64 %offset
+  call void @llvm.memset.p0.i64(ptr %here, i8 0, i64 %used, i1 0)
+  %k1 = add i64 %k, 1
+  %cleared = icmp sge i64 %k1, PLACES
+  br i1 %cleared, label %give, label %clear
 give:
-  %i = phi i64 [ 0, %together ], [ %i1, %give ]
+  br label %one
+one:
+  %i = phi i64 [ 0, %give ], [ %i1, %next ]
   %slot = at team.slots %team, i64 %i
   set slot.program %slot, %program
   set slot.table %slot, %table
   set slot.threads %slot, %threads
+  %given = at slot.given %slot
+  %asleep = cmpxchg ptr %given, i64 3, i64 1 acq_rel acquire
+  %awakes = extractvalue { i64, i1 } %asleep, 1
+  br i1 %awakes, label %next, label %call
+call:
+  set release slot.given %slot, 1
   %wake = get slot.wake %slot
   call void @PyThread_release_lock(ptr %wake)
+  br label %next
+next:
   %i1 = add i64 %i, 1
-  %given = icmp sge i64 %i1, %workers
-  br i1 %given, label %work, label %give
+  %all_given = icmp sge i64 %i1, %workers
+  br i1 %all_given, label %work, label %one
 work:
   call void %program(i64 %table, i64 0, i64 %threads, i64 %place)
   br label %wait
 wait:
-  %j = phi i64 [ 0, %work ], [ %j1, %wait ]
+  %j = phi i64 [ 0, %work ], [ %j1, %following ]
   %other = at team.slots %team, i64 %j
+  %taken = at slot.given %other
+  %early = cmpxchg ptr %taken, i64 1, i64 3 acq_rel acquire
+  %never = extractvalue { i64, i1 } %early, 1
+  br i1 %never, label %forget, label %ends
+forget:
+  set release slot.table %other, 0
+  br label %following
+ends:
   %done = get slot.done %other
   call i32 @PyThread_acquire_lock(ptr %done, i32 1)
+  br label %following
+following:
   %j1 = add i64 %j, 1
   %all = icmp sge i64 %j1, %workers
   br i1 %all, label %dismiss, label %wait
@@ -345,11 +401,11 @@ alone:
   call void @PyEval_RestoreThread(ptr %own)
   br label %end
 end:
-  %used = phi i64 [ %threads, %dismiss ], [ 1, %alone ]
+  %many = phi i64 [ %threads, %dismiss ], [ 1, %alone ]
   %running = at team.running %team
   atomicrmw sub ptr %running, i64 1 seq_cst
   %shifted = shl i64 %others, 8
-  %both = or i64 %shifted, %used
+  %both = or i64 %shifted, %many
   ret i64 %both
 }
 
@@ -444,7 +500,7 @@ class Native:
         import llvmlite
         from llvmlite import binding as llvm
 
-        for name in re.findall(r"declare .* @(\w+)", _TEXT):
+        for name in re.findall(r"declare .* @(Py\w+)", _TEXT):
             llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -452,6 +508,8 @@ class Native:
         # Level 2 takes 12 ms more, and calls are not faster: they wait for atomics, and for what they call.
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True, opt=0)
         text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
+        text = text.replace("CLOCK", f"llvm.read{'cycle' if triple.startswith('x86_64') else 'steady'}counter")
+        text = text.replace("PLACE_BYTES", str(8 * SYNC_WORDS)).replace("PLACES", str(1 + MOST_BRANCHES))
         text, store = _expanded(text), cache.default()
         stem = f"native_{hashlib.sha256(repr((text, llvmlite.__version__, triple)).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
@@ -469,7 +527,9 @@ class Native:
         self.run_with_blas: Run = self._function("scanjit_run_with_blas", word, *call)
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word)
-        self.team = 0
+        self._set_place = self._function("scanjit_set_place", None, word)
+        self.team = self.place = 0
+        self._places: list[Any] = []
         self.new_team()
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
@@ -480,6 +540,9 @@ class Native:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked
         may still use it."""
         self.team = self._new_team()
+        self._places.append(ctypes.create_string_buffer(8 * SYNC_WORDS * (1 + MOST_BRANCHES) + 64))
+        self.place = -(-ctypes.addressof(self._places[-1]) // 64) * 64
+        self._set_place(self.place)
 
 
 @functools.cache

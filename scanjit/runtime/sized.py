@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scanjit import errors, types
 from scanjit.runtime.addresses import address
 from scanjit.runtime.layout import Layout
+from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.threads.sharing import Sharing, sharing
 from scanjit.types import Numbers
@@ -31,7 +32,7 @@ class Sized:
     Attributes
     ----------
     number : the values of dimensions, of those too that were decided from sizes.
-    entries : the table without addresses; its tail included.
+    entries : the table without addresses; its status included.
     workspace : the bytes of the workspace, in which all temporaries lie.
     offsets, nbytes : where each temporary lies there, and how large it is.
     lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. What a
@@ -61,7 +62,7 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
         atom = types.as_atom(piece.turns)
         assert atom is not None
         number.learn({atom: piece.value(number)})
-    entries = array("q", bytes(8 * (table.size + table.tail)))
+    entries = array("q", bytes(8 * (table.size + STATUS_WORDS)))
     for dim, places in table.numbers:
         value = number(dim)
         if not -(2**63) <= value < 2**63:

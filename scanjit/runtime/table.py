@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scanjit import types
-from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC, SYNC_WORDS
-from scanjit.schedule.nests import Beside, Buffer, Lifetime, Program
+from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC
+from scanjit.schedule.nests import Buffer, Lifetime, Program
 from scanjit.schedule.threads.sharing import Part, decided
 from scanjit.types import Atom, Dim, Dimension
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from scanjit.codegen.generate import Generated
 
 STATUS_WORDS = 8
-"""The words of the status, which has a cache line of its own. It lies between the entries of a table and the words
-where threads meet."""
+"""The words of the status, which has a cache line of its own, behind the entries of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,6 @@ class Table:
     sync : of the address of the words where threads meet.
     ready : of a number that says whether the values that last between calls are there already: 0 or 1.
     numbers : sizes, each with the entries that hold its value.
-    tail : how many words lie behind the entries.
     atoms : the sizes of a call that the table and all places depend on.
     """
 
@@ -56,7 +54,6 @@ class Table:
     sync: list[int]
     ready: list[int]
     numbers: list[tuple[Dimension, list[int]]]
-    tail: int
     atoms: list[Atom]
 
     @classmethod
@@ -77,7 +74,6 @@ class Table:
         lives = [life for life in program.lifetimes if life.buffer in places]
         if SCRATCH in places:
             lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
-        branches = max((len(s.branches) for s in program.suite if isinstance(s, Beside)), default=0)
         return cls(
             size=len(code.table),
             inputs=entries(program.inputs),
@@ -91,7 +87,6 @@ class Table:
             sync=places.get(SYNC, []),
             ready=places.get(PREPARED, []),
             numbers=list(numbers.items()),
-            tail=STATUS_WORDS + SYNC_WORDS * (1 + branches),
             atoms=_atoms(program, code, parts, [*out_buffers, *(life.buffer for life in lives)]),
         )
 

@@ -20,3 +20,8 @@ def running(with_lapack: bool = False) -> Run:
         return native().run
     native().set_blas(*(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in controls))
     return native().run_with_blas
+
+
+def meeting_place() -> int:
+    """The address at which the threads of a program share work and meet (see `simd.memory.first_share`)."""
+    return native().place

@@ -158,9 +158,18 @@ def _slide(x: Any, other: Any, up: bool, count: int) -> NumpyLanes:
     return NumpyLanes(np.concatenate(pair)[start : start + lanes], x.kind)
 
 
-def _barrier(address: int, threads: int, line: int) -> None:
+def _barrier(address: int, thread: int, threads: int, line: int) -> None:
     if threads != 1:
         raise ValueError("the emulation runs one thread")
+
+
+def _first_share(address: int, thread: int, threads: int, shares: int, line: int) -> int:
+    _barrier(address, thread, threads, line)
+    return thread
+
+
+def _next_share(address: int, thread: int, threads: int, shares: int, line: int) -> int:
+    return -1
 
 
 def _plain(name: str, memory: Memory) -> Emulated:
@@ -192,6 +201,8 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "clock": time.perf_counter_ns,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote
         "barrier": _barrier,
+        "first_share": _first_share,
+        "next_share": _next_share,
         "interrupted": lambda line: False,  # Python runs, and so do its signal handlers
         "interrupted_at": lambda line, *where: False,
         "begin_loop": lambda line, steps, early: None,

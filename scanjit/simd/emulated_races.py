@@ -33,11 +33,26 @@ class Races:
         self._last: dict[int, npt.NDArray[np.int32]] = {}
         """For each allocation, the counts at the last accesses: of reads and of writes, by thread and by byte."""
 
+    def place(self) -> npt.NDArray[np.int32]:
+        """What is known at a place where threads meet: nothing yet."""
+        return np.zeros(self.threads, np.int32)
+
+    def tell(self, place: npt.NDArray[np.int32]) -> None:
+        """What the running thread did so far comes before what others do once they have heard of it at this place."""
+        np.maximum(place, self._heard[self.running], out=place)
+        self._heard[self.running, self.running] += 1
+
+    def hear(self, place: npt.NDArray[np.int32]) -> None:
+        """What was told at this place comes before what the running thread does from now on."""
+        np.maximum(self._heard[self.running], place, out=self._heard[self.running])
+
     def meet(self, threads: Iterable[int]) -> None:
         """These threads wait for each other: what they did before comes before what they do after it."""
-        together = list(threads)
-        self._heard[together] = self._heard[together].max(0)
-        self._heard[together, together] += 1
+        place, together, running = self.place(), list(threads), self.running
+        for do in (self.tell, self.hear):
+            for self.running in together:
+                do(place)
+        self.running = running
 
     def read(self, allocation: int, nbytes: int, where: Any) -> int | None:
         """Note that the running thread reads bytes of an allocation. Returns another thread that wrote some of them and

@@ -212,7 +212,9 @@ FORMS: dict[str, Form] = {
     # without vectors
     "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
-    "barrier": Form("int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
+    "barrier": Form("int int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
+    "first_share": Form("int int int int int", "int", lambda b, t, *args: memory.first_share(b, *args)),
+    "next_share": Form("int int int int int", "int", lambda b, t, *args: memory.next_share(b, *args)),
     "interrupted": Form("int", "bool", lambda b, t, line: memory.interrupted(b, line)),
     "interrupted_at": Form("int int int int", "bool", lambda b, t, *args: memory.interrupted(b, *args)),
     "begin_loop": Form("int int int", "nothing", lambda b, t, *args: memory.begin_loop(b, *args)),

@@ -245,72 +245,152 @@ def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
 
 _MET = I64(120)
 """Where a line says when its thread left the last meeting."""
-_MEETINGS, _ASLEEP = I64(128), I64(136)
-"""Where the words of a meeting are that are not its first one."""
+_MEETINGS, _ASLEEP, _SHARES, _SHARE_BYTES, _BASE = (I64(offset) for offset in (128, 136, 256, 64, 8))
+"""Where the words of a place lie at which threads share work (see `first_share`)."""
 
 
-def barrier(builder: ir.IRBuilder, address: ir.Value, threads: ir.Value, line: ir.Value) -> None:
-    """Wait until `threads` threads have come here, or this thread is interrupted. A single thread does not wait.
+def first_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
+    """Begin a piece of work that threads share. Each share has a number, below `shares`.
 
-    At `address`, threads count themselves as they come. In another cache line, the last one to come counts the
-    meetings, and threads count themselves that sleep until then. All counts begin at 0."""
+    The operands are an address, the number of this thread, how many threads there are, `shares`, and a line. The result
+    is the number of the share that this thread is to compute: its own, if nobody has begun that. Else -1 once all
+    shares are computed; before that, a share which another thread has not begun, if it is late. A single thread gets
+    its own number.
+
+    At the address, threads count the shares that are computed, of all works so far. In another cache line, who computes
+    the last share of a work writes down how many there were until then, and threads count themselves that sleep.
+    Behind these, a cache line for each number says in which work this share was begun last, and how many shares
+    there were in all works that the thread of this number has left: that is what tells one work from another. So a
+    thread which is late finds that the works it comes to are done, until it has caught up. All words begin at 0."""
+    return _several(builder, operands, operands[1], _BEGIN)
+
+
+def next_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
+    """The share to compute next, as by `first_share`; the one before is computed."""
+    return _several(builder, operands, I64(-1), _NEXT)
+
+
+def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
+    """Wait until all threads have come here, or this thread is interrupted. A single thread does not wait. The operands
+    are those of `first_share`, without `shares`."""
+    address, thread, threads, line = operands
+    _several(builder, (address, thread, threads, threads, line), I64(-1), _MEET)
+
+
+_BEGIN, _NEXT, _MEET = (I64(number) for number in range(3))
+
+
+def _several(builder: ir.IRBuilder, operands: Sequence[ir.Value], single: ir.Value, what: ir.Constant) -> ir.Value:
+    """What `_share_function` returns if there are several threads, else `single`."""
+    address, thread, threads, shares, line = operands
+    before = builder.block
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
-        builder.call(_barrier_function(builder.module), [address, threads, line])
+        called = builder.call(_share_function(builder.module), [address, thread, shares, line, what])
+        after = builder.block
+    found = builder.phi(I64)
+    found.add_incoming(single, before)
+    found.add_incoming(called, after)
+    return found
 
 
-def _barrier_function(module: TargetModule) -> ir.Function:
-    """The waiting itself, one function in a module."""
-    name = "scanjit_barrier"
+def _share_function(module: TargetModule) -> ir.Function:
+    """Counting, taking and waiting, one function in a module."""
+    name = "scanjit_share"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64, I64]), name)
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * 5), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    entry, last, wake, wait, pause, long, rest, done = (
-        function.append_basic_block(label)
-        for label in ("entry", "last", "wake", "wait", "pause", "long", "rest", "done")
+    labels = "entry begin own count last wake look wait pause long help other take mine rest leave done"
+    entry, begin, own, count, last, wake, look, wait, pause, long, help_, other, take, mine, rest, leave, done = (
+        function.append_basic_block(label) for label in labels.split()
     )
     b = ir.IRBuilder(entry)
-    address, threads, line = function.args
-    arrived = b.inttoptr(address, I64.as_pointer())
-    meetings = b.inttoptr(b.add(address, _MEETINGS), I64.as_pointer())
-    asleep = b.inttoptr(b.add(address, _ASLEEP), I64.as_pointer())
-    met = b.add(line, _MET)
-    before = b.load_atomic(meetings, "acquire", 8)
-    number = b.atomic_rmw("add", arrived, I64(1), "acq_rel")
-    now = clock(b)
+    address, thread, shares, line, what = function.args
+    computed, meetings, asleep = (
+        b.inttoptr(b.add(address, offset), I64.as_pointer()) for offset in (I64(0), _MEETINGS, _ASLEEP)
+    )
+    base_word = b.add(b.add(address, b.add(_SHARES, b.mul(thread, _SHARE_BYTES))), _BASE)
+    base, met = load_i64(b, base_word), b.add(line, _MET)
+    target, now = b.add(base, shares), clock(b)
     latest = b.add(now, b.sub(now, load_i64(b, met)))
-    b.cbranch(b.icmp_signed("==", number, b.sub(threads, I64(1))), last, wait)
+    b.cbranch(b.icmp_signed("==", what, _BEGIN), begin, count)
+    b.position_at_end(begin)
+    b.cbranch(b.icmp_signed("<", thread, shares), own, wait)
+    b.position_at_end(own)
+    b.cbranch(_taken(b, address, thread, base), done, wait)
+
+    b.position_at_end(count)
+    number = b.atomic_rmw("add", computed, I64(1), "acq_rel")
+    b.cbranch(b.icmp_signed("==", number, b.sub(target, I64(1))), last, wait)
     b.position_at_end(last)
-    b.store_atomic(I64(0), arrived, "monotonic", 8)
-    b.atomic_rmw("xchg", meetings, b.add(before, I64(1)), "seq_cst")
-    b.cbranch(b.icmp_signed("!=", b.load_atomic(asleep, "seq_cst", 8), I64(0)), wake, done)
+    b.atomic_rmw("xchg", meetings, target, "seq_cst")
+    b.cbranch(b.icmp_signed("!=", b.load_atomic(asleep, "seq_cst", 8), I64(0)), wake, leave)
     b.position_at_end(wake)
     _futex(b, meetings, _WAKE, I64(1 << 30), ir.Constant(I64.as_pointer(), None))
-    b.branch(done)
+    b.branch(leave)
+
     b.position_at_end(wait)
+    b.branch(look)
+    b.position_at_end(look)
     looks = b.phi(I64)
-    looks.add_incoming(I64(0), entry)
-    b.cbranch(b.icmp_signed("==", b.load_atomic(meetings, "acquire", 8), before), pause, done)
+    looks.add_incoming(I64(0), wait)
+    seen = b.load_atomic(meetings, "acquire", 8)
+    b.cbranch(b.icmp_signed("<", seen, target), pause, leave)
     b.position_at_end(pause)
     if module.target.is_x86:
         b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
     more = b.add(looks, I64(1))
     looks.add_incoming(more, pause)
-    b.cbranch(b.icmp_signed("<", more, I64(FEWEST_LOOKS)), wait, long)
+    b.cbranch(b.icmp_signed("<", more, I64(FEWEST_LOOKS)), look, long)
     b.position_at_end(long)
     patient = b.and_(b.icmp_signed("<", more, I64(PATIENCE)), b.icmp_signed("<", clock(b), latest))
     looks.add_incoming(more, long)
-    b.cbranch(patient, wait, rest)
-    b.position_at_end(rest)
-    _sleep(b, meetings, before, asleep)
+    b.cbranch(patient, look, help_)
+
+    b.position_at_end(help_)
     told = interrupted(b, line)
+    helping = b.icmp_signed("!=", what, _MEET)
+    before_other = b.block
+    b.cbranch(told, leave, other)
+    b.position_at_end(other)
+    which = b.phi(I64)
+    which.add_incoming(I64(0), before_other)
+    b.cbranch(b.and_(helping, b.icmp_signed("<", which, shares)), take, rest)
+    b.position_at_end(take)
+    which.add_incoming(b.add(which, I64(1)), take)
+    b.cbranch(_taken(b, address, which, base), mine, other)
+    b.position_at_end(mine)
+    b.branch(done)
+
+    b.position_at_end(rest)
+    _sleep(b, meetings, seen, asleep)
     looks.add_incoming(I64(FEWEST_LOOKS), b.block)
-    b.cbranch(told, done, wait)
-    b.position_at_end(done)
+    b.branch(look)
+
+    b.position_at_end(leave)
+    store_i64(b, base_word, target)
     store_i64(b, met, clock(b))
-    b.ret_void()
+    b.branch(done)
+    b.position_at_end(done)
+    found = b.phi(I64)
+    found.add_incoming(thread, own)
+    found.add_incoming(which, mine)
+    found.add_incoming(I64(-1), leave)
+    b.ret(found)
     return function
+
+
+def _taken(builder: ir.IRBuilder, address: ir.Value, share: ir.Value, base: ir.Value) -> ir.Value:
+    """Whether this thread takes a share: nobody has begun it in this work, or a later one."""
+    word = builder.inttoptr(
+        builder.add(address, builder.add(_SHARES, builder.mul(share, _SHARE_BYTES))), I64.as_pointer()
+    )
+    seen = builder.load_atomic(word, "monotonic", 8)
+    free = builder.icmp_signed("<=", seen, base)
+    new = builder.select(free, builder.add(base, I64(1)), seen)
+    pair = builder.cmpxchg(word, seen, new, "acq_rel", "monotonic")
+    return builder.and_(free, builder.extract_value(pair, 1))
 
 
 def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Value) -> None:

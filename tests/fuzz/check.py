@@ -7,13 +7,14 @@ import functools
 import random
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from scanjit import errors, ir
@@ -126,6 +127,25 @@ def _planned(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], ma
         return _spoiled(code, table, sized, arrays, made)
 
 
+@dataclass
+class _Place:
+    """Where threads share work: what is known there, how many shares are computed, in which work each was begun last,
+    how many shares there were in all works that a thread has left, and who waits."""
+
+    heard: npt.NDArray[np.int32]
+    computed: int = 0
+    begun: dict[int, int] = field(default_factory=dict)
+    base: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    waiting: list[int] = field(default_factory=list)
+
+    def take(self, thread: int, share: int) -> bool:
+        """Whether a thread may begin a share."""
+        if self.begun.get(share, 0) > self.base[thread]:
+            return False
+        self.begun[share] = self.base[thread] + 1
+        return True
+
+
 class _Turns:
     """Threads that run one at a time, each for a few nests, or to where it meets others; the last one first."""
 
@@ -134,7 +154,7 @@ class _Turns:
         self.go = [threading.Semaphore(0) for _ in range(count)]
         self.paused = threading.Semaphore(0)
         self.ready = deque(reversed(range(count)))
-        self.waiting: dict[int, list[int]] = {}
+        self.places: dict[int, _Place] = {}
         self.errors: list[BaseException] = []
         self.chance = random.Random(count)
 
@@ -157,7 +177,7 @@ class _Turns:
             self.paused.acquire()
             if self.errors:
                 raise self.errors[0]
-        if self.waiting:
+        if any(place.waiting for place in self.places.values()):
             raise Mismatch("some threads ended while others wait for them")
 
     def rest(self) -> None:
@@ -166,16 +186,46 @@ class _Turns:
             self.ready.append(self._number())
             self._pause()
 
-    def meet(self, address: int, threads: int) -> None:
-        """A barrier."""
+    # Threads share work as `simd.memory.first_share` says; at random, one is late and others take over its share.
+
+    def first(self, address: int, thread: int, threads: int, shares: int) -> int:
+        """The share to begin with."""
         if threads == 1:
-            return
-        met = self.waiting.setdefault(address, [])
-        met.append(self._number())
-        if len(met) == threads:
-            self.races.meet(met)
-            self.ready.extend(sorted(self.waiting.pop(address), reverse=True))
-        self._pause()
+            return thread
+        place = self._place(address)
+        if self.chance.random() < 0.2:
+            self.ready.append(self._number())
+            self._pause()
+        if thread < shares and place.take(thread, thread):
+            return thread
+        return self._others(place, thread, shares)
+
+    def next(self, address: int, thread: int, threads: int, shares: int, help_others: bool = True) -> int:
+        """The share to go on with, after one."""
+        if threads == 1:
+            return -1
+        place = self._place(address)
+        place.computed += 1
+        self.races.tell(place.heard)
+        if place.computed == place.base[thread] + shares:
+            self.ready.extend(sorted(place.waiting, reverse=True))
+            place.waiting.clear()
+        return self._others(place, thread, shares if help_others else 0, shares)
+
+    def _others(self, place: _Place, thread: int, helped: int, shares: int | None = None) -> int:
+        shares = helped if shares is None else shares
+        if place.computed < place.base[thread] + shares:
+            for share in range(helped):
+                if self.chance.random() < 0.5 and place.take(thread, share):
+                    return share
+            place.waiting.append(self._number())
+            self._pause()
+        place.base[thread] += shares
+        self.races.hear(place.heard)
+        return -1
+
+    def _place(self, address: int) -> _Place:
+        return self.places.setdefault(address, _Place(self.races.place()))
 
     def _pause(self) -> None:
         self.paused.release()
@@ -210,7 +260,11 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
         nest(*arguments)
 
     patch.setattr(emulation, "load_source", load_source)
-    patch.setattr(emulate, "_barrier", lambda address, threads, line: turns[-1].meet(address, threads))
+    first = lambda address, thread, threads, shares, line: turns[-1].first(address, thread, threads, shares)
+    following = lambda address, thread, threads, shares, line: turns[-1].next(address, thread, threads, shares)
+    barrier = lambda address, thread, threads, line: turns[-1].next(address, thread, threads, threads, False)
+    for name, each in (("_first_share", first), ("_next_share", following), ("_barrier", barrier)):
+        patch.setattr(emulate, name, each)
     patch.setattr(processors, "count", lambda: count)
 
 

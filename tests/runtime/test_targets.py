@@ -206,7 +206,7 @@ def test_vectors_are_as_wide_as_the_target_has_them(name: str) -> None:
 def test_instructions_are_those_of_the_target() -> None:
     """Fused multiply-adds, AVX-512 and the pause of a waiting thread are there where the target has them."""
     source = "from scanjit.simd import barrier, exp, fma, load_f32x4, store\n\n\ndef some(p, line):\n"
-    source += "    barrier(p, 2, line)\n    x = load_f32x4(p)\n    store(p, exp(fma(x, x, x)))\n"
+    source += "    barrier(p, 0, 2, line)\n    x = load_f32x4(p)\n    store(p, exp(fma(x, x, x)))\n"
     for name, target in TARGETS.items():
         (unit,) = kernels.units([(source, "some", {})], target).values()
         module = compiler.translate(unit, target).module

@@ -381,7 +381,7 @@ def test_a_kernel_of_integers_and_calls_has_no_vectors() -> None:
     source = (
         "from scanjit.simd import barrier, interrupted, load_i64\n\n\ndef k(table, sync, threads, line):\n"
         "    for i in range(load_i64(table)//threads):\n        inner(min(i, 8), i % 3)\n"
-        "        barrier(sync, threads, line)\n        if interrupted(line):\n            return\n"
+        "        barrier(sync, 0, threads, line)\n        if interrupted(line):\n            return\n"
     )
     module, _, has_vectors, _ = translate(
         Unit("k", source, "k.py", "k", {"inner": ("inner", 2)}, "k"), host.target(), "e"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen.jobs import Jobs
 from scanjit.kinds import KINDS
 from scanjit.schedule.cost import rates
 from scanjit.simd.emulated_memory import Memory, MemoryFault
@@ -110,6 +109,6 @@ def test_a_program_whose_threads_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
             sj.function([x], y, mode="emulate")(np.ones((7, 5), "float32"))
 
     run()
-    monkeypatch.setattr(Jobs, "meet", lambda *arguments: None)
+    monkeypatch.setattr(Races, "hear", lambda *arguments: None)
     with pytest.raises(MemoryFault, match="has not met"):
         run()
