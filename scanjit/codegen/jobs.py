@@ -79,21 +79,14 @@ class Jobs:
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
     def meet(self, at: Place, everybody: bool = False) -> None:
-<<<<<<< HEAD
         """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
         waits for nobody."""
-        if self.draft.alone:
-            return
-        threads = "threads" if everybody else self.sharing.step(at).threads
-        self.draft.add(at, f"barrier({'sync' if at.team else self.common.address(SYNC, 0, at)}, {threads}, line)")
-=======
-        """All threads (of a team) wait here for each other; in a step, those that share its rows."""
-        kept = ALL if everybody else self.sharing.step(at)
-        self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
+        if not self.draft.alone:
+            kept = ALL if everybody else self.sharing.step(at)
+            self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
 
     def _sync(self, at: Place) -> str:
         return "sync" if at.team else self.common.address(SYNC, 0, at)
->>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -116,37 +109,33 @@ class Jobs:
         self.draft.add(at, "else:")
         return self._call(source, at.inside)
 
-<<<<<<< HEAD
-    def _call(self, source: Source, at: Place, nest: Nest | None = None) -> Source:
-        """Call a function that runs a job; for a nest that is given, a piece at a time."""
+    def _call(self, source: Source, at: Place, nest: Nest | None = None, told: bool = False) -> Source:
+        """Call a function that runs a job; for a nest that is given, a piece at a time. Where it is `told` how many
+        steps a nest has made and one thread runs it, that is the thread of the call: it tells."""
         if self.draft.whole:
             self.draft.inside[source.name] = source
         else:
             source = self.common.known(source)
             self.draft.calls[source.name] = None
-=======
-    def _call(self, source: Source, at: Place, nest: Nest | None = None, told: bool = False) -> Source:
-        """Call a function that runs a job; for a nest that is given, a piece at a time. Where it is `told` how many
-        steps a nest has made and one thread runs it, that is the thread of the call: it tells."""
-        source = self.common.known(source)
-        self.draft.calls[source.name] = None
         tile, kept = source.tile, self.sharing.step(at)
+        if self.draft.alone:
+            self._call_for(source, at, "0", nest)
+            return source
         if told and tile.split is None:
             self.draft.add(at, f"if {kept.thread} == 0:")
-            self._call_for(source, at, "", nest)
+            self._call_for(source, at.inside, "0", nest)
             self.meet(at)
             return source
         shares = "1" if tile.split is None else kept.threads
         share, place = self.draft.fresh("share"), f"{self._sync(at)}, {kept.thread}, {kept.threads}, {shares}, line"
         self.draft.add(at, f"{share} = first_share({place})", f"while {share} >= 0:")
-        self._call_for(source, at, share, nest)
+        self._call_for(source, at.inside, share, nest)
         self.draft.add(at.inside, f"{share} = next_share({place})")
         return source
 
     def _call_for(self, source: Source, at: Place, share: str, nest: Nest | None) -> None:
-        """Call a function for a share, in its loop at this place."""
-        tile, inside, line = source.tile, at.inside, ["line"] if source.looks else []
->>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
+        """Call a function for a share."""
+        tile, line = source.tile, ["line"] if source.looks else []
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
 
@@ -154,35 +143,15 @@ class Jobs:
             return f"{source.name}({', '.join([*arguments, *more, *line])})"
 
         if tile.rest:
-<<<<<<< HEAD
-            even, left = self.sharing.evenly(tile, at)
-            self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
-        else:
-            ranges: tuple[str, ...] = ()
-            if tile.split is not None:
-                ranges = self.sharing.split(tile, at)
-            elif not self.draft.alone:
-                self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
-                inner = at.inside
-            if nest is not None:
-                ranges = self._piece(nest, ranges, at)
-                inner = at.inside
-            if tile.own is not None and tile.own is not tile.split:
-                ranges += self.sharing.own(tile, at)
-            self.draft.add(inner, call(*ranges))
-        self.meet(at)
-        return source
-=======
             even, left = self.sharing.evenly(tile, at, share)
-            self.draft.add(inside, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
+            self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
             return
         ranges: tuple[str, ...] = () if tile.split is None else self.sharing.split(tile, at, share)
         if nest is not None:
-            ranges, inside = self._piece(nest, ranges, inside), inside.inside
+            ranges, at = self._piece(nest, ranges, at), at.inside
         if tile.own is not None and tile.own is not tile.split:
             ranges += self.sharing.own(tile, at)
-        self.draft.add(inside, call(*ranges))
->>>>>>> 80fffa7 (Threads take over the shares of one that is late, and go on without it; what waits for nobody costs nothing)
+        self.draft.add(at, call(*ranges))
 
     def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:
         """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""

@@ -107,7 +107,7 @@ class Sharing:
 
         whole = [f"{even} = {pieces}//{threads}*{tile.unit}", f"{left} = {even}*{threads}"]
         if self.common.moves(rows):
-            self.draft.add(at.inside, *whole)
+            self.draft.add(at, *whole)
         else:
             self.draft.shares += whole
         self._write(rows, at, share, False, of)
@@ -119,11 +119,11 @@ class Sharing:
         thread's own share: a single thread has no other."""
         kept = self.step(at)
         if self.common.moves(size):
-            self.draft.add(at.inside, *of(share, share))
+            self.draft.add(at, *of(share, share))
             return
         if not known:
             self.draft.shares += of(kept.thread, "thread")
-        self.draft.add(at.inside, f"if {kept.threads} > 1:", *("    " + line for line in of(share, share)))
+        self.draft.add(at, f"if {kept.threads} > 1:", *("    " + line for line in of(share, share)))
 
 
 def _scale(unit: int) -> str:
