@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import pytest
 
@@ -21,9 +22,15 @@ Outputs = tuple[list[Node], list[Node]]
 Pass = Callable[[Program], Program]
 
 
+def is_cached(attribute: object) -> bool:
+    return isinstance(attribute, cached_property)
+
+
 def fields(thing: object) -> dict[str, object]:
-    """What a program, a statement or a buffer holds: no lists, which anybody might change."""
-    held = dict(vars(thing))
+    """What a program, a statement or a buffer holds, but for what it has found out about itself: no lists, which
+    anybody might change."""
+    kind = type(thing)
+    held = {name: value for name, value in vars(thing).items() if not is_cached(getattr(kind, name, None))}
     lists = [name for name, value in held.items() if isinstance(value, list)]
     assert not lists, f"{thing} has lists: {lists}"
     return held
