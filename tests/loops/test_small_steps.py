@@ -131,3 +131,23 @@ def test_the_same_bits_for_any_number_of_threads(threads):
         patch.setattr(sj.config, "threads", threads)
         several = f(*given)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, several, strict=True))
+
+
+def test_what_a_step_hands_on_comes_last_in_extrema():
+    """Two orders of the same operands are one, NaN included; hundreds of operands need no recursion."""
+    x, y = sj.tensor(("T",), "float64", "x"), sj.tensor(("T",), "float64", "y")
+
+    def step(x, y, top, low):
+        many = sj.maximum(sj.maximum(top, x), y)
+        for k in range(300):
+            many = sj.maximum(many, x - k)
+        return many, sj.minimum(sj.minimum(y, low), sj.minimum(top, x))
+
+    outputs = sj.scan(step, [x, y], [sj.constant(-1.0), sj.constant(1.0)])
+    rng = np.random.default_rng(0)
+    given = list(rng.standard_normal((2, 50)))
+    given[1][40] = np.nan
+    f, reference = (sj.function([x, y], outputs, mode=mode) for mode in ("numba", "reference"))
+    check(f, reference, given)
+    short = sj.scan(lambda x, y, low: sj.minimum(sj.minimum(low, x), y), [x, y], sj.constant(1.0))
+    assert "minimum(minimum_0, c0)" in sj.function([x, y], short, mode="emulate").source

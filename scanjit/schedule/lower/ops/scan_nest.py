@@ -12,6 +12,7 @@ from scanjit.ops import Elementwise, View
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.ops.late import late_last
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.values import NotInline, ValueBuilder
 from scanjit.schedule.nests import Access, Load, Nest, NestLoop, Ref, Register, Store, Value
@@ -83,6 +84,8 @@ def as_nest(
         outputs = [builder.value(node, at) for node in step.ys]
     except NotInline:
         return None
+    values = late_last([*updates, *outputs])
+    updates, outputs = values[: len(updates)], values[len(updates) :]
     plan = replace(plan, carries=[replace(carry, slots=1) for carry in plan.carries])
     registers = tuple(builder.registers.values())
     lags = [carry.lag for carry in plan.carries if carry.lag is not None]

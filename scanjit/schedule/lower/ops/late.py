@@ -1,0 +1,60 @@
+"""Chains of minima and maxima in the steps of a nest: what a step hands on comes last.
+
+In `min(min(up, left), diagonal)`, where `left` is what the step before returned, two operations wait for that step. In
+`min(min(up, diagonal), left)`, one does. The value is the same in any order.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM
+from scanjit.schedule.nests import Apply, Register, Value, substitute, walk_values
+
+
+def late_last(roots: Sequence[Value]) -> list[Value]:
+    """The values with the operands of minima and maxima in the order in which they are there: what depends on no
+    register, then what is computed from registers, then registers."""
+    rank: dict[Value, int] = {}
+    values = walk_values(roots)
+    for value in values:
+        below = max((rank[operand] for operand in value.operands), default=0)
+        rank[value] = 2 if isinstance(value, Register) else min(below, 1)
+    new: dict[Value, Value] = {}
+    inner = {arg for value in values if _is_extremum(value) for arg in value.operands if _is_same(value, arg)}
+    for value in values:
+        if isinstance(value, Apply) and _is_extremum(value) and value not in inner:
+            new |= _reordered(value, rank)
+    get = substitute(roots, new)
+    return [get(root) for root in roots]
+
+
+def _reordered(value: Apply, rank: Mapping[Value, int]) -> dict[Value, Value]:
+    """The same extremum of the same operands; nothing if they are in order."""
+    operands = _operands(value)
+    wanted = sorted(operands, key=rank.__getitem__)
+    if wanted == operands:
+        return {}
+    found = wanted[0]
+    for operand in wanted[1:]:
+        found = Apply(value.dtype, value.op, (found, operand), value.params)
+    return {value: found}
+
+
+def _operands(value: Value) -> list[Value]:
+    """The operands of an extremum of several values, from the first to the last."""
+    found: list[Value] = []
+    left = [*reversed(value.operands)]
+    while left:  # no recursion: there may be hundreds
+        part = left.pop()
+        if _is_same(value, part):
+            left += reversed(part.operands)
+        else:
+            found.append(part)
+    return found
+
+
+def _is_same(value: Value, arg: Value) -> bool:
+    return isinstance(value, Apply) and isinstance(arg, Apply) and value.op is arg.op and value.dtype == arg.dtype
+
+
+def _is_extremum(value: Value) -> bool:
+    return isinstance(value, Apply) and value.op in (MAXIMUM, MINIMUM)
