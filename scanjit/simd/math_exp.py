@@ -66,7 +66,7 @@ EXPM1 = {
         0.0416666666666667, 0.16666666666666677, 0.5,
     ),
 }
-# outside of this range exp is inf or 0; inside, `scale_by_power` can scale by 2**n in two steps
+# outside of this range exp is inf or 0; inside, `scaled_exp` can scale by 2**n in two steps
 EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 EXPM1_LOWEST = {"f32": -18.0, "f64": -40.0}  # the result is -1 below
