@@ -183,13 +183,13 @@ class Statements:
         after_loop: list[str] = []
         for some in kept(loop, common.program, common.uses):
             name, buffer = self.draft.fresh("kept"), some.buffer
-            self.draft.add(at, f"{name} = stack({some.room})")
+            lanes = common.program.target.lanes(buffer.dtype.itemsize)
+            self.draft.add(at, f"{name} = stack({some.room})", *some.cleared(name, lanes))
             if some.slots > 1:
                 first, last = (
                     common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)
                     for step in (loop.start, loop.start + loop.length)
                 )
-                lanes = common.program.target.lanes(buffer.dtype.itemsize)
                 self.draft.add(at, *some.copied(name, first, lanes))
                 after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
                 after_loop += some.copied(last, name, lanes)
