@@ -87,9 +87,9 @@ def keep(key: Key, recipe: Recipe) -> None:
         undisturbed(lambda abandoned: store.store(key.stem, entry, KIND))
 
 
-def again(key: Key, recipe: Recipe) -> Recipe | None:
-    """A recipe as another process would read it."""
-    return _read(_written(key, recipe), key)
+def again(key: Key, recipe: Recipe) -> Recipe:
+    """A recipe as another process would read it. Raises an error if it cannot be read."""
+    return _checked(_written(key, recipe), key)
 
 
 def _written(key: Key, recipe: Recipe) -> Entry:
@@ -103,13 +103,17 @@ def _written(key: Key, recipe: Recipe) -> Entry:
 
 def _read(entry: Entry, key: Key) -> Recipe | None:
     try:
-        recipe = read(entry.metadata["content"], list(_arrays(entry)), key.known)
-        recipe.check(key.arguments)
-        return recipe
+        return _checked(entry, key)
     except Exception as error:  # whatever a file leads to that `keep` did not write for this graph
         if from_signal_handler(error):
             raise
         return None
+
+
+def _checked(entry: Entry, key: Key) -> Recipe:
+    recipe = read(entry.metadata["content"], list(_arrays(entry)), key.known)
+    recipe.check(key.arguments)
+    return recipe
 
 
 def _arrays(entry: Entry) -> Iterator[np.ndarray]:

@@ -84,7 +84,7 @@ class Staged:
         recipe = self.front.recipe(self.origins, lambda made: described(made.code, kernels[made.stage]))
         if self._key is not None:
             if verifier.VERIFY:
-                recipe = kept.again(self._key, recipe) or recipe
+                recipe = kept.again(self._key, recipe)
             else:
                 kept.keep(self._key, recipe)
         return recipe, list(kernels.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import functools
+import operator
 import types as python
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -176,8 +177,8 @@ def _reading(kind: Any) -> Reading:
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, python.UnionType):  # there is only one kind beside None
-        (some,) = (_reading(part) for part in parts if part is not python.NoneType)
+    if python.NoneType in parts:
+        some = _reading(functools.reduce(operator.or_, (part for part in parts if part is not python.NoneType)))
         return lambda reader, data: None if data is None else some(reader, data)
     if origin in (list, frozenset) or (origin is tuple and parts[-1:] == (...,)):
         item = _reading(parts[0])
