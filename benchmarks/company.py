@@ -1,7 +1,8 @@
 """Calls in company: how long they take beside other work, on a fixed number of threads and on the number chosen.
 
 `python -m benchmarks.company NAME THREADS ROUNDS SECONDS` measures in this process, and prints JSON: for each number of
-threads ("chosen" where calls choose it), the seconds of a call. Each has turns of so many seconds.
+threads ("chosen" where calls choose it), the seconds of a call, and whether all results are the same bits. Each number
+has turns of so many seconds.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def in_a_worker(threads: int, seconds: float) -> float:
     return turn(lstm(), seconds)
 
 
-def measured(name: str, threads: int, rounds: int, seconds: float) -> dict[str, float]:
-    """The median seconds of a call, by number of threads."""
+def measured(name: str, threads: int, rounds: int, seconds: float) -> tuple[dict[str, float], bool]:
+    """The median seconds of a call, by number of threads; and whether all results are the same bits."""
     import scanjit as sj
 
     def alone(call: Callable[[], Call]) -> Callable[[int], float]:
@@ -144,13 +145,15 @@ def measured(name: str, threads: int, rounds: int, seconds: float) -> dict[str, 
             places[name] = lambda count: float(np.mean(pool([delayed(in_a_worker)(count, seconds)] * 2)))
         counts = {"1": 1, f"{threads}": threads, "chosen": 0}
         found: dict[str, list[float]] = {key: [] for key in counts}
+        results = set()
         for number in range(rounds + 1):
             for key, count in counts.items():
                 sj.config.threads = count
                 passed = places[name](count)
+                results |= {lstm()().tobytes()}
                 if number:  # the first round compiles
                     found[key].append(passed)
-    return {key: median(values) for key, values in found.items()}
+    return {key: median(values) for key, values in found.items()}, len(results) == 1
 
 
 NAMES = (

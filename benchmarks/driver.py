@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import columns, facts, memory, models, remote, report, startup, threads, tiles
+from benchmarks import columns, company, facts, memory, models, remote, report, startup, threads, tiles
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
@@ -165,6 +165,13 @@ class _Run:
                 self.result.scaling.append(threads.scaling(task, engine, counts, self.effort))
             except EngineError as error:
                 self.result.failed[f"threads, {task.title}"] = str(error).splitlines()[0]
+        python = remote.interpreter("scanjit", self.given)
+        for name in company.NAMES:
+            if self.options.only in name and not self.quick:
+                try:
+                    self.result.scaling.append(threads.in_company(name, counts[-1], python, self.effort))
+                except EngineError as error:
+                    self.result.failed[f"threads, {name}"] = str(error).splitlines()[0]
 
     def _compile(self, engines: Sequence[str]) -> None:
         repeats = 1 if self.quick else 3

@@ -172,7 +172,7 @@ def tail(report: Report, level: str = "###") -> str:
         parts += [f"{level} Memory of the first call", table(columns, map(_memory, report.memories))]
     if report.scaling:
         counts = list(dict.fromkeys(count for entry in report.scaling for count in entry.seconds))
-        columns = ["", *(f"{count} thread(s), ms" for count in counts), "results"]
+        columns = ["", *(f"{count} thread(s), ms".replace("chosen thread(s)", "chosen") for count in counts), "results"]
         parts += [f"{level} Threads", table(columns, (_scaling(entry, counts) for entry in report.scaling))]
     return "\n\n".join(parts)
 
@@ -184,7 +184,7 @@ def _memory(memory: Memory) -> list[str]:
 
 def _scaling(entry: Scaling, counts: Sequence[str]) -> list[str]:
     verdict = "identical" if entry.identical else "**different**"
-    return [entry.title, *(ms(entry.seconds[count]) for count in counts), verdict]
+    return [entry.title, *(ms(entry.seconds[count]) if count in entry.seconds else "" for count in counts), verdict]
 
 
 def starts_text(starts: Iterable[Start]) -> str:

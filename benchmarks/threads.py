@@ -1,7 +1,10 @@
-"""One thread and several: how long a call takes, and whether the results are the same to the last bit."""
+"""One thread and several, alone and in company: how long a call takes, and whether the results are the same bits."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +14,14 @@ import numpy as np
 
 from benchmarks.case import Task
 from benchmarks.measure import Effort
-from benchmarks.remote import Engine
+from benchmarks.remote import ROOT, Engine, EngineError
 from benchmarks.worker import task_data
 
 
 @dataclass
 class Scaling:
-    """Seconds a call of scanjit by number of threads, and whether all results were identical."""
+    """Seconds a call of scanjit by number of threads ("chosen" where calls choose it), and whether all results were
+    identical."""
 
     title: str
     seconds: dict[str, float]
@@ -43,3 +47,21 @@ def scaling(task: Task, engine: Engine, counts: tuple[int, ...], effort: Effort)
     engine.ask("drop")
     identical = all(found == results[0] for found in results)
     return Scaling(task.title, {key: median(values) for key, values in times.items()}, identical)
+
+
+def in_company(name: str, threads: int, python: str, effort: Effort) -> Scaling:
+    """One thread, several and as many as calls choose, beside other work (see `company`).
+
+    Raises
+    ------
+    EngineError
+        If something that it needs is not installed, or fails.
+    """
+    rounds, seconds = min(effort.rounds, 5), 8 * effort.seconds
+    order = [python, "-m", "benchmarks.company", name, f"{threads}", f"{rounds}", f"{seconds}"]
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
+    done = subprocess.run(order, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise EngineError((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    seconds, identical = json.loads(done.stdout.splitlines()[-1])
+    return Scaling(f"LSTM, {name}: T=61 B=7 N=45 H=150, float32", seconds, identical)

@@ -24,10 +24,10 @@ class Config:
     Attributes
     ----------
     floatX : the dtype of symbols that are made without one: "float64" (the default) or "float32".
-    threads : how many threads a large program uses, up to 64. 0 for one a processor that this process may use: by its
-        affinity, the quota of its container, `OMP_NUM_THREADS` (which joblib and Dask set in their workers), and
-        `threadpoolctl.threadpool_limits`. At first what the environment variable `SCANJIT_NUM_THREADS` says, else 0.
-        Results do not depend on it.
+    threads : how many threads a large program uses, up to 64. 0 for the number that was fastest in earlier calls, up to
+        one a processor that this process may use: by its affinity, the quota of its container, `OMP_NUM_THREADS` (which
+        joblib and Dask set in their workers), and `threadpoolctl.threadpool_limits`. At first what the environment
+        variable `SCANJIT_NUM_THREADS` says, else 0. Results do not depend on it.
     profile : whether calls of compiled functions take the time of each statement, for `CompiledFunction.profile`.
     check_finite : whether calls of functions look for values that are NaN or infinite: at the first one they raise a
         `NonFiniteError` that names the op, the user's line, the step and the position. Such calls are slow: they run
