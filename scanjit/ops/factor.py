@@ -143,6 +143,7 @@ def _solve_samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 SOLVE: Op = Op(
     "solve",
+    never_fails=True,
     infer=lambda a, b, *, trans: _system(a, b, "solve"),
     reference=_solve_reference,
     vjp=_solve_vjp,
@@ -187,6 +188,7 @@ def _triangular_samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 TRIANGULAR_SOLVE: Op = Op(
     "triangular_solve",
+    never_fails=True,
     infer=lambda a, b, *, lower, trans, unit: _system(a, b, "solve_triangular"),
     reference=_triangular_reference,
     vjp=_triangular_vjp,
@@ -228,7 +230,7 @@ def _of_matrices(
         n = _square(a, what or name)
         return a.with_shape((*a.shape[:-2], *last(n)))
 
-    return Op(name, infer=infer, batch_params=lambda size: {}, dtypes=FLOATS, **rest)
+    return Op(name, infer=infer, batch_params=lambda size: {}, dtypes=FLOATS, never_fails=True, **rest)
 
 
 CHOLESKY = _of_matrices(

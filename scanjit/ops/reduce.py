@@ -87,7 +87,7 @@ class ArgReduction(Op):
         every number, as in NumPy.
     """
 
-    goes_anywhere = True
+    never_fails = goes_anywhere = True
 
     def __init__(self, name: str, *, beats: str, function: Rule[Parameter], doc: str) -> None:
         def infer(x: Type, *, axis: int) -> Type:

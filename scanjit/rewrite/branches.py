@@ -10,7 +10,7 @@ from scanjit.ir import PART, Node, constant, replace, walk
 from scanjit.ops.branch import IFELSE, captured, cut
 from scanjit.ops.stretch import constant_value, zeros_like
 from scanjit.rewrite.engine import Note, Rules, in_bodies
-from scanjit.rewrite.unfit import broken, conditions, may_fail
+from scanjit.rewrite.unfit import computable, never_fails
 from scanjit.walks import bottom_up
 
 rules = Rules()
@@ -84,14 +84,11 @@ def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step
     guards: dict[Node, Node] = {}
     for key, active in zip(sizes, taken, strict=True):
         size, wanted = replace([key, active], guards)
-        nodes = [node for node in walk([size], known) if node not in known]
-        failing, needs = any(may_fail(node, loops=not step) for node in nodes), conditions(nodes)
-        if not failing and not needs:
+        if never_fails([size], known):
             continue
-        if step and not failing:
-            wanted = constant(True)
-            for need in needs:  # in this order: what a relation is about may rely on those before it
-                wanted = captured(wanted, [~broken(need)], [constant(False)], known)[0]
+        safe = computable(size, known) if step else None
+        if safe is not None:
+            wanted = safe
         guards[key] = captured(wanted, [size], [zeros_like(size)], known)[0]
         known.add(guards[key])
     return guards

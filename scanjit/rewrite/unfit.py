@@ -12,9 +12,24 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scanjit import ir, types
-from scanjit.ir import ORIGINS, PART, Node, apply, constant, dim_node, inferred_types, new_input, rebuilt, replace, walk
+from scanjit.ir import (
+    CONSTANT,
+    ORIGINS,
+    PART,
+    Node,
+    apply,
+    constant,
+    dim_node,
+    inferred_types,
+    new_input,
+    rebuilt,
+    replace,
+    walk,
+)
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.reduce import ALL
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like
@@ -22,12 +37,14 @@ from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.types import Condition
 
 
-def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tuple[list[Node], list[Node]]:
+def without_unfit(
+    outputs: Sequence[Node], varying: Collection[Node] = (), step: bool = False
+) -> tuple[list[Node], list[Node]]:
     """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
     scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size.
 
     Sizes that depend on `varying` nodes, which have another value in each step, are left alone: loops over them count
-    their steps.
+    their steps. In a `step`, a size that reads outside of an array fits as little.
     """
     if not any(node.op is IFELSE for node in ir.walk_inside(outputs)):
         return list(outputs), []
@@ -38,7 +55,8 @@ def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tu
     def replaced(old: Node, new: Node) -> Node | None:
         fitting = {IFELSE: _fitting, SCAN: _with_fitting_steps}.get(new.op)
         if fitting is not None:
-            made = fitting(new, {x for x, before in zip(new.operands, old.operands, strict=True) if before in moving})
+            varies = {x for x, before in zip(new.operands, old.operands, strict=True) if before in moving}
+            made = fitting(new, varies, step)
             if made is not None:
                 results[old], unfit = made
                 found.append(unfit)
@@ -48,13 +66,13 @@ def without_unfit(outputs: Sequence[Node], varying: Collection[Node] = ()) -> tu
     return rebuilt(outputs, replaced), found
 
 
-def _with_fitting_steps(scan: Node, varying: Collection[Node]) -> tuple[Mapping[int, Node], Node] | None:
+def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple[Mapping[int, Node], Node] | None:
     """The results of a loop in whose step no branch runs whose sizes do not fit, and a bool: whether such a branch was
     taken in a step. None if all sizes certainly fit."""
     loop = OpenScan.of(scan)
     inside = [*(c.inner for c in loop.carries), *loop.xs.values()]
     inside += [inner for operand, inner in loop.consts.items() if operand in varying]
-    new, found = without_unfit(loop.outputs, inside)
+    new, found = without_unfit(loop.outputs, inside, step=True)
     if not found:
         return None
     loop.set_outputs(new)
@@ -65,15 +83,19 @@ def _with_fitting_steps(scan: Node, varying: Collection[Node]) -> tuple[Mapping[
     return made.parts(), made.carry(taken)
 
 
-def _fitting(node: Node, varying: Collection[Node]) -> tuple[Sequence[Node], Node] | None:
+def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Sequence[Node], Node] | None:
     """The results of an ifelse that does not run a branch whose sizes do not fit, and a bool: whether such a branch was
     taken. None if all sizes certainly fit."""
     inputs, *halves = opened(node)
     condition, *operands = node.operands
     pairs = list(zip(inputs, operands, strict=True))
     moving = {inner for inner, operand in pairs if operand in varying}
-    made = [without_unfit(half, moving) for half in halves]
+    made = [without_unfit(half, moving, step) for half in halves]
     own = [[broken(c) for c in _of_branch(walk(half), moving)] for half, _ in made]
+    if step:
+        for (half, _), unfit_sizes in zip(made, own, strict=True):
+            safe = map(computable, _reading_sizes(half, {*inputs}, moving))
+            unfit_sizes += [~fits for fits in safe if fits is not None]
     inside = [found for _, found in made]
     if not any(own) and not any(inside):
         return None
@@ -85,6 +107,14 @@ def _fitting(node: Node, varying: Collection[Node]) -> tuple[Sequence[Node], Nod
         results = captured(unfit, list(map(zeros_like, results)), results, at={*node.operands, unfit})
     *results, deeper = results
     return results, unfit | deeper
+
+
+def _reading_sizes(outputs: Sequence[Node], inputs: Collection[Node], varying: Collection[Node]) -> list[Node]:
+    """The values that a branch reads by indices and uses as sizes, without those that vary."""
+    order = walk(outputs)
+    moving = ir.dependents(order, varying)
+    used = dict.fromkeys(size for node in order for size in node.applied.sizes if size not in inputs)
+    return [size for size in used if size not in moving and any(node.op in _INDEXED for node in walk([size]))]
 
 
 def _of_branch(order: Sequence[Node], varying: Collection[Node]) -> list[Condition]:
@@ -121,6 +151,34 @@ def may_fail(node: Node, loops: bool = True) -> bool:
         return False
     body = node.params.get("body")
     return loops or not isinstance(body, ir.Graph) or any(may_fail(inner, loops) for inner in body.nodes())
+
+
+def computable(size: Node, known: Collection[Node] = ()) -> Node | None:
+    """Whether a size can be computed from the `known` nodes: all sizes that it depends on fit, and it reads nothing
+    outside of an array. Computing this bool never fails. None if the size can always be computed, or if there is an op
+    that may fail otherwise."""
+    safe = constant(True)
+    met: set[tuple[object, ...]] = set()
+    for node in walk([size], known):
+        if node in known:
+            continue
+        needs = [c for c in conditions([node]) if (c.kind, c.left, c.right) not in met]
+        met.update((c.kind, c.left, c.right) for c in needs)
+        found = [~broken(c) for c in needs]
+        if node.op in _INDEXED:
+            first, axis = _INDEXED[node.op], node.params["axis"]
+            for at, index in enumerate(node.operands[first:], axis):
+                length = dim_node(node.operands[0].type.shape[at])
+                found += [ALL(inside, axes=tuple(range(index.ndim))) for inside in (index >= 0, index < length)]
+        elif may_fail(node, loops=False):
+            return None
+        for each in found:  # in this order: what a relation is about may rely on those before it
+            safe = captured(safe, [each], [constant(False)], known)[0]
+    return None if safe.op is CONSTANT else safe
+
+
+_INDEXED = {GATHER: 1, SCATTER: 2}
+"""The ops that may read or write outside of an array, and which of their operands is the first index."""
 
 
 def conditions(nodes: Iterable[Node]) -> list[Condition]:

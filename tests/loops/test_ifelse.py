@@ -299,7 +299,8 @@ def _product(x: sj.Node, size: Any) -> sj.Node:
 
 @pytest.mark.parametrize(
     "case",
-    ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"],
+    ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"]
+    + ["read", "twice", "largest", "factor", "steps"],
 )
 def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: str) -> None:
     """Such a size is computed before the loop, for the memory that it needs; whether it fits matters in the branch."""
@@ -319,6 +320,11 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
         "branch": lambda: chosen(lambda: sj.ifelse(x[1] > 0, lambda: _product(x, n[0] + 1), lambda: 0.5)),
         "outer": lambda: sj.ifelse(m > 0, lambda: chosen(lambda: _product(x, n[0] + 1))[-1], lambda: 0.5),
         "alone": lambda: sj.ifelse(on[0], lambda: _product(x, m), lambda: x[1]),
+        "read": lambda: chosen(lambda: sj.arange(n[m - 3]).sum() * x[1]),
+        "twice": lambda: chosen(lambda: x[: n[n[m - 3] - 3]].sum()),
+        "largest": lambda: chosen(lambda: x[: sj.argmax(x) + n[m - 3]].sum()),
+        "factor": lambda: chosen(lambda: x[: sj.cast(sj.cholesky(x * x[:, None] + 1)[0, 0], int) * n[m - 3]].sum()),
+        "steps": lambda: chosen(lambda: sj.scan(lambda g: g * 0.5, outputs_info=x[1], n_steps=n[m - 3])[-1]),
         "gradient": lambda: sj.grad(chosen(lambda: sj.sin(x[1]) * _product(x, n[0] + 1))[-1], x),
     }[case]()
     plain, compiled = (sj.function([x, n, m, on], y, mode=mode) for mode in ("reference", "emulate"))
