@@ -108,6 +108,7 @@ def _sizes(outputs: Sequence[Node]) -> set[Node]:
     bottom_up(outputs, below)
     found: set[Node] = set()
     for node, inside in branches.items():
-        used = {size for inner in walk(inside) for size in inner.applied.sizes}
-        found |= {size for size in used - set(node.operands) if not size.is_closed}
+        given = set(node.operands)  # what they are made of lies outside
+        used = {size for inner in walk(inside, given) if inner not in given for size in inner.applied.sizes}
+        found |= {size for size in used - given if not size.is_closed}
     return found
