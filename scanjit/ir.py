@@ -537,7 +537,7 @@ def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) 
     Without `sizes`, it leaves out nodes that only dimensions depend on."""
     if not sizes:
         return bottom_up(roots, lambda node: () if node in stop else node.operands)
-    return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop else attrgetter("args"))
+    return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop != () else attrgetter("args"))
 
 
 def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:

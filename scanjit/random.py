@@ -388,7 +388,7 @@ class Stream:
         return RANDOM_SHUFFLE(*self._counter(), IOTA(length=wanted), ir.dim_node(count))
 
 
-def _first_state(seed: int | None) -> np.ndarray:
+def _first_state(seed: object) -> np.ndarray:
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < _KEYS:

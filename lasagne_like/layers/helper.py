@@ -51,13 +51,14 @@ def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) ->
     ends = set(treat_as_input or ())
     done: dict[Layer, None] = {}
     entered: set[Layer] = set()
-    stack = list(reversed(_listed(layer)))
+    stack: list[Layer | None] = list(reversed(_listed(layer)))
     while stack:
         top = stack[-1]
         if top is None or top in done:
             stack.pop()
         elif top in entered or top in ends:  # all layers that feed it are in `done`
-            done[stack.pop()] = None
+            done[top] = None
+            stack.pop()
         else:
             entered.add(top)
             stack.extend(other for other in reversed(cycles.inputs_of(top)) if other not in entered)

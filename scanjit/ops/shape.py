@@ -15,7 +15,9 @@ from scanjit.types import Dimension, Type, not_negative
 # ---- slice: a window of every axis, with a step ----------------------------------------------------------------------
 
 
-def _slice_infer(x: Type, *, start: tuple, length: tuple, step: tuple) -> Type:
+def _slice_infer(
+    x: Type, *, start: tuple[Dimension, ...], length: tuple[Dimension, ...], step: tuple[Dimension, ...]
+) -> Type:
     if not len(start) == len(length) == len(step) == x.ndim:
         raise errors.InternalError("a slice has a start, a length and a step for each axis", got=f"{start} of {x}")
     for axis, window in enumerate(zip(start, length, step, strict=True)):
@@ -56,7 +58,7 @@ def _apart(dim: Dimension) -> tuple[Dimension, Dimension]:
     return -constant, dim - constant
 
 
-def _slice_reference(x: Array, *, start: tuple, length: tuple, step: tuple) -> Array:
+def _slice_reference(x: Array, *, start: tuple[int, ...], length: tuple[int, ...], step: tuple[int, ...]) -> Array:
     for axis, (a, n, s) in enumerate(zip(start, length, step, strict=True)):
         last = a + s * (n - 1)
         if n < 0 or (n and not (0 <= a < x.shape[axis] and 0 <= last < x.shape[axis])):
@@ -111,7 +113,7 @@ def flip(x: Node, axis: int) -> Node:
 # ---- set_slice: a tensor with a window of it replaced ----------------------------------------------------------------
 
 
-def _set_slice_infer(x: Type, v: Type, *, start: tuple, step: tuple) -> Type:
+def _set_slice_infer(x: Type, v: Type, *, start: tuple[Dimension, ...], step: tuple[Dimension, ...]) -> Type:
     if x.dtype != v.dtype or x.ndim != v.ndim:
         raise errors.InternalError("set_slice takes a value of the tensor's dtype and rank", got=f"{x} and {v}")
     for axis, window in enumerate(zip(start, v.shape, step, strict=True)):
@@ -119,13 +121,15 @@ def _set_slice_infer(x: Type, v: Type, *, start: tuple, step: tuple) -> Type:
     return x
 
 
-def _set_slice_reference(x: Array, v: Array, *, start: tuple, step: tuple) -> Array:
+def _set_slice_reference(x: Array, v: Array, *, start: tuple[int, ...], step: tuple[int, ...]) -> Array:
     x = x.copy()
     x[np.ix_(*(a + s * np.arange(n) for a, s, n in zip(start, step, v.shape, strict=True)))] = v
     return x
 
 
-def _set_slice_vjp(g: Node, y: Node, x: Node, v: Node, *, start: tuple, step: tuple) -> tuple[Node, Node]:
+def _set_slice_vjp(
+    g: Node, y: Node, x: Node, v: Node, *, start: tuple[Dimension, ...], step: tuple[Dimension, ...]
+) -> tuple[Node, Node]:
     return (
         SET_SLICE(g, zeros_like(v), start=start, step=step),
         SLICE(g, start=start, length=v.type.shape, step=step),

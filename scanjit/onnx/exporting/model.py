@@ -77,7 +77,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
 def _made(source: Any, opset: int, name: str | None, cells: bool) -> tuple[Any, dict[str, Weight]]:
     """The ModelProto without its weights, and these."""
     onnx = package()
-    if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
+    if type(opset) is not int or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
     inputs, outputs, label = _read(source)
     graph, weights = _Exported(inputs, outputs, opset, cells).graph(writable(name or label))
