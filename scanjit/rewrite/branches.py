@@ -95,7 +95,8 @@ def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:
-    """The nodes inside of branches whose values are sizes there. Operands of the ifelse are not included."""
+    """The nodes inside of branches whose values are sizes there, but for operands; none once all sizes that branches
+    themselves use are operands."""
     branches: dict[Node, list[Node]] = {}
 
     def below(node: Node) -> Sequence[Node]:
@@ -107,8 +108,12 @@ def _sizes(outputs: Sequence[Node]) -> set[Node]:
 
     bottom_up(outputs, below)
     found: set[Node] = set()
+    needed = False
     for node, inside in branches.items():
-        given = set(node.operands)  # what they are made of lies outside
-        used = {size for inner in walk(inside, given) if inner not in given for size in inner.applied.sizes}
+        given = set(node.operands)
+        own = (inner for inner in walk(inside, given) if inner not in given)
+        needed = needed or any(not (size in given or size.is_closed) for inner in own for size in inner.applied.sizes)
+        # Sizes that operands are made of come along: so branches that read each other give up theirs together.
+        used = {size for inner in walk(inside) for size in inner.applied.sizes}
         found |= {size for size in used - given if not size.is_closed}
-    return found
+    return found if needed else set()
