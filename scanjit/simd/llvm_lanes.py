@@ -332,21 +332,20 @@ class LlvmLanes(Lanes):
 
     def _permuted(self, words: Sequence[int]) -> LlvmLanes:
         """The words at these positions, modulo their number, from registers; this vector has 256 or 512 bits."""
-        wide_tables = self._target.has_avx512
+        wide_tables, suffix = self._target.has_avx512, {32: "s", 64: "d"}[self.kind.bits]
         if len(words) > (2 * self.lanes if wide_tables else 256 // self.kind.bits):
             half = len(words) // 2
             return ((self & half) != 0).choose(self._permuted(words[half:]), self._permuted(words[:half]))
         if len(words) > self.lanes:
             parts = (constant_list(self.kind, part) for part in (words[: self.lanes], words[self.lanes :]))
-            name = f"llvm.x86.avx512.vpermi2var.{'d' if self.kind.bits == 32 else 'q'}.{self.lanes * self.kind.bits}"
+            name = f"llvm.x86.avx512.vpermi2var.{'d' if suffix == 's' else 'q'}.{self.lanes * self.kind.bits}"
             return self._new(call(self.builder, name, self.value.type, [next(parts), self.value, next(parts)]))
-        if self.kind.bits == 64 and not wide_tables:
+        if suffix == "d" and not wide_tables:
             # AVX2 permutes 32 bits at a time: the halves of word k are at 2k and 2k + 1
             twice = (self & (len(words) - 1)) << 1
             places = (twice | (twice << 32) | (1 << 32)).value
             halves = [half for word in words for half in (word & 0xFFFFFFFF, word >> 32 & 0xFFFFFFFF)]
             return LlvmLanes(self.builder, places, self.kind, self.lanes)._permuted_by("avx2.permd", I32, halves)
-        suffix = {32: "s", 64: "d"}[self.kind.bits]
         narrow = self.lanes * self.kind.bits == 256
         name = "avx2.permd" if narrow and suffix == "s" else f"avx512.permvar.{suffix}i.{256 if narrow else 512}"
         return self._permuted_by(name, element_type(self.kind), words)

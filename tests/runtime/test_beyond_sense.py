@@ -141,7 +141,7 @@ def test_files_are_written_as_the_umask_says_and_without_changing_it(tmp_path):
     try:
         thread.start()
         for _ in range(50):
-            files.replace(tmp_path / "f", b"12", memoryview(b"3"))
+            files.replace(tmp_path / "f", [b"12", memoryview(b"3")])
     finally:
         done.set()
         thread.join()

