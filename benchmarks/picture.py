@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.engines import TITLES
@@ -15,8 +16,9 @@ _COLOURS = {"forward": "#1b6ca8", "gradient": "#d9822b"}
 _LABELS = {"forward": "forward", "gradient": "with gradient"}
 
 
-def draw(report: Report, path: str) -> None:
-    """Write the picture of a run; rows that nobody else computed are left out.
+def draw(report: Report, path: str, cases: Sequence[str] = ()) -> None:
+    """Write the picture of a run; rows that nobody else computed are left out. With `cases`: one row for each of them,
+    of its first sizes, in letters that can be read in a narrow column.
 
     Raises
     ------
@@ -26,18 +28,22 @@ def draw(report: Report, path: str) -> None:
     if not importlib.util.find_spec("matplotlib"):
         raise SystemExit("the picture needs matplotlib: pip install 'scanjit[docs]'")
     pairs = _pairs([row for row in report.rows if ratio(row) is not None])
-    size = (9.5, 1.5 + 0.36 * len(pairs))
+    if cases:
+        first = {rows[0].case: rows for rows in reversed(pairs.values())}
+        pairs = {name: first[name] for name in cases}
+    size = (7.0, 1.2 + 0.42 * len(pairs)) if cases else (9.5, 1.5 + 0.36 * len(pairs))
+    small, tall = (8.5, 10) if cases else (6, 8)
     figure = importlib.import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
     speeds, fractions = figure.subplots(1, 2, sharey=True, width_ratios=[2, 1])
     for i, rows in enumerate(pairs.values()):
         for row in rows:
             y = i - 0.2 if row.kind == "forward" else i + 0.2
-            _speed(speeds, y, row)
+            _speed(speeds, y, row, small)
             part = fraction(row)
             if part is not None:
                 fractions.barh(y, part, height=0.36, color=_COLOURS[row.kind])
-                fractions.text(part, y, f" {part:.2f}", fontsize=6, va="center")
-    _finish(report, figure, speeds, fractions, list(pairs))
+                fractions.text(part, y, f" {part:.2f}", fontsize=small, va="center")
+    _finish(report, figure, speeds, fractions, list(pairs), small, tall)
     with importlib.import_module("matplotlib").rc_context({"svg.fonttype": "none", "svg.hashsalt": "scanjit"}):
         figure.savefig(path, **({"metadata": {"Date": None}} if path.endswith(".svg") else {"dpi": 150}))
 
@@ -52,27 +58,29 @@ def _pairs(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _speed(axes: Any, y: float, row: Row) -> None:
+def _speed(axes: Any, y: float, row: Row, letters: float) -> None:
     speed = ratio(row) or 0
     axes.barh(y, speed, height=0.36, color=_COLOURS[row.kind])
-    axes.text(speed, y, f" {speed:.2f}x {TITLES[best_peer(row) or '']}", fontsize=6, va="center")
+    axes.text(speed, y, f" {speed:.2f}x {TITLES[best_peer(row) or '']}", fontsize=letters, va="center")
 
 
-def _finish(report: Report, figure: Any, speeds: Any, fractions: Any, labels: list[str]) -> None:
+def _finish(
+    report: Report, figure: Any, speeds: Any, fractions: Any, labels: list[str], small: float, tall: float
+) -> None:
     for axes in (speeds, fractions):
         axes.spines[["top", "right"]].set_visible(False)
         axes.axvline(1, color="black", linestyle=":", linewidth=1)
-        axes.tick_params(labelsize=7)
-    speeds.set_yticks(range(len(labels)), labels, fontsize=6)
+        axes.tick_params(labelsize=small)
+    speeds.set_yticks(range(len(labels)), labels, fontsize=small)
     speeds.invert_yaxis()
     speeds.set_xscale("log")
     _, high = speeds.get_xlim()
-    speeds.set_xlim(right=high * 2)
-    speeds.set_xlabel("speed relative to the fastest peer (log scale)", fontsize=8)
+    speeds.set_xlim(right=high * small / 3)
+    speeds.set_xlabel("speed relative to the fastest peer (log scale; 1: as fast)", fontsize=tall)
     fractions.set_xlim(0, 1.15)
-    fractions.set_xlabel("part of the hardware's limit", fontsize=8)
+    fractions.set_xlabel("part of the hardware's limit", fontsize=tall)
     from_kinds = importlib.import_module("matplotlib.patches").Patch
     handles = [from_kinds(color=colour, label=_LABELS[kind]) for kind, colour in _COLOURS.items()]
-    figure.legend(handles=handles, loc="outside upper right", fontsize=7, ncols=2)
+    figure.legend(handles=handles, loc="outside upper right", fontsize=small, ncols=2)
     threads = f"{report.threads} thread{'s' * (report.threads > 1)}"
     figure.suptitle(f"scanjit beside its fastest peer, {threads}", fontsize=10, x=0.02, ha="left")

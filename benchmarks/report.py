@@ -41,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", metavar="JSON", help="what --json wrote")
     parser.add_argument("--output", default=str(RESULTS), help="the file to write (default benchmarks/RESULTS.md)")
     parser.add_argument("--plot", metavar="FILE", help="draw the first run (.svg, .png); needs matplotlib")
+    parser.add_argument("--cases", help="draw the first sizes of these cases alone: LSTM,GRU,Kalman filter")
     options = parser.parse_args(arguments)
     reports = [load(path) for path in options.files]
     Path(options.output).write_text(markdown(reports), encoding="utf-8")
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.plot:
         from benchmarks import picture
 
-        picture.draw(reports[0], options.plot)
+        picture.draw(reports[0], options.plot, options.cases.split(",") if options.cases else ())
         print(f"wrote {options.plot}")
     return 0
 
