@@ -75,6 +75,13 @@ def check(f, reference, given):
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
+def test_vectors_of_no_elements():
+    x = sj.tensor(("T", 0), name="x")
+    h, total = sj.scan(lambda row, h: (sj.tanh(row + h), (h + row).sum()), x, [sj.zeros(0), None])
+    rows, sums = sj.function([x], [h, total], mode="emulate")(np.zeros((3, 0)))
+    assert rows.shape == (3, 0) and sums.tolist() == [0.0] * 3
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_any_size(model, dtype):

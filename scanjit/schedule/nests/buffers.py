@@ -41,7 +41,7 @@ def with_room(dtype: DType, shape: tuple[Dimension, ...], name: str) -> Ref:
     """A temporary tensor with room for full vectors at the end of each row."""
     *outer, size = shape
     most = LINE // dtype.itemsize
-    while isinstance(size, int) and most // 2 >= size:
+    while isinstance(size, int) and most // 2 >= max(size, 1):
         most //= 2
     room = (size + (most - 1)) // most * most
     buffer = Buffer(dtype, (*outer, room), "temporary", name, row=size)
