@@ -77,7 +77,7 @@ def check(f, reference, given):
 
 def test_vectors_of_no_elements():
     x = sj.tensor(("T", 0), name="x")
-    h, total = sj.scan(lambda row, h: (sj.tanh(row + h), (h + row).sum()), x, [sj.zeros(0), None])
+    h, total = sj.scan(lambda row, h: (sj.tanh((row[:, None] * h).sum(0)), (h + row).sum()), x, [sj.zeros(0), None])
     rows, sums = sj.function([x], [h, total], mode="emulate")(np.zeros((3, 0)))
     assert rows.shape == (3, 0) and sums.tolist() == [0.0] * 3
 
