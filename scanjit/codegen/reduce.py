@@ -5,11 +5,10 @@ import numpy as np
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
-from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
-from scanjit.ops.reduce import ARGMAX
+from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
 from scanjit.signatures import DType
@@ -66,7 +65,9 @@ class Together:
         """Write the loops, and remember the results."""
         frame, depth = self.frame, len(self.frame.scopes)
         lane, frame.lane = frame.lane, self.loop if frame.tile.horizontal else frame.lane
-        totals = {(r, p): self._begin(r, p) for p in self.points for r in self.reductions}
+        found = {r: other for r in self.reductions if (other := self._finds(r)) is not None}
+        own = [r for r in self.reductions if r not in found]
+        totals = {(r, p): self._begin(r, p) for p in self.points for r in own}
         if all(loop.size != 0 for loop in self.loops):
             self._guard(0)
             for loop in self.loops[:-1]:
@@ -75,8 +76,16 @@ class Together:
             self._last_loop(totals)
             frame.pop(depth)
         frame.lane = lane
+        totals |= {(r, p): totals[other, p][:1] for r, other in found.items() for p in self.points}
         for (r, p), names in totals.items():
             self._end(r, p, names)
+
+    def _finds(self, reduction: Reduce) -> Reduce | None:
+        """The argmax (or argmin) of the same terms, which finds the maximum as well."""
+        if _compared(reduction) != reduction.dtype:
+            return None
+        places = [other for other in self.reductions if other.term is reduction.term]
+        return next((other for other in places if getattr(other.op, "best", None) is reduction.op), None)
 
     def _guard(self, depth: int) -> None:
         open_guard(self.frame, self.value_of, self.reductions[0], depth, self.points)
@@ -120,13 +129,11 @@ class Together:
         elif frame.tile.horizontal:
             frame.masks[-1] = None
         self._guard(2)
-        for point in self.points:
+        for (reduction, point), names in totals.items():
             mask = frame.mask(point) if frame.tile.horizontal else None
-            for reduction in self.reductions:
-                names = totals[reduction, point]
-                for total, text in zip(names, self._combined(reduction, point, names), strict=True):
-                    text = text if mask is None else f"select({mask}, {text}, {total})"
-                    frame.scope.add(f"{total} = {text}")
+            for total, text in zip(names, self._combined(reduction, point, names), strict=True):
+                text = text if mask is None else f"select({mask}, {text}, {total})"
+                frame.scope.add(f"{total} = {text}")
         frame.pop(depth)
 
     # ---- one reduction -----------------------------------------------------------------------------------------------
@@ -141,18 +148,20 @@ class Together:
 
     def _start(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""
-        if not isinstance(reduction.op, Reduction):
+        if isinstance(reduction.op, ArgReduction):
             dtype = _compared(reduction)
-            worst = f"splat_{suffix(dtype, point.width)}({number(_worst(reduction.op, dtype))})"
+            worst = f"splat_{suffix(dtype, point.width)}({number(reduction.op.best.initial(dtype))})"
             zero = f"splat_{suffix(INT64, point.width)}(0)"
             return [self.frame.line("best", worst), self.frame.line("place", zero)]
+        assert isinstance(reduction.op, Reduction)
         initial = number(np.asarray(reduction.op.initial(reduction.dtype)).astype(reduction.dtype))
         return [self.frame.line("acc", f"splat_{suffix(reduction.dtype, point.width)}({initial})")]
 
     def _combined(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
         """The accumulators, joined with the term at this point."""
-        if not isinstance(reduction.op, Reduction):
-            return self._better(reduction, point, names)
+        if isinstance(reduction.op, ArgReduction):
+            return self._better(reduction, reduction.op.sign, point, names)
+        assert isinstance(reduction.op, Reduction)
         (total,) = names
         term = reduction.term
         if reduction.op is SUM and isinstance(term, Apply) and term.op is MUL and kind_of(term.dtype).floating:
@@ -160,13 +169,12 @@ class Together:
             return [f"fma({left}, {right}, {total})"]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(term, point))]
 
-    def _better(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
+    def _better(self, reduction: Reduce, sign: str, point: Point, names: list[str]) -> list[str]:
         """argmax, argmin: the first of the best; the first NaN, if there is one."""
         best, place = names
         term, dtype = self.value_of(reduction.term, point), _compared(reduction)
         if dtype != reduction.term.dtype:
             term = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({term})")
-        sign = ">" if reduction.op is ARGMAX else "<"
         nan = f" | (isnan({term}) & ~isnan({best}))" if kind_of(dtype).floating else ""
         better = self.frame.line("better", f"({term} {sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
@@ -187,10 +195,3 @@ def _compared(reduction: Reduce) -> DType:
     """The dtype in which argmax compares."""
     dtype = reduction.term.dtype
     return np.dtype("int8") if kind_of(dtype).is_mask else dtype
-
-
-def _worst(op: Op, dtype: DType) -> float | int:
-    """What everything is at least as good as."""
-    if kind_of(dtype).floating:
-        return -np.inf if op is ARGMAX else np.inf
-    return int(np.iinfo(dtype).min if op is ARGMAX else np.iinfo(dtype).max)

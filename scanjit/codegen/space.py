@@ -52,6 +52,8 @@ class Space:
             self._tiles_and_singles(lane)
         elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own):
             self.lane_range(lane, None, "", True)
+        elif self._reduces and tile.vectors > 1 and tile.rows is None and not frame.fills(lane, width):
+            self._tiles_and_few(lane)
         elif self._reduces:
             self.lane_range(lane, *frame.bounds(lane), width > 1 and not frame.fills(lane, width))
         else:
@@ -88,6 +90,15 @@ class Space:
         self.lane_range(lane, start, left, False)
         with self.frame.single_vectors():
             self.lane_range(lane, left, stop, whole != size, tile.vectors)
+
+    def _tiles_and_few(self, lane: NestLoop) -> None:
+        """Tiles; then the vectors that are left one at a time, if they fill at most half of a tile. All are masked."""
+        tile = self.frame.tile
+        width, (start, stop) = tile.lanes * tile.vectors, self.frame.bounds(lane)
+        left = self.frame.line("left", f"{start} + ({stop} - {start} + {width // 2 - 1})//{width}*{width}")
+        self.lane_range(lane, start, left, True)
+        with self.frame.single_vectors():
+            self.lane_range(lane, left, stop, True, tile.vectors // 2)
 
     def lane_range(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
         """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over

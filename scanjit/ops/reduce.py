@@ -14,7 +14,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
-from scanjit.signatures import DType, Parameter, Rule, Samples
+from scanjit.signatures import Parameter, Rule, Samples
 from scanjit.types import Type
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
@@ -83,13 +83,14 @@ class ArgReduction(Op):
 
     Parameters
     ----------
-    beats : the condition in generated code on which `{0}` takes the place of `{1}`, which comes before it. NaN beats
-        every number, as in NumPy.
+    best : the reduction that gives that element.
+    sign : between two elements in generated code, whether the first beats the second. NaN beats every number, as in
+        NumPy.
     """
 
     never_fails = goes_anywhere = True
 
-    def __init__(self, name: str, *, beats: str, function: Rule[Parameter], doc: str) -> None:
+    def __init__(self, name: str, best: Reduction, *, sign: str, function: Rule[Parameter], doc: str) -> None:
         def infer(x: Type, *, axis: int) -> Type:
             if not 0 <= axis < x.ndim:
                 raise errors.ShapeError(f"the axis of {name} must exist", got=axis, expected=f"an axis of {x}")
@@ -109,14 +110,8 @@ class ArgReduction(Op):
             dtypes=NUMBERS,
             doc=doc,
         )
-        self.beats = beats
-
-    def text(self, dtype: DType) -> str:
-        """The condition in generated code for operands of a dtype."""
-        if kind_of(dtype).floating:
-            return f"({self.beats}) | (({{0}} != {{0}}) & ({{1}} == {{1}}))"
-        return self.beats
+        self.best, self.sign = best, sign
 
 
-ARGMAX = ArgReduction("argmax", beats="{0} > {1}", function=np.argmax, doc="the position of the largest")
-ARGMIN = ArgReduction("argmin", beats="{0} < {1}", function=np.argmin, doc="the position of the smallest")
+ARGMAX = ArgReduction("argmax", MAX, sign=">", function=np.argmax, doc="the position of the largest")
+ARGMIN = ArgReduction("argmin", MIN, sign="<", function=np.argmin, doc="the position of the smallest")

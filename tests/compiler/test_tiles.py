@@ -182,13 +182,22 @@ def test_a_small_batch_fills_tiles_of_an_unknown_number_of_rows() -> None:
         assert (rows, vectors * products >= 3) == (4, True), (products, columns)
 
 
-def test_vectors_that_are_loaded_by_element_are_few_where_rows_may_be_short() -> None:
-    x = sj.matrix("x", "float32")
-    with Config(width=64).active():
-        near, far = (sj.function([x], y, mode="emulate").source for y in (x.sum(0), x[:, ::2].sum(0)))
-    assert "mask3" in near
-    assert "mask1" in far
-    assert "mask2" not in far
+@pytest.mark.parametrize("columns", ["N", 40, 56])
+def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) -> None:
+    """Of a tile of 4 vectors of 8 numbers, a row of 40 would leave 3 vectors empty behind the first tile."""
+    a, b = sj.tensor((3,), "float64"), sj.tensor((3, columns), "float64")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(3)
+    for threads in (1, 3):
+        with Config(width=64, threads=threads, small=True).active():
+            f = sj.function([a, b], [a @ b, b[::2].sum(0), b.max(0), sj.argmax(b, 0)], mode="emulate")
+            source = f.source
+            assert "maximum(" not in source
+            assert "left0 = " in source
+            for size in (1, 8, 9, 16, 17, 32, 33, 40, 48, 49, 64) if columns == "N" else (columns,):
+                y = rng.standard_normal((3, int(size)))
+                for got, wanted in zip(f(x, y), (x @ y, y[::2].sum(0), y.max(0), y.argmax(0)), strict=True):
+                    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 
 
 # ---- columns that threads cannot share evenly ------------------------------------------------------------------------

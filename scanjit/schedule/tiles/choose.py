@@ -54,8 +54,6 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes)
     if rows is None and not any(packable(r, lane) or is_packed(r, lane) for r in reductions):
         vectors = shapes.sums_side_by_side(len(reductions), target)
-    if rows is None and _gathers(nest):
-        vectors = min(vectors, 2)
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
         vectors //= 2
@@ -82,14 +80,6 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
     return types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
-
-
-def _gathers(nest: Nest) -> bool:
-    """Whether a row has an unknown number of vectors, and some are loaded one number at a time. In a tile of four
-    vectors, those beyond the end of the row would cost as much as the others."""
-    lane = nest.space[-1]
-    strides = (access.strides.get(lane, 0) for access, written in nest.accesses() if not written)
-    return not isinstance(lane.size, int) and any(stride not in (0, 1) for stride in strides)
 
 
 def _fit(lanes: int, size: Dimension) -> int:
