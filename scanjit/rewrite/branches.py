@@ -86,7 +86,7 @@ def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step
         size, wanted = replace([key, active], guards)
         if never_fails([size], known):
             continue
-        safe = computable(size, known) if step else None
+        safe = computable([size], known) if step else None
         if safe is not None:
             wanted = safe
         guards[key] = captured(wanted, [size], [zeros_like(size)], known)[0]

@@ -27,8 +27,7 @@ def _hoisted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
     if not leaving:
         return None
     outside = replace(leaving, loop.outside())
-    for node, outer in zip(leaving, outside, strict=True):
-        loop.substitute({node: loop.const(outer)})
+    loop.substitute({node: loop.const(outer) for node, outer in zip(leaving, outside, strict=True)})
     names = ", ".join(sorted({node.op.name for node in leaving}))
     notes.append(Note("hoist", scan.where, f"does not change from step to step, and is made before the loop: {names}"))
     return loop.finish().parts()

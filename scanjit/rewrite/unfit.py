@@ -94,8 +94,8 @@ def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Sequenc
     own = [[broken(c) for c in _of_branch(walk(half), moving)] for half, _ in made]
     if step:
         for (half, _), unfit_sizes in zip(made, own, strict=True):
-            safe = map(computable, _reading_sizes(half, {*inputs}, moving))
-            unfit_sizes += [~fits for fits in safe if fits is not None]
+            safe = [computable([size]) for size in _reading_sizes(half, {*inputs}, moving)]
+            unfit_sizes += [~fits for fits in safe if fits is not None and fits.op is not CONSTANT]
     inside = [found for _, found in made]
     if not any(own) and not any(inside):
         return None
@@ -114,7 +114,7 @@ def _reading_sizes(outputs: Sequence[Node], inputs: Collection[Node], varying: C
     order = walk(outputs)
     moving = ir.dependents(order, varying)
     used = dict.fromkeys(size for node in order for size in node.applied.sizes if size not in inputs)
-    return [size for size in used if size not in moving and any(node.op in _INDEXED for node in walk([size]))]
+    return [size for size in used if size not in moving and any(node.op in _INDEXED for node in ir.walk_inside([size]))]
 
 
 def _of_branch(order: Sequence[Node], varying: Collection[Node]) -> list[Condition]:
@@ -153,28 +153,60 @@ def may_fail(node: Node, loops: bool = True) -> bool:
     return loops or not isinstance(body, ir.Graph) or any(may_fail(inner, loops) for inner in body.nodes())
 
 
-def computable(size: Node, known: Collection[Node] = ()) -> Node | None:
-    """Whether a size can be computed from the `known` nodes: all sizes that it depends on fit, and it reads nothing
-    outside of an array. Computing this bool never fails. None if the size can always be computed, or if there is an op
-    that may fail otherwise."""
+def computable(values: Sequence[Node], known: Collection[Node] = ()) -> Node | None:
+    """Whether values can be computed from the `known` nodes: all sizes that they depend on fit, and nothing is read
+    outside of an array. Computing this bool never fails; it is the constant True if the values can always be computed.
+    None if there is an op that may fail otherwise."""
     safe = constant(True)
     met: set[tuple[object, ...]] = set()
-    for node in walk([size], known):
+    for node in walk(values, known):
         if node in known:
             continue
         needs = [c for c in conditions([node]) if (c.kind, c.left, c.right) not in met]
         met.update((c.kind, c.left, c.right) for c in needs)
-        found = [~broken(c) for c in needs]
-        if node.op in _INDEXED:
-            first, axis = _INDEXED[node.op], node.params["axis"]
-            for at, index in enumerate(node.operands[first:], axis):
-                length = dim_node(node.operands[0].type.shape[at])
-                found += [ALL(inside, axes=tuple(range(index.ndim))) for inside in (index >= 0, index < length)]
-        elif may_fail(node, loops=False):
+        inside = _runs(node)
+        if inside is None:
             return None
-        for each in found:  # in this order: what a relation is about may rely on those before it
-            safe = captured(safe, [each], [constant(False)], known)[0]
-    return None if safe.op is CONSTANT else safe
+        for each in (*(~broken(c) for c in needs), *inside):  # in this order: what is next may rely on those before it
+            safe = captured(safe, [each], [constant(False)], known)[0] if safe.op is not CONSTANT else each
+    return safe
+
+
+def _runs(node: Node) -> list[Node] | None:
+    """Bools that say whether a node whose sizes fit can be computed, each of which relies on those before it. None if
+    the op may fail in a way that nobody can foresee."""
+    if node.op in _INDEXED:
+        first, axis = _INDEXED[node.op], node.params["axis"]
+        lengths = map(dim_node, node.operands[0].type.shape[axis:])
+        reads = [inside for i, n in zip(node.operands[first:], lengths, strict=False) for inside in (i >= 0, i < n)]
+        return [ALL(inside, axes=tuple(range(inside.ndim))) for inside in reads]
+    if not may_fail(node, loops=False):
+        return []
+    found = {IFELSE: _branch_runs, SCAN: _steps_run}.get(node.op, lambda _: None)(node)
+    return None if found is None else [found]
+
+
+def _branch_runs(node: Node) -> Node | None:
+    """Whether the branch of an ifelse that is taken can be computed; None if that cannot be foreseen."""
+    inputs, *halves = opened(node)
+    then, other = (computable(half, {*inputs}) for half in halves)
+    if then is None or other is None:
+        return None
+    return branch(node.operands[0], [then], [other], list(zip(inputs, node.operands[1:], strict=True)))[0]
+
+
+def _steps_run(scan: Node) -> Node | None:
+    """Whether all steps of a loop can be computed; None if that cannot be foreseen."""
+    loop = OpenScan.of(scan)
+    fits = computable(loop.outputs, {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()})
+    if fits is None:
+        return None
+    before = new_input(fits.type)
+    goes_on = captured(before, [fits], [constant(False)])[0]
+    otherwise = [*map(zeros_like, (*(c.new for c in loop.carries), *loop.ys)), *(constant(True) for _ in loop.ends)]
+    loop.set_outputs(captured(goes_on, loop.outputs, otherwise))
+    loop.carries.append(carry := OpenCarry(constant(True), before, goes_on))
+    return loop.finish().carry(carry)
 
 
 _INDEXED = {GATHER: 1, SCATTER: 2}

@@ -300,7 +300,8 @@ def _product(x: sj.Node, size: Any) -> sj.Node:
 @pytest.mark.parametrize(
     "case",
     ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"]
-    + ["read", "twice", "largest", "factor", "steps"],
+    + ["read", "twice", "largest", "factor", "steps"]
+    + ["chosen", "condition", "walk", "until", "walk in a choice", "choice in a walk", "gradient of a choice"],
 )
 def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: str) -> None:
     """Such a size is computed before the loop, for the memory that it needs; whether it fits matters in the branch."""
@@ -308,6 +309,12 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
 
     def chosen(size: Callable[[], sj.Node]) -> sj.Node:
         return sj.scan(lambda c, h: sj.ifelse(c, lambda: h + size(), lambda: h * 2), on, x[0])
+
+    def either(size: Callable[[], sj.Node]) -> sj.Node:
+        return sj.ifelse(x[0] > 1, size, lambda: n[0])
+
+    def walk(step: Callable[[sj.Node], sj.Node]) -> sj.Node:
+        return sj.scan(step, outputs_info=m - 3, n_steps=2)[-1]
 
     y = {
         "argument": lambda: chosen(lambda: _product(x, m)),
@@ -325,6 +332,15 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
         "largest": lambda: chosen(lambda: x[: sj.argmax(x) + n[m - 3]].sum()),
         "factor": lambda: chosen(lambda: x[: sj.cast(sj.cholesky(x * x[:, None] + 1)[0, 0], int) * n[m - 3]].sum()),
         "steps": lambda: chosen(lambda: sj.scan(lambda g: g * 0.5, outputs_info=x[1], n_steps=n[m - 3])[-1]),
+        "chosen": lambda: chosen(lambda: x[: either(lambda: n[m - 3])].sum()),
+        "condition": lambda: chosen(lambda: x[: sj.ifelse(n[m - 3] > 2, lambda: n[0], lambda: m)].sum()),
+        "walk": lambda: chosen(lambda: x[: walk(lambda g: n[g] - 3)].sum()),
+        "until": lambda: chosen(lambda: x[: sj.while_loop(lambda g: g > 0, lambda g: n[g - 1] - 4, m - 2)].sum()),
+        "walk in a choice": lambda: chosen(lambda: x[: either(lambda: walk(lambda g: n[g] - 3))].sum()),
+        "choice in a walk": lambda: chosen(
+            lambda: x[: walk(lambda g: sj.ifelse(g > 0, lambda: n[g - 1], lambda: n[g] - 3))].sum()
+        ),
+        "gradient of a choice": lambda: sj.grad(chosen(lambda: sj.sin(x)[: either(lambda: n[m - 3])].sum())[-1], x),
         "gradient": lambda: sj.grad(chosen(lambda: sj.sin(x[1]) * _product(x, n[0] + 1))[-1], x),
     }[case]()
     plain, compiled = (sj.function([x, n, m, on], y, mode=mode) for mode in ("reference", "emulate"))

@@ -71,6 +71,15 @@ def test_large_constants_are_operands_and_nothing_is_computed_from_constants_in_
     assert shape(one(new))[2] == 2 and body(one(new))["exp"] == body(one(new))["constant"] == 0
 
 
+def test_a_value_leaves_although_a_part_of_it_leaves_too() -> None:
+    def step(r: Node, p: Node, v: Node) -> Node:
+        inner = fn("exp", v)
+        return fn("tanh", mm(p, inner) + mm(p, fn("sigmoid", inner)) + r)
+
+    new, _ = passed("hoist", [with_constants(step, symbol("v", 4, 4))])
+    assert body(one(new))["exp"] == body(one(new))["sigmoid"] == 0 and count(new)["exp"] == 1
+
+
 def test_out_of_two_loops() -> None:
     v = w()
 
