@@ -81,7 +81,7 @@ class Engine:
 
     def send(self, do: str, **order: Any) -> None:
         """Give an order; `receive` is to follow."""
-        self._process.send_signal(signal.SIGCONT)
+        self._signal("SIGCONT")
         assert self._process.stdin is not None
         try:
             print(json.dumps({"do": do, **order}), file=self._process.stdin, flush=True)
@@ -100,13 +100,18 @@ class Engine:
         line = self._process.stdout.readline()
         if not line:
             raise EngineError(f"{self.name}: the process has ended with status {self._process.wait()}")
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal("SIGSTOP")
         answer = json.loads(line)
         if "absent" in answer:
             raise Absent(answer["absent"].partition(": ")[2])
         if "error" in answer:
             raise EngineError(f"{answer['error']}\n{answer['traceback']}")
         return answer
+
+    def _signal(self, name: str) -> None:
+        """On Windows, which has no such signals, a worker sleeps as it waits for an order; its threads may not."""
+        if hasattr(signal, name):
+            self._process.send_signal(getattr(signal, name))
 
     def ask(self, do: str, **order: Any) -> dict[str, Any]:
         """Give an order and wait for the answer."""

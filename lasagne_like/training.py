@@ -41,6 +41,7 @@ import math
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -336,7 +337,7 @@ class Checkpoint:
                 np.savez(file, about=np.array(text), allow_pickle=False, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self.path)
+            _rename(temporary, self.path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -385,6 +386,16 @@ class Checkpoint:
         kinds = [None if s is None else s["bit_generator"] for s in (state, own)]
         if own is not None and kinds[0] != kinds[1]:
             raise ValueError(f"{self.path} holds the state of the generator {kinds[0]}, not of {kinds[1]}")
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    """Windows refuses to replace a file that somebody has open: wait for two seconds until they have read it."""
+    for pause in (0.01, 0.04, 0.15, 0.6, 1.2) if sys.platform == "win32" else ():
+        try:
+            return os.replace(temporary, path)
+        except PermissionError:
+            time.sleep(pause)
+    return os.replace(temporary, path)
 
 
 def _listed(names: Iterable[str | None]) -> str:

@@ -7,7 +7,6 @@ and its one exported symbol has to be known before it is compiled, so that kerne
 import contextlib
 import ctypes
 import functools
-import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import host, translation
+from scanjit.runtime.undefined import undefined
 from scanjit.runtime.unit import Unit
 from scanjit.target import Target
 
@@ -44,7 +44,7 @@ def to_object(unit: Unit, target: Target) -> bytes:
     ArgumentError : this LLVM makes no code for the target.
     InternalError : the source does not compile.
     """
-    return _emitted(translate(unit, target), loaded=False)[0]
+    return _emitted(translate(unit, target), loaded=False)
 
 
 def translate(unit: Unit, target: Target) -> Translated:
@@ -63,7 +63,8 @@ def translate(unit: Unit, target: Target) -> Translated:
 
 def to_load(translated: Translated) -> tuple[bytes, list[str]]:
     """Object code for this process, and the symbols that have to be there when it is loaded."""
-    return _emitted(translated, loaded=True)
+    code = _emitted(translated, loaded=True)
+    return code, undefined(code)
 
 
 def to_assembly(unit: Unit, target: Target) -> str:
@@ -72,13 +73,9 @@ def to_assembly(unit: Unit, target: Target) -> str:
         return str(machine.emit_assembly(module))
 
 
-def _emitted(translated: Translated, loaded: bool) -> tuple[bytes, list[str]]:
+def _emitted(translated: Translated, loaded: bool) -> bytes:
     with _optimised(translated, loaded) as (module, machine):
-        code = _object(machine, module)
-        if code[:5] == b"\x7fELF\x02":
-            return code, sorted(set(_undefined_in_elf(code)))
-        # near enough elsewhere: misses the few library calls that LLVM makes of its own intrinsics
-        return code, sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        return _object(machine, module)
 
 
 class _Workshop:
@@ -159,6 +156,10 @@ def _optimised(translated: Translated, loaded: bool) -> Iterator[tuple[llvm.Modu
                 module.verify()
             except RuntimeError as error:
                 raise _failed(translated.unit, error) from error
+            if loaded and "windows" in translated.target.triple:
+                # Without this there are tables for exceptions, which LLVM loads only if memory is in a certain order.
+                for function in module.functions:
+                    function.add_function_attribute("nounwind")
             # Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function
             # of 1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call.
             machine = workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)
@@ -206,17 +207,3 @@ def _beside_others(function: Any) -> Callable[..., Any]:
     """A function of LLVM's without the lock that llvmlite holds in all of them, because modules may share a context.
     Those of a workshop share theirs with nobody."""
     return getattr(function, "_cfn", function)
-
-
-def _undefined_in_elf(code: bytes) -> Iterator[str]:
-    """The names of the undefined symbols of a 64-bit ELF object of this machine's byte order."""
-    (headers,) = struct.unpack_from("=Q", code, 0x28)
-    size, count = struct.unpack_from("=HH", code, 0x3A)
-    sections = [struct.unpack_from("=IIQQQQIIQQ", code, headers + size * i) for i in range(count)]
-    for _, kind, _, _, offset, length, link, _, _, item in sections:
-        if kind == 2:  # a symbol table
-            names = sections[link][4]
-            for at in range(offset + item, offset + length, item):  # the first is no symbol
-                name, _, _, section = struct.unpack_from("=IBBH", code, at)
-                if section == 0:
-                    yield code[names + name : code.index(b"\0", names + name)].decode()

@@ -2,6 +2,8 @@
 
 import os
 import secrets
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,8 +20,18 @@ def replace(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        _rename(temporary, path)
     except BaseException:
         with suppressed(OSError):
             os.unlink(temporary)
         raise
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    """Windows refuses to replace a file that somebody has open: wait for two seconds until they have read it."""
+    for pause in (0.01, 0.04, 0.15, 0.6, 1.2) if sys.platform == "win32" else ():
+        try:
+            return os.replace(temporary, path)
+        except PermissionError:
+            time.sleep(pause)
+    return os.replace(temporary, path)

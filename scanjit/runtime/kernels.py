@@ -333,6 +333,7 @@ def _load(unit: Unit, entry: cache.Entry) -> int:
     exist."""
     from llvmlite import binding as llvm
 
+    engine = _engine()  # only once there is one does LLVM find what this process has loaded
     # LLVM would end the process at an unknown symbol, so it never gets to see one.
     missing = _missing(entry.metadata["undefined"])
     if any(name.startswith("scanjit_lapack_") for name in missing):
@@ -345,9 +346,9 @@ def _load(unit: Unit, entry: cache.Entry) -> int:
         missing = _missing(missing)
     if missing:
         raise InternalError(f"the kernel {unit.name} needs symbols that do not exist", got=missing, where=unit.path)
-    _engine().add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
-    _engine().finalize_object()
-    address = int(_engine().get_function_address(unit.symbol))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
+    engine.finalize_object()
+    address = int(engine.get_function_address(unit.symbol))
     if not address:
         raise InternalError(f"the object code of {unit.name} does not define it", where=unit.path)
     llvm.add_symbol(unit.symbol, address)
@@ -362,9 +363,11 @@ def _missing(symbols: Sequence[str]) -> list[str]:
 
 
 def _find_more_symbols() -> None:
-    """Tell LLVM the addresses of the C library's mathematics, which it cannot find by itself."""
+    """Let LLVM look in the C library, where it has not found it by itself."""
     from llvmlite import binding as llvm
 
-    if sys.platform.startswith("linux"):
+    from scanjit.simd import c_library
+
+    for name in filter(None, c_library.names()):
         with contextlib.suppress(RuntimeError):
-            llvm.load_library_permanently("libm.so.6")
+            llvm.load_library_permanently(name)

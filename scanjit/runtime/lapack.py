@@ -60,11 +60,12 @@ def address(name: str) -> int:
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     """The libraries to look in: NumPy's module for linear algebra, through which the system finds the symbols of the
-    libraries that it needs (not on Windows); and the libraries in NumPy's wheel."""
-    module = np.linalg._umath_linalg.__file__
-    beside = Path(np.__file__).resolve().parent.parent / "numpy.libs"
+    libraries that it needs (Accelerate is one; not on Windows); and the libraries in NumPy's wheel, which lie beside
+    the package on Linux and Windows, and in it on macOS."""
+    module, package = np.linalg._umath_linalg.__file__, Path(np.__file__).resolve().parent
+    folders = package.parent / "numpy.libs", package / ".dylibs"
     found = []
-    for path in (module, *map(str, sorted(beside.glob("*openblas*")))):
+    for path in (module, *(str(path) for folder in folders for path in sorted(folder.glob("*openblas*")))):
         with suppressed(OSError):
             found.append(ctypes.CDLL(path))
     return tuple(found)

@@ -340,6 +340,8 @@ def _share_function(module: TargetModule) -> ir.Function:
     b.position_at_end(pause)
     if module.target.is_x86:
         b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
+    elif module.target.is_arm64:  # its `yield` does nothing on most processors; this empties the pipeline
+        call(b, "llvm.aarch64.isb", ir.VoidType(), [I32(15)])
     more = b.add(looks, I64(1))
     looks.add_incoming(more, pause)
     b.cbranch(b.icmp_signed("<", more, I64(FEWEST_LOOKS)), look, long)
@@ -398,8 +400,8 @@ def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Val
     cannot be, offer the processor to other threads."""
     module = builder.module
     if _futex_number(module) is None:
-        if module.target.is_posix:
-            builder.call(_declared(module, "sched_yield", I32), [])
+        if (give_way := module.target.gives_way) is not None:
+            builder.call(_declared(module, give_way, I32), [])
         return
     with builder.goto_entry_block():
         time = builder.alloca(I64, 2)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -13,21 +10,10 @@ import numpy.typing as npt
 
 from scanjit.kinds import KINDS, Kind, integer_of
 
+from . import c_library
 from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 
 _BOOL = KINDS["bool"]
-
-
-@functools.cache
-def _c_function(symbol: str, arity: int) -> Callable[..., float]:
-    """The function of libm that compiled code calls, so that the emulator gives the same bits."""
-    try:
-        function = getattr(ctypes.CDLL(None), symbol)
-    except (AttributeError, OSError, TypeError):  # no such library on this platform: nearly the same values
-        return getattr(math, symbol)
-    function.restype = ctypes.c_double
-    function.argtypes = [ctypes.c_double] * arity
-    return function
 
 
 def to_kind(number: Any, kind: Kind) -> Any:
@@ -137,7 +123,7 @@ class NumpyLanes(Lanes):
     def libm(self, symbol: str, *others: NumpyLanes) -> NumpyLanes:
         if symbol == "fmod":
             return self.fmod(*others)
-        function = _c_function(symbol, 1 + len(others))
+        function = c_library.function(symbol, 1 + len(others))
         columns = [v.array.tolist() for v in (self, *others)]
         values = [function(*row) for row in zip(*columns, strict=True)]
         return NumpyLanes(np.array(values, self.kind.dtype), self.kind)

@@ -7,7 +7,7 @@ from scanjit.target.measured import Speeds, speeds
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
 POSIX = ("linux", "darwin", "macos", "bsd")
-"""What the triples of systems contain whose C library has `sched_yield`."""
+"""What the triples of systems contain that have what POSIX asks for."""
 LEVEL1_BYTES, LEVEL2_BYTES = 2**15, 2**20
 """The caches of a target of which nobody knows them: no larger than those of most processors, since code that expects
 too much cache is slower than code that expects too little."""
@@ -56,7 +56,7 @@ class Target:
     @property
     def has_fma(self) -> bool:
         """Whether a fused multiply-add is an instruction. Without it, LLVM would call a function of the C library."""
-        if _is_arm64(self.triple):
+        if self.is_arm64:
             return True
         if _architecture(self.triple).startswith("riscv"):
             return self.has("d")
@@ -68,9 +68,19 @@ class Target:
         return self.is_x86 and self.has("avx512f", "avx512vl")
 
     @property
+    def is_arm64(self) -> bool:
+        """Whether the processor is one of the family AArch64."""
+        return _is_arm64(self.triple)
+
+    @property
     def is_posix(self) -> bool:
-        """Whether the system has shared libraries, and `sched_yield`, with which a thread lets others run."""
+        """Whether the system has shared libraries as Linux and macOS have them."""
         return any(system in self.triple for system in POSIX)
+
+    @property
+    def gives_way(self) -> str | None:
+        """The system's function with which a thread lets others run; None where the system has no threads."""
+        return "sched_yield" if self.is_posix else "SwitchToThread" if "windows" in self.triple else None
 
     @property
     def code(self) -> tuple[str, str, str]:

@@ -7,8 +7,8 @@ import collections
 import faulthandler
 import gc
 import multiprocessing
+import os
 import re
-import resource
 import sys
 import time
 import traceback
@@ -46,6 +46,15 @@ def _work(job: tuple[int, bool]) -> tuple[int, Outcome | None, set[str], str]:
     finally:
         if seed % 200 == 0:
             gc.collect()
+
+
+def _memory() -> str:
+    """How much memory this process has taken, where the system tells."""
+    try:
+        import resource
+    except ImportError:
+        return ""
+    return f", {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB"
 
 
 def show(seed: int, most: int | None) -> int:
@@ -92,7 +101,9 @@ def main() -> int:
     total, failures, features, done = Outcome(), collections.Counter[str](), collections.Counter[str](), 0
     pool = None
     if given.jobs > 1:
-        pool = multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=2000)
+        pool = multiprocessing.get_context("fork" if hasattr(os, "fork") else None).Pool(
+            given.jobs, maxtasksperchild=2000
+        )
         results = pool.imap_unordered(_work, jobs, chunksize=8)
     else:
         results = iter(map(_work, jobs))  # type: ignore[assignment]
@@ -109,10 +120,9 @@ def main() -> int:
         now = time.monotonic()
         if now - report > 30:
             report = now
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             print(
-                f"{done} programs, {sum(failures.values())} failures, {(now - start) / done * 1e3:.1f} ms a program, "
-                f"{memory} MB", flush=True
+                f"{done} programs, {sum(failures.values())} failures, {(now - start) / done * 1e3:.1f} ms a program"
+                f"{_memory()}", flush=True
             )  # fmt: skip
         if given.seconds and now - start > given.seconds:
             break

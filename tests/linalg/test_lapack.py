@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,6 +158,27 @@ def test_one_thread_while_a_function_runs(two_threads: Callable[[], int], while_
     seen = []
     while_running(lambda: seen.append(two_threads()))
     assert seen == [1] and two_threads() == 2
+
+
+def test_numpy_with_its_library_inside_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in a wheel for macOS; and nothing is to be had from the module for linear algebra."""
+    package = tmp_path / "numpy"
+    (package / ".dylibs").mkdir(parents=True)
+    for place in (package / ".dylibs/libscipy_openblas64_.dylib", package / ".dylibs/libgfortran.5.dylib"):
+        place.touch()
+    here = SimpleNamespace(__file__=str(package / "__init__.py"), linalg=np.linalg)
+    monkeypatch.setattr(lapack, "np", here)
+    monkeypatch.setattr(lapack.ctypes, "CDLL", lambda path: path)
+    assert lapack._libraries.__wrapped__()[1:] == (str(package / ".dylibs/libscipy_openblas64_.dylib"),)
+
+
+@pytest.mark.parametrize("name", ["dpotrf$NEWLAPACK$ILP64", "dpotrf$NEWLAPACK", "scipy_dpotrf_64_", "dpotrf_"])
+def test_names_in_accelerate_and_openblas(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    @ctypes.CFUNCTYPE(None)
+    def routine() -> None: ...
+
+    monkeypatch.setattr(lapack, "_libraries", lambda: (object(), SimpleNamespace(**{name: routine})))
+    assert lapack.address.__wrapped__("dpotrf") == ctypes.cast(routine, ctypes.c_void_p).value
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -126,6 +126,7 @@ def test_a_value_is_nobody_elses_memory(way):
     assert same.tolist() == [1, 1, 1]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 def test_files_are_written_as_the_umask_says_and_without_changing_it(tmp_path):
     """To ask for the umask is to set it: another thread's files would be made with what it is then."""
     before, seen, done = os.umask(0o027), set(), threading.Event()

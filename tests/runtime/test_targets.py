@@ -38,7 +38,7 @@ FORMATS = {
 """What a file begins with. For ELF, behind a space: the number of the machine."""
 LANES = {"linux-avx512": 16, "windows": 8, "cortex-m": 1}
 """How many numbers of float32 a vector has; 4 in the others, and 1 where there are no vectors."""
-SYSTEM = {"sched_yield", "syscall", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
+SYSTEM = {"sched_yield", "SwitchToThread", "syscall", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 """What object files may need of the system; and names that begin with two underscores, which are the compiler's."""
 
 
@@ -190,7 +190,8 @@ def test_an_lstm_becomes_object_files(name: str) -> None:
         callees = {symbol for symbol, _ in unit.externals.values()}
         needed = {symbol for symbol in needed if not symbol.startswith("__")}
         assert callees <= needed <= callees | SYSTEM
-        assert bool({"sched_yield", "syscall"} & needed) <= TARGETS[name].is_posix
+        assert needed & {"sched_yield", "SwitchToThread"} <= {TARGETS[name].gives_way}
+        assert "syscall" not in needed or name.startswith("linux-")
     assert any(unit.externals for unit, _ in found.values())
 
 
@@ -213,8 +214,8 @@ def test_instructions_are_those_of_the_target() -> None:
         assert ("llvm.fma.v4f32" in module) == target.has_fma == (name not in ("linux-sse2", "webassembly", "cortex-m"))
         assert ("avx512.mask.scalef" in module) == (name == "linux-avx512")
         assert ("sse2.pause" in module) == target.is_x86
-        assert ("sched_yield" in module or "syscall" in module) == target.is_posix
-        assert ("syscall" in module) == name.startswith("linux-")
+        found = {word for word in ("sched_yield", "SwitchToThread", "syscall") if word in module}
+        assert found == ({"syscall"} if name.startswith("linux-") else {target.gives_way} - {None})
 
 
 def test_one_process_makes_code_for_several_targets() -> None:

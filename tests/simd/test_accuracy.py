@@ -1,6 +1,7 @@
 """Errors of vector math against mpmath, in units in the last place, and the special cases."""
 
 import itertools
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,11 @@ def _many_digits(function: Callable[..., Any]) -> Callable[..., Any]:
 
     return call
 
+
+GLIBC = platform.libc_ver()[0] == "glibc"
+LIBM = {"erfc", "cbrt", "tan", "arcsin", "arccos", "arctan", "arctan2", "gammaln"}
+ELSEWHERE = 16.0
+"""Units in the last place that functions of other C libraries may be wrong by: they promise nothing."""
 
 # name: (mpmath, dense range, domain as a predicate)
 Everywhere = lambda x: True
@@ -140,6 +146,8 @@ def test_error_bounds(name: str, kernels: Any) -> None:
     with mp.workdps(40):
         exact = [oracle(mp.mpf(v)) for v in x[inside].tolist()]
     bound = table.BOUNDS[name][FLOATS.index(kind)]
+    if name in LIBM and kind == "f64" and not GLIBC:
+        bound = max(bound, ELSEWHERE)
     floor = 1.0 if name == "gammaln" else 0.0  # near its zeros at 1 and 2 the bound is absolute
     for label in (name, "emulated " + name):
         got = functions[label](x)
