@@ -34,6 +34,10 @@ _ANALYTIC = {INPUT, SHARED, CONSTANT, SIZE, MUL, CONTRACT, SIGMOID, TANH, CLIP_G
 _ACTIVATIONS = {SIGMOID: "Sigmoid", TANH: "Tanh", RELU: "Relu"}
 _LEAST_ROWS = 2
 """In a batch of an unknown size. With two, a step that mixes the rows of a batch is noticed."""
+_FEW_ROWS = 4
+"""A product with more rows is worth the copy of the matrix that NumPy makes for it."""
+_BLOCK = 64
+"""So many rows are looked at together: what is found out about them stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +246,7 @@ class _Step:
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
         count = -(-width // self.rows)
-        units = np.eye(count * self.rows, width, dtype=symbol.dtype).reshape(count, self.rows, width)
+        units = _unit_vectors(count * self.rows, width, symbol.dtype).reshape(count, self.rows, width)
         all_units = ir.new_input(Type(symbol.dtype, units.shape))
         made = iter(batch_graph([y for y in found if y is not None], {tangent: all_units}, count))
         wide = [None if y is None else next(made)[0] for y in found]
@@ -314,8 +318,15 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
     return [values[output] for output in outputs]
 
 
+def _unit_vectors(count: int, width: int, dtype: np.dtype) -> np.ndarray:
+    """The rows of an identity matrix, all of which are parts of one line of zeros with a 1."""
+    line = np.zeros(count + width, dtype)
+    line[count] = 1
+    return np.lib.stride_tricks.sliding_window_view(line, width)[count:0:-1]
+
+
 def _times(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """A product with few rows, a row at a time: products of two rows or more copy the matrix first."""
+    """A product with few rows, a row at a time: NumPy's products of two rows or more copy the matrix first."""
     return np.stack([row @ matrix for row in x])
 
 
@@ -325,16 +336,31 @@ def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: 
     if len(summed) == 1 and len(right) == 2 and not set(left) & set(right) & set(out):
         rows, matrix = np.moveaxis(a, left.index(summed[0]), -1), np.moveaxis(b, right.index(summed[0]), 0)
         flat = rows.reshape(-1, rows.shape[-1])
-        if flat.shape[1] and np.count_nonzero(flat) <= len(flat) and np.count_nonzero(flat, 1).max(initial=0) <= 1:
-            at = np.argmax(flat != 0, 1)
-            scale = flat[np.arange(len(flat)), at]
-            picked = matrix if np.array_equal(at, np.arange(len(matrix))) else matrix[at]
-            picked = picked if np.all(scale == 1) else picked * scale[:, None]
-            picked = picked.reshape(*rows.shape[:-1], matrix.shape[1])
-            labels = [*(label for label in left if label != summed[0]), *(x for x in right if x != summed[0])]
-            return np.transpose(picked, [labels.index(label) for label in out])
+        labels = [*(label for label in left if label != summed[0]), *(x for x in right if x != summed[0])]
+        found = _picked(flat, matrix)
+        if found is None and len(flat) <= _FEW_ROWS:
+            found = _times(flat, matrix)
+        if found is not None:
+            found = found.reshape(*rows.shape[:-1], matrix.shape[1])
+            return np.transpose(found, [labels.index(label) for label in out])
     letters = ["".join(chr(97 + label) for label in labels) for labels in (left, right, out)]
     return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
+
+
+def _picked(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray | None:
+    """The product of rows and a matrix, if each row has at most one entry that is not 0."""
+    if not rows.shape[1]:
+        return None
+    at = np.zeros(len(rows), int)
+    for start in range(0, len(rows), _BLOCK):
+        filled = rows[start : start + _BLOCK] != 0
+        first = np.argmax(filled, 1)
+        if np.count_nonzero(filled) > np.count_nonzero(filled[np.arange(len(filled)), first]):
+            return None
+        at[start : start + _BLOCK] = first
+    scale = rows[np.arange(len(rows)), at]
+    found = matrix if np.array_equal(at, np.arange(len(matrix))) else matrix[at]
+    return found if np.all(scale == 1) else found * scale[:, None]
 
 
 def _part(x: np.ndarray, start: tuple[int, ...], length: tuple[int, ...], step: tuple[int, ...]) -> np.ndarray:

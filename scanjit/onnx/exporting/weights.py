@@ -11,9 +11,10 @@ import numpy as np
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 
-_PIECE = 1 << 20
-"""Bytes that are laid out at a time."""
-_ROWS = 16
+_PIECE = 1 << 22
+"""Bytes that are laid out at a time. With fewer, the columns that a piece takes of each row are less than a page, and
+the processor looks up another page for every few numbers."""
+_ROWS = 64
 """So many rows of a matrix are transposed at a time: all columns of these stay in the cache."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 """The numbers of fields of ModelProto, GraphProto and TensorProto."""
