@@ -31,7 +31,10 @@ _serial = itertools.count()
 
 
 class Atom:
-    """A variable of the polynomials that dimensions are: a size, a value or a function. Compared by identity."""
+    """A variable of the polynomials that dimensions are: a size, a value, a counter or a function.
+
+    Atoms are compared by identity. `name` is what people see; several anonymous sizes may have the same.
+    """
 
     __slots__ = ("__weakref__", "args", "bases", "kind", "name", "node", "not_negative", "serial")
 
@@ -40,22 +43,14 @@ class Atom:
     node: NodeBelow
     """The scalar integer node whose value a value atom is."""
     bases: tuple[Atom, ...]
-    """The sizes and values that a function atom depends on; empty for an atom that is a size or a value."""
+    """What a function atom depends on that is no function; empty for an atom that is no function."""
     not_negative: bool
     """Whether the atom is certainly >= 0."""
 
-    def __init__(
-        self,
-        kind: str,
-        name: str,
-        args: tuple[Dimension, ...] = (),
-        node: NodeBelow = None,
-        numbered: bool = False,
-    ) -> None:
+    def __init__(self, kind: str, name: str | None, args: tuple[Dimension, ...] = (), node: NodeBelow = None) -> None:
         self.kind, self.args, self.node, self.serial = kind, args, node, next(_serial)
-        self.name = f"{name}{self.serial}" if numbered else name
-        plain = kind in ("size", "value")
-        self.bases = () if plain else tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
+        self.name = f"n{self.serial}" if name is None else name
+        self.bases = tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
         self.not_negative = _atom_not_negative(self)
 
     def __repr__(self) -> str:
@@ -65,7 +60,7 @@ class Atom:
         # A pickler's memo keeps the identity of anonymous sizes within one pickle; named ones join those of their name.
         if self.kind != "size":
             raise TypeError("only sizes pickle without what they are made of; pickle a compiled function")
-        return (_named_atom, (self.name,)) if is_named(self) else (_anonymous_atom, ())
+        return (_named_atom, (self.name,)) if is_named(self) else (Atom, ("size", label(self)))
 
 
 Monomial = tuple[Atom, ...]
@@ -329,7 +324,7 @@ def _by_functions(dim: Dim, tried: dict[Dimension, bool]) -> bool:
     `a - b` and `a - c` are. The other case: `max(a, b) - c` is >= 0 if `a - c` or `b - c` is; if neither is certain, it
     may still be. Among several such functions the newest is replaced, because it is an argument of none of the others.
     """
-    terms = [(m[0], c) for m, c in dim.terms if len(m) == 1 and m[0].kind not in ("size", "value")]
+    terms = [(m[0], c) for m, c in dim.terms if len(m) == 1 and m[0].args]
     if not terms:
         return False
     both = {"min": 1, "max": -1}
@@ -351,7 +346,7 @@ def _by_functions(dim: Dim, tried: dict[Dimension, bool]) -> bool:
 
 
 def _atom_not_negative(atom: Atom) -> bool:
-    if atom.kind == "size":
+    if atom.kind in ("size", "counter"):
         return True
     if atom.kind == "max":
         return any(map(not_negative, atom.args))
@@ -365,9 +360,25 @@ def size(name: str | None = None) -> Dim:
     return anonymous_size() if name is None else dim_of(_named_atom(name))
 
 
-def anonymous_size(word: str = "n") -> Dim:
-    """A new dimension. It is shown as the word and a number."""
-    return dim_of(_anonymous_atom(word))
+def anonymous_size(label: str | None = None) -> Dim:
+    """A new dimension. It is shown as the label, or as `n` and a number."""
+    return dim_of(Atom("size", label))
+
+
+def axis_size(tensor: str | None, axis: int) -> Dim:
+    """A new dimension: the size of an axis of a tensor that is called so.
+
+    Examples
+    --------
+    >>> axis_size("x", 0)
+    x.shape[0]
+    """
+    return anonymous_size(None if tensor is None else f"{tensor}.shape[{axis}]")
+
+
+def counter(word: str) -> Dim:
+    """A new dimension that changes while a program runs. It is shown as the word."""
+    return dim_of(Atom("counter", word))
 
 
 def dim_of(atom: Atom) -> Dim:
@@ -384,8 +395,9 @@ def is_named(atom: Atom) -> bool:
     return _named.get(atom.name) is atom
 
 
-def _anonymous_atom(word: str = "n") -> Atom:
-    return Atom("size", word, numbered=True)
+def label(atom: Atom) -> str | None:
+    """What an anonymous size is shown as; None if that is a number."""
+    return None if is_named(atom) or atom.name == f"n{atom.serial}" else atom.name
 
 
 def value_dim(node: NodeBelow, name: str) -> Dim:
@@ -409,13 +421,13 @@ def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
 
 
 def atoms(dim: Dimension) -> Iterator[Atom]:
-    """All size and value atoms of a dimension, also those inside of its functions."""
+    """All atoms of a dimension that are no functions, also those inside of its functions."""
     for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
         for atom in monomial:
-            if atom.kind in ("size", "value"):
-                yield atom
-            else:
+            if atom.args:
                 yield from atom.bases
+            else:
+                yield atom
 
 
 def functions_in(dims: Iterable[Dimension]) -> list[Atom]:
@@ -426,7 +438,7 @@ def functions_in(dims: Iterable[Dimension]) -> list[Atom]:
 def _functions_at(dims: Iterable[Dimension]) -> list[Atom]:
     """The functions in these dimensions, without those inside them."""
     found = [atom for dim in dims if isinstance(dim, Dim) for monomial, _ in dim.terms for atom in monomial]
-    return [atom for atom in found if atom.kind not in ("size", "value")]
+    return [atom for atom in found if atom.args]
 
 
 def as_atom(dim: Dimension) -> Atom | None:
@@ -520,7 +532,7 @@ class Numbers:
         total = 0
         for monomial, factor in terms(dim):
             for atom in monomial:
-                factor *= self.sizes[atom] if atom.kind in ("size", "value") else self._functions[atom]
+                factor *= self._functions[atom] if atom.args else self.sizes[atom]
             total += factor
         return total
 

@@ -257,7 +257,10 @@ class _Call:
         found = []
         for i, ((dtype, ones), label) in enumerate(zip(self.kinds(), self.labels(), strict=True)):
             lengths = np.shape(self.arrays[i])
-            shape = [lengths[axis] if one or (i, axis) in axes else types.size() for axis, one in enumerate(ones)]
+            shape = [
+                lengths[axis] if one or (i, axis) in axes else types.axis_size(label, axis)
+                for axis, one in enumerate(ones)
+            ]
             found.append(ir.new_input(Type(types.dtype_of(dtype), tuple(shape)), label))
         return found
 

@@ -121,7 +121,9 @@ class _Loader:
     def __init__(self, content: dict[str, JSON], arrays: list[np.ndarray]) -> None:
         self.content, self.arrays = content, arrays
         self.values: set[int] = set()
-        self.sizes = [_atom(name) for name in listed(content["sizes"])]
+        names = listed(content["sizes"])
+        labels = listed(content.get("labels", [None] * len(names)))
+        self.sizes = [_atom(name, label) for name, label in zip(names, labels, strict=True)]
         self.variables = [self._variable(data) for data in listed(content["shared"])]
 
     def _variable(self, data: JSON) -> SharedVariable:
@@ -155,8 +157,12 @@ class _Loader:
         return graph, name, mode
 
 
-def _atom(name: JSON) -> Atom:
-    (atom,) = types.atoms(types.size(None if name is None else text(name, "the name of a size")))
+def _atom(name: JSON, label: JSON) -> Atom:
+    if name is not None:
+        dim = types.size(text(name, "the name of a size"))
+    else:
+        dim = types.anonymous_size(None if label is None else text(label, "what a size is shown as"))
+    (atom,) = types.atoms(dim)
     return atom
 
 

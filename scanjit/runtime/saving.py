@@ -52,6 +52,7 @@ def contents(graph: FunctionGraph, name: str, mode: str) -> tuple[dict[str, JSON
         "name": _check_text(name),
         "mode": mode,
         "sizes": [_check_text(atom.name) if types.is_named(atom) else None for atom in encoded.sizes],
+        "labels": [_check_text(types.label(atom)) for atom in encoded.sizes],
         "shared": [_written(encoded, i, update is not None) for i, update in enumerate(updates)],
         "inputs": len(graph.inputs),
         "tree": None if graph.tree is None else _written_tree(graph.tree),

@@ -249,7 +249,7 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
         if errors.from_outside(error):
             raise
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
-    kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape))
+    kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))
     return SharedVariable(array, kind, name, errors.user_location())
 
 
@@ -273,14 +273,19 @@ def set_values(values: Mapping[SharedVariable, Any]) -> None:
     updating(variables, commit, variables, [arrays[variable] for variable in variables])
 
 
-def _declared(sizes: tuple[int, ...], shape: Sequence[int | str | None] | None) -> tuple[Dimension, ...]:
+def _declared(
+    sizes: tuple[int, ...], shape: Sequence[int | str | None] | None, name: str | None
+) -> tuple[Dimension, ...]:
     if shape is None:
         return sizes
     if len(shape) != len(sizes):
         raise errors.ShapeError(
             "the declared shape of a shared variable has another rank than its value", got=sizes, expected=tuple(shape)
         )
-    return tuple(int(dim) if isinstance(dim, int | np.integer) else types.size(dim) for dim in shape)
+    return tuple(
+        types.axis_size(name, axis) if dim is None else types.size(dim) if isinstance(dim, str) else int(dim)
+        for axis, dim in enumerate(shape)
+    )
 
 
 # ---- reading and writing several at once --------------------------------------------------------------------------

@@ -138,7 +138,7 @@ class _Reader:
                 total = types.product(self.sizes[index(i, len(self.sizes))] for i in factors) * integer(number) + total
             self.sizes.append(total)
         elif kind == "new":
-            self.sizes.append(types.anonymous_size())
+            self.sizes.append(types.size())
         elif kind == "size":
             self.sizes.append(types.dim_of(self.known.sizes[index(rest[0], len(self.known.sizes))]))
         elif kind == "node":

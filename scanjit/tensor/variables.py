@@ -37,11 +37,14 @@ def tensor(shape: Any, dtype: Any = None, name: str | None = None) -> Node:
     if name is not None and not isinstance(name, str):
         raise errors.ArgumentError("a name must be a string", got=repr(name))
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
-    return ir.new_input(Type(types.dtype_of(dtype or config.floatX), tuple(map(_dimension, sizes))), name)
+    dims = tuple(_dimension(size, name, axis) for axis, size in enumerate(sizes))
+    return ir.new_input(Type(types.dtype_of(dtype or config.floatX), dims), name)
 
 
-def _dimension(size: Any) -> Dimension:
-    if size is None or isinstance(size, str):
+def _dimension(size: Any, tensor: str | None, axis: int) -> Dimension:
+    if size is None:
+        return types.axis_size(tensor, axis)
+    if isinstance(size, str):
         return types.size(size)
     if isinstance(size, types.Dim):
         return size

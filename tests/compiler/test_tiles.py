@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import types
 from scanjit.runtime import host
-from scanjit.schedule.nests import NestLoop, counter
+from scanjit.schedule.nests import NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.time import sums
 from scanjit.target import target_for
@@ -155,7 +156,7 @@ def test_measured_shapes_fit_the_registers(key: str) -> None:
 
 
 def test_shapes_are_those_of_the_target() -> None:
-    rows = NestLoop(counter("rows"))
+    rows = NestLoop(types.counter("rows"))
     wide = target_for("x86_64-linux-gnu", vector_bytes=64)
     assert shapes.shape(1, rows, target_for("x86_64-linux-gnu", "znver4", vector_bytes=64)) == (4, 4)
     assert shapes.shape(1, rows, target_for("x86_64-linux-gnu", "another", vector_bytes=32)) == (4, 3)
@@ -167,8 +168,8 @@ def test_shapes_are_those_of_the_target() -> None:
 def test_shapes_leave_few_columns_empty() -> None:
     """A row of 26 numbers fills two vectors of 16. Of a row of unknown length, as much is expected."""
     target = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64)
-    rows = NestLoop(64)
-    for columns, wanted in ((26, (8, 2)), (counter("columns"), (8, 2)), (38, (5, 3)), (64, (4, 4)), (256, (4, 4))):
+    rows, many = NestLoop(64), types.counter("columns")
+    for columns, wanted in ((26, (8, 2)), (many, (8, 2)), (38, (5, 3)), (64, (4, 4)), (256, (4, 4))):
         assert shapes.shape(1, rows, target, NestLoop(columns), 16) == wanted
     assert shapes.shape(1, NestLoop(4), target, NestLoop(256), 16) == (4, 4)
 
@@ -176,7 +177,7 @@ def test_shapes_leave_few_columns_empty() -> None:
 def test_a_small_batch_fills_tiles_of_an_unknown_number_of_rows() -> None:
     """Columns that are left after whole tiles are computed one vector at a time: that costs less than rows that a small
     batch does not have."""
-    target, batch = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64), NestLoop(counter("batch"))
+    target, batch = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64), NestLoop(types.counter("batch"))
     for products, columns in itertools.product((1, 2, 3, 4), (64, 80, 96, 112, 160, 200)):
         rows, vectors = shapes.shape(products, batch, target, NestLoop(columns), 16)
         assert (rows, vectors * products >= 3) == (4, True), (products, columns)

@@ -1,6 +1,7 @@
 """`jit` and `value_and_grad`: structures, when a function is traced again, and what is said about wrong arguments."""
 
 import pickle
+import re
 import threading
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -162,6 +163,23 @@ def test_wrong_arguments_are_named():
         sj.jit(3)
     with pytest.raises(sj.ArgumentError, match="no such mode"):
         sj.jit(lambda x: x, mode="fast")
+
+
+def test_sizes_are_called_after_arguments_and_axes(tmp_path):
+    f = sj.jit(lambda x, params: x @ params["w"], mode="reference").function(np.ones((2, 3)), {"w": np.ones((3, 4))})
+    f.save(tmp_path / "f")
+    restored = sj.load(tmp_path / "f"), pickle.loads(pickle.dumps(f))
+    for each in (f, *restored):
+        assert "x: float64(x.shape[0], x.shape[1])" in repr(each)
+        with pytest.raises(sj.ShapeError, match=r"got: +3 \(x\.shape\[1\]\) and 5 \(params\['w'\]\.shape\[0\]\)"):
+            each(np.ones((2, 3)), np.ones((5, 4)))
+    a, b = sj.matrix("a"), sj.shared(np.ones((4, 5)), "b", shape=(None, 5))
+    with pytest.raises(sj.ShapeError, match=r"3 \(a\.shape\[1\]\) and 4 \(b\.shape\[0\]\)"):
+        sj.function([a], a @ b, mode="reference")(np.ones((2, 3)))
+    compiled = sj.jit(lambda x, h: sj.scan(lambda row, h: row + h, x, h)).function(np.ones((3, 4)), np.ones(4))
+    stages = [sj.dprint(compiled, "str", stage=stage) for stage in ("rewritten", "nests", "blocks")]
+    shown = "".join([compiled.explain(), *stages])
+    assert "x.shape[1]" in shown and not re.search(r"\bn_?\d*\b", shown)
 
 
 def test_control_flow_on_values_says_what_to_do():

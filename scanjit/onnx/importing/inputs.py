@@ -72,16 +72,19 @@ class Inputs:
 
     def _shape_of(self, name: str, dims: Sequence[Any]) -> tuple[Dimension, ...]:
         given: list[int | None] = self._shapes.get(name, [None] * len(dims))
-        return tuple(self._dimension(dim, name) if n is None else n for dim, n in zip(dims, given, strict=True))
+        return tuple(
+            self._dimension(dim, name, axis) if n is None else n
+            for axis, (dim, n) in enumerate(zip(dims, given, strict=True))
+        )
 
-    def _dimension(self, dim: Any, name: str) -> Dimension:
+    def _dimension(self, dim: Any, name: str, axis: int) -> Dimension:
         if _is_known(dim):
             if dim.dim_value < 0:
                 raise errors.FormatError(f"the input {name!r} has a negative size", got=dim.dim_value)
             return dim.dim_value
         called = _name(dim)
         if not called:
-            return types.size()
+            return types.axis_size(name, axis)
         if called not in self._sizes:
             self._sizes[called] = types.size(called)
         return self._sizes[called]

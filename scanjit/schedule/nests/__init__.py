@@ -18,7 +18,7 @@ from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Job, Statement, Traffic, counter, jobs_of
+from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of
 from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (

@@ -100,11 +100,11 @@ class _Writer:
         return types.text(dim, self.atom)
 
     def atom(self, atom: Atom) -> str:
-        """A size: by the name that a user gave it, else by what it counts and a number; or a function of sizes."""
+        """A size by its name, or as `n`; a counter by what it counts; or a function of sizes."""
         if atom.kind == "value" or types.is_named(atom):
             return atom.name
-        if atom.kind == "size":
-            return self.sizes.of(atom, re.sub(r"\d+$", "", atom.name))
+        if not atom.args:
+            return self.sizes.of(atom, atom.name if atom.kind == "counter" else types.label(atom) or "n")
         if atom.kind.isalpha():
             return f"{atom.kind}({', '.join(map(self.dim, atom.args))})"
         left, right = (_bracketed(self.dim(arg), not isinstance(arg, int) and len(arg.terms) > 1) for arg in atom.args)

@@ -151,16 +151,6 @@ def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:
         yield from (other for other in statement.every() if isinstance(other, Job))
 
 
-def counter(name: str) -> Dimension:
-    """A new dimension that changes while the program runs."""
-    return types.anonymous_size(name)
-
-
-def is_counter(atom: Atom) -> bool:
-    """Whether an atom is one that `counter` made: these alone are named after what they count."""
-    return atom.kind == "size" and not types.is_named(atom) and atom.name != f"n{atom.serial}"
-
-
 def at(dim: Dimension, value: Dimension) -> dict[Atom, Dimension]:
     """The value of a counter."""
     atom = types.as_atom(dim)

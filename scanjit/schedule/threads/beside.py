@@ -7,7 +7,8 @@ together; `teams` decides who runs them, when the sizes are known.
 
 from collections.abc import Collection, Sequence
 
-from scanjit.schedule.nests import Beside, Buffer, Program, Statement, counter
+from scanjit import types
+from scanjit.schedule.nests import Beside, Buffer, Program, Statement
 
 MOST_BRANCHES = 8
 """So many loops are put side by side at most."""
@@ -52,8 +53,8 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         result += [suite[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
         branches = tuple(suite[i] for i in group)
-        first, many = (tuple(counter(what) for _ in branches) for what in ("first", "many"))
-        result.append(Beside(branches, counter("apart"), first, many))
+        first, many = (tuple(types.counter(what) for _ in branches) for what in ("first", "many"))
+        result.append(Beside(branches, types.counter("apart"), first, many))
     return [*result, *(suite[i] for i in left)]
 
 

@@ -20,7 +20,6 @@ from scanjit.schedule.nests import (
     Program,
     Statement,
     TimeLoop,
-    counter,
 )
 from scanjit.types import Atom, Dimension
 
@@ -68,7 +67,7 @@ def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None
                 rest = nest.tile.rest and rows is nest.tile.rows and each == 1
                 suite.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
                 unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            return replace(loop, suite=tuple(suite), own_rows=OwnRows(size, unit, counter("apart")))
+            return replace(loop, suite=tuple(suite), own_rows=OwnRows(size, unit, types.counter("apart")))
     return None
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
-from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, counter
+from scanjit import types
+from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
@@ -29,7 +30,7 @@ def in_forms(
         made = shaped(changed(merged, lane=form.lane))
         packs = [statement for statement in made if isinstance(statement, Pack) and statement.target.fixed]
         inside = tuple(statement for statement in made if statement not in packs)
-        result += [*packs, Blocks(form.when, 1, counter("first"), counter("rows"), inside)]
+        result += [*packs, Blocks(form.when, 1, types.counter("first"), types.counter("rows"), inside)]
     return result
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.lower.region import name_of
-from scanjit.schedule.nests import Buffer, Nest, Ref, Statement, counter
+from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.parts import Parts, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
@@ -23,7 +23,7 @@ def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tu
     plan, size = chain.plan, _size(chain, target.near_bytes)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
-    first, rows = counter("first"), counter("rows")
+    first, rows = types.counter("first"), types.counter("rows")
     base = plan.length - first - rows if plan.reverse else first
     stretch = Stretch(first, base, rows, {old: Short(new, base) for old, new in short.items()}, rows)
     inside = (

@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 from functools import partial
 
 from scanjit import types
-from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement, counter
+from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement
 from scanjit.schedule.tiles.apply import in_forms
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
@@ -46,7 +46,7 @@ def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
     found = _long_sums(nest, target)
     if found is None:
         return [*packs, nest]
-    first, rows, total = counter("first"), counter("rows"), next(iter(found.values())).size
+    first, rows, total = types.counter("first"), types.counter("rows"), next(iter(found.values())).size
     steps = _terms(nest, target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)
     size = types.minimum(types.maximum(steps, 1), total)
     notes.append(f"nest {nest.label}: sums over {total} are made in blocks of {size}, each read while it is near")

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, Value, counter, walk_values
+from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, Value, walk_values
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
@@ -50,7 +50,7 @@ def is_float_sum(value: Reduce) -> bool:
 def tile_of_stretch(nest: Nest, found: SumLoops, target: Target) -> Tile:
     """The tile that computes the part of a stretch. Lanes must not run along the sums: each lane would begin with the
     sum of the stretches before."""
-    rows = counter("rows")
+    rows = types.counter("rows")
     made = Stretch(0, 0, rows, {}, rows).nest(adding(nest, found, {}), *found.values())
     return choose_tile(lanes_last(merge_loops(made), target), target)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.region import Region, name_of
-from scanjit.schedule.nests import Buffer, Ref, TimeLoop, counter
+from scanjit.schedule.nests import Buffer, Ref, TimeLoop
 from scanjit.schedule.nests.plan import Plan
 
 
@@ -40,7 +41,7 @@ def as_loop(
         reverse=plan.reverse,
         stop=stop,
         count=count,
-        ran=counter("ran"),
+        ran=types.counter("ran"),
         unroll=plan.node.params["unroll"] or 1,
         label=name_of(plan.node),
         persistent=tuple(carry.store.buffer for carry in plan.carries),

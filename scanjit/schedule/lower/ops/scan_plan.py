@@ -10,7 +10,7 @@ from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.schedule.lower.lowering import Lowering, is_small
 from scanjit.schedule.lower.ops.step import Step
-from scanjit.schedule.nests import Ref, counter, with_room
+from scanjit.schedule.nests import Ref, with_room
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.types import Dimension
 
@@ -42,7 +42,7 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
         if y not in known:
             place = _carried(carries, step, y, length, reverse)
             known[y] = place or lowering.new_memory(node, y, (length, *y.type.shape), "ys")
-    return Plan(node, roles, counter("step"), counter("row"), carries, [known[y] for y in step.ys])
+    return Plan(node, roles, types.counter("step"), types.counter("row"), carries, [known[y] for y in step.ys])
 
 
 def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from scanjit import types
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement, is_counter
+from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import TimeLoop
 from scanjit.schedule.nests.values import Reduce, Value
 from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
@@ -70,4 +70,4 @@ def _outside(suite: Sequence[Statement], known: AbstractSet[Atom]) -> Iterator[P
 
 
 def _counters(dims: Iterable[Dimension]) -> set[Atom]:
-    return {atom for dim in dims for atom in types.atoms(dim) if is_counter(atom)}
+    return {atom for dim in dims for atom in types.atoms(dim) if atom.kind == "counter"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from scanjit import types
-from scanjit.schedule.nests import Buffer, Nest, Ref, Statement, counter
+from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.checkpoint.candidate import Phase
 from scanjit.schedule.time.checkpoint.families import Family
 from scanjit.schedule.time.flow import plan_of
@@ -21,7 +21,7 @@ def write_phase(family: Family, phase: Phase, nests: Mapping[Statement, Nest]) -
 class _PhaseWriter:
     def __init__(self, family: Family, phase: Phase, nests: Mapping[Statement, Nest]) -> None:
         self.family, self.loops, self.phase, self.nests = family, family.loops, phase, nests
-        self.first, self.rows = counter("first"), counter("rows")
+        self.first, self.rows = types.counter("first"), types.counter("rows")
         self.rows_of = cache(lambda window: window.rows_of(self.first, self.rows))
 
     def statements(self) -> list[Statement]:
