@@ -23,6 +23,13 @@ settings.register_profile("scanjit", deadline=None)  # on a busy machine any exa
 settings.load_profile("scanjit")
 
 collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]
+if find_spec("matplotlib"):
+    import matplotlib
+
+    matplotlib.use("agg")  # also where there is a screen
+    matplotlib.rcParams["figure.max_open_warning"] = 0  # each example makes one
+else:
+    collect_ignore_glob.append("scanjit/plot.py")
 
 
 @pytest.hookimpl(optionalhook=True)

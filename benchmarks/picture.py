@@ -26,7 +26,7 @@ def draw(report: Report, path: str, cases: Sequence[str] = ()) -> None:
         If matplotlib is not installed.
     """
     if not importlib.util.find_spec("matplotlib"):
-        raise SystemExit("the picture needs matplotlib: pip install 'scanjit[docs]'")
+        raise SystemExit("the picture needs matplotlib: pip install 'scanjit[plot]'")
     pairs = _pairs([row for row in report.rows if ratio(row) is not None])
     if cases:
         first = {rows[0].case: rows for rows in reversed(pairs.values())}

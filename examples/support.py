@@ -32,7 +32,7 @@ def picture(path: str, rows: int = 1, width: float = 9.0, height: float = 3.0) -
     try:
         import matplotlib
     except ImportError as error:
-        raise ImportError("--plot needs matplotlib: pip install 'scanjit[docs]'") from error
+        raise ImportError("--plot needs matplotlib: pip install 'scanjit[plot]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

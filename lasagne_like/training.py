@@ -50,9 +50,10 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import layers, random
+from lasagne_like.history import History
 from lasagne_like.utils import fits, known_sizes
 
-__all__ = ["Checkpoint", "EarlyStopping", "minibatches", "progress"]
+__all__ = ["Checkpoint", "EarlyStopping", "History", "minibatches", "progress"]
 
 _POOL = 20
 """Sequences are sorted by length within this many batches. So there is little padding, and batches still vary."""
@@ -440,7 +441,9 @@ def _set_state(rng: Any, state: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """An array or a number of NumPy as lists and numbers, for JSON."""
+    """An array or a number of NumPy as lists and numbers, a history as a dictionary, for JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"counters must be numbers, strings, or lists and dictionaries of them, got {value!r}")

@@ -4,6 +4,7 @@ import importlib as _importlib
 from types import ModuleType as _Module
 
 from scanjit import random as random  # a module: sj.random.Stream
+from scanjit import show as show  # a module: sj.show.Document
 from scanjit import tracebacks as _tracebacks
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
@@ -91,7 +92,7 @@ _tracebacks.install()
 
 
 def __getattr__(name: str) -> _Module:
-    """`sj.onnx` and `sj.torch` are imported when they are first used."""
-    if name in ("onnx", "torch"):
+    """`sj.onnx`, `sj.plot` and `sj.torch` are imported when they are first used."""
+    if name in ("onnx", "plot", "torch"):
         return _importlib.import_module(f"scanjit.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,7 +27,8 @@ ALL = {pair for page in PAGES for pair in listed(page)}
 
 
 def test_every_public_name_stands_in_the_reference():
-    assert not {name for name in sj.__all__ if ("scanjit", name) not in ALL} - {"config"}
+    names = [*sj.__all__, *(f"plot.{name}" for name in sj.plot.__all__)]
+    assert not {name for name in names if ("scanjit", name) not in ALL} - {"config"}
 
 
 @pytest.mark.parametrize("module", ["cells", "layers", "objectives", "updates", "init", "training"])

@@ -178,12 +178,6 @@ def test_drawings_are_limited():
     ElementTree.fromstring(text)
 
 
-def test_functions_in_notebooks():
-    less = sj.function([v], v < 2.0, name="less", mode="reference")
-    assert "<svg" in less._repr_html_() and "&lt;less" in less._repr_html_()
-    assert "<svg" in sj.shared(1.0)._repr_svg_()
-
-
 STAGES = ("graph", "rewritten", "nests", "blocks", "source", "assembly")
 
 

@@ -19,3 +19,4 @@ from lasagne_like.layers.rnn import *  # noqa: F403
 from lasagne_like.layers.sequencer import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403
+from lasagne_like.layers.summaries import *  # noqa: F403

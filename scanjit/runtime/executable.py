@@ -13,6 +13,7 @@ from scanjit.runtime.probes import Printing
 from scanjit.runtime.reference import Interpreter
 from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import Watch
+from scanjit.show import Document
 from scanjit.types import Atom
 
 
@@ -26,7 +27,7 @@ class Executable(Protocol):
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output, from the values of the origins and of the sizes."""
 
-    def explain(self) -> str:
+    def explain(self) -> Document:
         """What was done to the program to make it fast, and what was not."""
 
     def inspect_asm(self) -> str:
@@ -48,8 +49,8 @@ class Interpreted:
             watches.insert(0, Finite(nan_only=config.check_finite == "nan"))
         return self.interpret(dict(zip(self.origins, arrays, strict=True)), watches)
 
-    def explain(self) -> str:
-        return 'mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.\n'
+    def explain(self) -> Document:
+        return Document('mode="reference": the graph is run as it is, op by op, with NumPy. Nothing is optimised.')
 
     def inspect_asm(self) -> str:
         return self.source

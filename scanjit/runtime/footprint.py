@@ -3,27 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scanjit import errors
 from scanjit.runtime import processors
 from scanjit.schedule.memory.addresses import ALIGNMENT
+from scanjit.show import Document, Table
 
 if TYPE_CHECKING:
     from scanjit.runtime.compiled import CompiledStage
+    from scanjit.runtime.sized import Sized
 
 
-class Memory(NamedTuple):
-    """Bytes: the `workspace` of all temporaries, which is kept for the next call, and the new arrays for `results`."""
+class Temporary(NamedTuple):
+    """A temporary of a call: its name, its bytes, where it begins in the workspace, and the first and the last of the
+    statements that need it. Those of one workspace are never in the same place at the same time."""
+
+    name: str
+    nbytes: int
+    offset: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a call, in bytes, made by `CompiledFunction.memory`. Print it, or draw it with
+    `scanjit.plot.memory`.
+
+    Attributes
+    ----------
+    workspace : of all temporaries; it is kept for the next call.
+    results : the new arrays for the results.
+    name : the function's.
+    temporaries : what lies in the workspace, as `Temporary` (`name`, `nbytes`, `offset`, `first`, `last`).
+    """
 
     workspace: int
     results: int
+    name: str = field(default="", compare=False, repr=False)
+    temporaries: tuple[Temporary, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def peak(self) -> int:
         """The sum of both: the most that a call uses at one time."""
         return self.workspace + self.results
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        rows = [(f"{self.workspace:,}", "workspace"), (f"{self.results:,}", "results"), (f"{self.peak:,}", "both")]
+        lie = [
+            (f"{t.nbytes:,}", f"{t.offset:,}", f"{t.first}", f"{t.last}", t.name)
+            for t in sorted(self.temporaries, key=lambda t: -t.nbytes)
+        ]
+        return Document(
+            f"memory of a call of {self.name}",
+            Table(("bytes", "of"), rows),
+            Document("workspace", Table(("bytes", "begin at", "from statement", "to", "temporary"), lie), folded=True),
+        ).forms(include, exclude)
 
 
 def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: str) -> Memory:
@@ -45,4 +84,16 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
         for stage, sized in zip(stages, known, strict=True)
         for shape, buffer in zip(sized.shapes, stage.table.out_buffers, strict=True)
     )
-    return Memory(workspace, results)
+    return Memory(workspace, results, name, tuple(_temporaries(stages, known)))
+
+
+def _temporaries(stages: Sequence[CompiledStage], known: Sequence[Sized]) -> Iterator[Temporary]:
+    """The temporaries of all stages. A stage's workspace and statements come after those of the stage before."""
+    begin = moment = 0
+    for stage, sized in zip(stages, known, strict=True):
+        lives = stage.table.lives
+        end = max((m for life in lives for m in (life.first, life.last) if m < sys.maxsize), default=0)
+        for life, offset, nbytes in zip(lives, sized.offsets, sized.nbytes, strict=True):
+            first, last = max(life.first, 0), min(life.last, end)
+            yield Temporary(life.buffer.name, nbytes, begin + offset, moment + first, moment + last)
+        begin, moment = begin + sized.workspace, moment + end + 1

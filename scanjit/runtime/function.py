@@ -303,7 +303,7 @@ class CompiledFunction:
         """
         return self.executable.source
 
-    def explain(self) -> str:
+    def explain(self) -> show.Document:
         """What was done to make it fast (fission, fusion, hoisting, memory, threads), and what was not, and why.
 
         Examples
@@ -313,8 +313,9 @@ class CompiledFunction:
         >>> f = sj.function([x], sj.exp(x).sum(), name="total", mode="emulate")
         >>> print(f.explain())
         total:
-          nest sum: ...
-          memory: 0 temporaries in one workspace, which is kept between calls: none
+          program:
+            nest sum: ...
+            memory: 0 temporaries in one workspace, which is kept between calls: none
         """
         return self.executable.explain()
 
@@ -350,7 +351,7 @@ class CompiledFunction:
 
     def profile(self) -> Profile:
         """How long each statement of the program took in the calls made with `sj.config.profile` on, beside what the
-        machine allows (measured): print it, or `plot` it.
+        machine allows (measured): print it, or draw it with `scanjit.plot.profile`.
 
         Raises
         ------
@@ -394,8 +395,23 @@ class CompiledFunction:
         updates = ", ".join(variable.name or "unnamed" for variable in self._targets)
         return f"<{self.name}({takes}) -> {gives}{f', updates {updates}' if updates else ''}; mode={self.mode!r}>"
 
-    def _repr_html_(self) -> str:
-        return show.document(self)
+    def document(self) -> show.Document:
+        """The document that notebooks show: its signature, its shared variables, and a drawing of its graph.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> print(sj.function([], sj.shared([1.0, 2.0], "w") * 2, name="double", mode="reference").document())
+        <double() -> float64(2); mode='reference'>:
+          shared variable  type        bytes
+          w                float64(2)     16
+        """
+        rows = [(v.name or "unnamed", str(v.type), f"{v.get_value(borrow=True).nbytes:,}") for v in self.shared]
+        tables = [show.Table(("shared variable", "type", "bytes"), rows)] if rows else []
+        return show.Document(repr(self), *tables, show.Document("graph", show.GraphDrawing(self), folded=True))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.document().forms(include, exclude)
 
     # ---- keeping it ----------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import check_mode
 from scanjit.runtime.locks import holding
 from scanjit.runtime.waiting import told
+from scanjit.show import Document
 from scanjit.tensor import sizes
 from scanjit.types import Type
 
@@ -150,6 +151,9 @@ class Jitted(Wrapper):
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self, '__qualname__', self.fn)}: {len(self._functions)} compiled>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return Document(repr(self), *(f.document() for f in list(self._functions.values()))).forms(include, exclude)
 
 
 class _Call:

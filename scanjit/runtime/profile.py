@@ -23,7 +23,7 @@ from scanjit.runtime.sized import Sized
 from scanjit.runtime.waiting import told
 from scanjit.schedule.cost.statements import Cost, costs
 from scanjit.schedule.threads.sharing import team_of_each
-from scanjit.show.identifiers import writable
+from scanjit.show import Document, Table
 
 
 @dataclass
@@ -56,7 +56,8 @@ class Line:
 
 @dataclass
 class Profile:
-    """The times of a function's statements, made by `CompiledFunction.profile`. Print it, or `plot` it.
+    """The times of a function's statements, made by `CompiledFunction.profile`. Print it, or draw it with
+    `scanjit.plot.profile`.
 
     Attributes
     ----------
@@ -73,47 +74,35 @@ class Profile:
     threads: int
     lines: list[Line]
 
-    def __str__(self) -> str:
-        per = 1e3 / max(self.calls, 1)
-        many = "s" if self.threads > 1 else ""
-        head = f"{self.name}: {self.calls} calls, {self.seconds * per:.3f} ms each, {self.threads} thread{many}"
-        titles = "ms a call  share     runs  GFLOP/s     GB/s  of limit  bound by    statement"
+    def __repr__(self) -> str:
+        return self._document()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self._document().forms(include, exclude)
+
+    def _document(self) -> Document:
+        per, many = 1e3 / max(self.calls, 1), "s" if self.threads > 1 else ""
         rows = [
-            f"{line.seconds * per:9.4f}  {line.seconds / max(self.seconds, 1e-12):5.1%}  "
-            f"{line.runs // max(self.calls, 1):7d}  {line.operations / max(line.seconds, 1e-12) / 1e9:7.1f}  "
-            f"{line.nbytes / max(line.seconds, 1e-12) / 1e9:7.1f}  {line.fraction:8.2f}  {line.bound:10}  {line.label}"
+            (
+                f"{line.seconds * per:.4f}",
+                f"{line.seconds / max(self.seconds, 1e-12):.1%}",
+                f"{line.runs // max(self.calls, 1)}",
+                f"{line.operations / max(line.seconds, 1e-12) / 1e9:.1f}",
+                f"{line.nbytes / max(line.seconds, 1e-12) / 1e9:.1f}",
+                f"{line.fraction:.2f}",
+                line.bound,
+                line.label,
+            )
             for line in sorted(self.lines, key=lambda line: -line.seconds)
         ]
-        rest = self.seconds - sum(line.seconds for line in self.lines)
-        return "\n".join([head, titles, *rows, f"{max(rest, 0.0) * per:9.4f}  between the statements"])
-
-    __repr__ = __str__
-
-    def plot(self, path: Any) -> None:
-        """Save a picture (SVG, PNG: what the suffix says): time a statement, and the part of it that the machine needs.
-
-        Needs matplotlib: `pip install scanjit[docs]`.
-        """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("a picture of a profile needs matplotlib: pip install 'scanjit[docs]'") from error
-        lines = sorted(self.lines, key=lambda line: line.seconds)
-        per = 1e3 / max(self.calls, 1)
-        figure = Figure(figsize=(8, 1 + 0.3 * len(lines)), layout="constrained")
-        axes = figure.add_subplot()
-        names = [f"{i} {_drawn(line.label)}" for i, line in enumerate(lines)]
-        axes.barh(names, [line.seconds * per for line in lines], color="lightsteelblue", label="measured")
-        axes.barh(names, [line.limit * per for line in lines], height=0.4, color="navy", label="limit of the machine")
-        axes.set_xlabel("milliseconds a call")
-        axes.set_title(f"{_drawn(self.name)}: {self.seconds * per:.3f} ms a call")
-        axes.legend(loc="lower right")
-        figure.savefig(path)
+        rest = max(self.seconds - sum(line.seconds for line in self.lines), 0.0)
+        return Document(
+            f"{self.name}: {self.calls} calls, {self.seconds * per:.3f} ms each, {self.threads} thread{many}",
+            Table(_COLUMNS, [*rows, (f"{rest * per:.4f}", *("",) * 6, "between the statements")]),
+        )
 
 
-def _drawn(text: str) -> str:
-    """A text with its dollar signs escaped: matplotlib takes text between dollar signs for a formula."""
-    return writable(text).replace("$", r"\$")
+_COLUMNS = ("ms a call", "share", "runs", "GFLOP/s", "GB/s", "of limit", "bound by", "statement")
 
 
 class StageTimer:

@@ -19,6 +19,7 @@ from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Recipe
 from scanjit.schedule.nests import verify as verifier
+from scanjit.show import Document
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ class Staged:
         """All generated code: for each stage its main function, then the functions that it calls."""
         return "\n\n".join(text for stage in self.stages for text in stage.sources())
 
-    def explain(self) -> str:
-        """What was done to make it fast, and what was not: rewrites, loops, nests, memory."""
-        notes = [*self.front.notes, *(note for stage in self.stages for note in stage.notes())]
-        return "\n".join([f"{self.name}:", *(f"  {note}" for note in notes)]) + "\n"
+    def explain(self) -> Document:
+        """What was done to make it fast, and what was not: rewrites of the graph; loops, nests and memory."""
+        graph = [Document("graph", *self.front.notes)] if self.front.notes else []
+        return Document(self.name, *graph, *(Document("program", *stage.notes()) for stage in self.stages))
 
     def inspect_asm(self) -> str:
         """The assembly of all kernels."""

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scanjit import ir
@@ -111,6 +112,11 @@ def _box(node: Node, x: float, y: float, width: float) -> str:
     )
 
 
-def document(x: Any) -> str:
-    """A function in a notebook: its signature and the drawing of its graph."""
-    return f"<div><code>{html.escape(writable(repr(x)))}</code><br/>{svg(x)}</div>"
+@dataclass(frozen=True)
+class GraphDrawing:
+    """The drawing of a graph, made when it is shown. `subject` is an expression or a function."""
+
+    subject: Any
+
+    def _repr_svg_(self) -> str:
+        return svg(self.subject)

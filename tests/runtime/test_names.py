@@ -119,14 +119,3 @@ def test_identifiers_are_ascii_and_short():
     found = [identifier(text, "other") for text in TEXTS]
     assert all(name.isidentifier() and name.isascii() and len(name) <= 70 for name in found)
     assert [identifier(text, "o") for text in ("a", "_a", "class", "1", "²")] == ["a", "_a", "class_", "o_1", "o"]
-
-
-@pytest.mark.parametrize("text", ["a$b$", "$\\frac{$", "\\", "\0", "\ud800", "α"])
-def test_in_pictures_of_profiles(text, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sj.config.__dict__, "profile", True)
-    x = sj.vector("x")
-    f = sj.function([x], sj.scan(lambda row, h: h * 0.5 + row, x, 0.0, name=text), name=text)
-    f(np.ones(3))
-    f.profile().plot(tmp_path / "picture.svg")
-    assert (tmp_path / "picture.svg").stat().st_size

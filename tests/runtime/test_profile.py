@@ -40,12 +40,3 @@ def test_nothing_was_profiled() -> None:
     f = program()
     with pytest.raises(sj.ArgumentError, match=r"no call of recurrence was profiled(.|\n)*sj.config.profile = True"):
         f.profile()
-
-
-def test_picture(profiling, tmp_path) -> None:
-    pytest.importorskip("matplotlib")
-    x = sj.vector("x")
-    f = sj.function([x], sj.exp(x).sum())
-    f(np.zeros(10))
-    f.profile().plot(tmp_path / "profile.svg")
-    assert (tmp_path / "profile.svg").read_text().count("<path") > 5
