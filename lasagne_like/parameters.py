@@ -29,7 +29,7 @@ class Parametrized(ABC):
     """
 
     name: str | None
-    params: OrderedDict[sj.Node, set[str]]
+    params: OrderedDict[sj.Node | sj.SharedVariable, set[str]]
 
     def add_param(self, spec: Any, shape: Iterable[int | None], name: str | None = None, **tags: bool) -> Any:
         """Make a parameter and register it. To be called by subclasses.

@@ -369,7 +369,7 @@ def compute_norms(array: Any, norm_axes: Sequence[int] | None = None) -> Any:
     return np.sqrt(np.sum(array * array, axis=axes)) if axes else abs(array)
 
 
-def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None) -> sj.Node:
+def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None) -> sj.Node | sj.SharedVariable:
     """Make a parameter of a layer, with its first value.
 
     Parameters
@@ -426,5 +426,5 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
         kind = "shared variable" if isinstance(spec, sj.SharedVariable) else "expression"
         raise ValueError(f"{prefix}the {kind}{of} has shape {known}, should be {shape}")
     if isinstance(spec, sj.SharedVariable) and not spec.name:
-        spec.name = name  # type: ignore[misc]
+        spec.name = name
     return spec

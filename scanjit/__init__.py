@@ -1,6 +1,7 @@
 """Loops over time, compiled: recurrences written in Python, with gradients, at the speed of hand-written kernels."""
 
 import importlib as _importlib
+import typing as _typing
 from types import ModuleType as _Module
 
 from scanjit import random as random  # a module: sj.random.Stream
@@ -37,6 +38,7 @@ from scanjit.runtime.loading import load
 from scanjit.runtime.printing import dprint
 from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import pprint
+from scanjit.symbol import TensorLike as TensorLike
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
 from scanjit.tensor import tensor as tensor  # the function, not the package of that name
@@ -91,8 +93,14 @@ _threadpool.watch()
 _tracebacks.install()
 
 
-def __getattr__(name: str) -> _Module:
-    """`sj.onnx`, `sj.plot` and `sj.torch` are imported when they are first used."""
-    if name in ("onnx", "plot", "torch"):
-        return _importlib.import_module(f"scanjit.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if _typing.TYPE_CHECKING:
+    from scanjit import onnx as onnx
+    from scanjit import plot as plot
+    from scanjit import torch as torch
+else:
+
+    def __getattr__(name: str) -> _Module:
+        """`sj.onnx`, `sj.plot` and `sj.torch` are imported when they are first used."""
+        if name in ("onnx", "plot", "torch"):
+            return _importlib.import_module(f"scanjit.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`) and `jvp` (Theano's `Rop`). They can be nested in any order."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_node, constant, replace
@@ -10,16 +10,47 @@ from scanjit.ops.branch import cut
 from scanjit.ops.chain import connected, pullback, pushforward
 from scanjit.ops.elementwise import cast
 from scanjit.ops.stretch import or_zeros
+from scanjit.symbol import Symbol, Tensor, TensorLike
 
 _DISCONNECTED = ("raise", "zero", "ignore")
+Disconnected = Literal["raise", "zero", "ignore"]
+P = ParamSpec("P")
+S = TypeVar("S")
+K = TypeVar("K")
+Cost = Tensor | None
+Variable = TypeVar("Variable", bound=Symbol[Any])
 
 
+class ByVariables(Protocol[P]):
+    """A derivative, as type checkers see it: one by a variable is a node, one by several is structured as these are."""
+
+    @overload
+    def __call__(self, /, cost: Cost, wrt: Symbol[Any], *args: P.args, **named: P.kwargs) -> Node: ...
+    @overload
+    def __call__(self, /, cost: Cost, wrt: list[Variable], *args: P.args, **named: P.kwargs) -> list[Node]: ...
+    @overload
+    def __call__(
+        self, /, cost: Cost, wrt: tuple[Variable, ...], *args: P.args, **named: P.kwargs
+    ) -> tuple[Node, ...]: ...
+    @overload
+    def __call__(self, /, cost: Cost, wrt: dict[K, Variable], *args: P.args, **named: P.kwargs) -> dict[K, Node]: ...
+    @overload
+    def __call__(self, /, cost: Cost, wrt: S, *args: P.args, **named: P.kwargs) -> S: ...
+
+
+def by_variables(function: Callable[Concatenate[Any, Any, P], Any]) -> ByVariables[P]:
+    """A decorator that tells type checkers what a derivative is."""
+    found: Any = function
+    return found
+
+
+@by_variables
 def grad(
     cost: Any,
     wrt: Any,
-    known_grads: Mapping[Any, Any] | None = None,
+    known_grads: Mapping[Any, TensorLike] | None = None,
     consider_constant: Iterable[Any] = (),
-    disconnected: str = "raise",
+    disconnected: Disconnected = "raise",
 ) -> Any:
     """The gradient of a scalar.
 
@@ -59,7 +90,7 @@ def grad(
 
 
 def vjp(
-    outputs: Any, wrt: Any, cotangents: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise"
+    outputs: Any, wrt: Any, cotangents: Any, consider_constant: Iterable[Any] = (), disconnected: Disconnected = "raise"
 ) -> Any:
     """Vectors times the Jacobian: the derivative of `sum(outputs * cotangents)`. Theano's `Lop`.
 

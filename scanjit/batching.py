@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_node, new_input
@@ -13,13 +13,20 @@ from scanjit.ops.batch import batch_graph, batch_or_loop
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
 __all__ = ["batch_graph", "vmap"]
 
+P = ParamSpec("P")
+S = TypeVar("S")
 Axes = int | None | Sequence[int | None]
 
 
+@overload
+def vmap(fn: Callable[P, Tensor], in_axes: Axes = ..., out_axes: Axes = ...) -> Callable[P, Node]: ...
+@overload
+def vmap(fn: Callable[P, S], in_axes: Axes = ..., out_axes: Axes = ...) -> Callable[P, S]: ...
 def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
     """A function that applies `fn` to every example of a batch.
 

@@ -15,13 +15,14 @@ import weakref
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, TypeGuard, Unpack
+from typing import ClassVar, Literal, NoReturn, TypedDict, TypeGuard, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.signatures import Array, Attribute, DType, Parameter, Params, Reference, Rule, Samples, Value
+from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
 
@@ -155,7 +156,7 @@ def _op_by_name(name: str) -> Op:
     return OPS[name]
 
 
-class Node:
+class Node(Symbol["Node"]):
     """An op applied to arguments. `args[:arity]` are the op's own arguments. After them come the nodes whose values the
     dimensions in its parameters use (see `dim_nodes`). So a walk over `args` meets everything that a node depends on.
 
@@ -228,7 +229,7 @@ class Node:
         label = self.name or self.op.name
         return f"<{label}: {', '.join(map(str, self.types))}>"
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> NoReturn:
         raise errors.ArgumentError(
             "the truth value of a symbol is not known while a function is built",
             got=repr(self),
@@ -242,18 +243,6 @@ class Node:
         return self
 
     # `scanjit.ops.elementwise` installs operators; `scanjit.tensor` installs methods, indexing and the array protocol.
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Attribute: ...
-        def __getitem__(self, index: object) -> Node: ...
-        def _of_one(self) -> Node: ...
-        def _of_two(self, other: object) -> Node: ...
-
-        __neg__ = __abs__ = __invert__ = _of_one
-        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _of_two
-        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _of_two
-        __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _of_two
-        __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _of_two  # type: ignore[assignment]
 
 
 def apply(op: Op, *values: object) -> Node:

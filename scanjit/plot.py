@@ -35,7 +35,7 @@ _NAMED = 40
 """The most statements or temporaries of which each is drawn or named by itself."""
 
 
-def profile(profile: Profile | CompiledFunction, ax: Axes | None = None) -> Axes:
+def profile(profile: Profile | CompiledFunction[Any], ax: Axes | None = None) -> Axes:
     """Draw how long each statement of a function takes, and the part of it that the machine needs at least.
 
     Parameters
@@ -87,7 +87,7 @@ def profile(profile: Profile | CompiledFunction, ax: Axes | None = None) -> Axes
     return axes
 
 
-def memory(memory: Memory | CompiledFunction, ax: Axes | None = None, **sizes: int) -> Axes:
+def memory(memory: Memory | CompiledFunction[Any], ax: Axes | None = None, **sizes: int) -> Axes:
     """Draw what lies in the workspace of a function while it runs: each temporary from the first statement that
     needs it to the last.
 

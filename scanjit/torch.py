@@ -21,13 +21,13 @@ from scanjit.ops import Elementwise
 from scanjit.ops.chain import carries_gradient, pullback
 from scanjit.ops.view import View
 from scanjit.runtime.function import CompiledFunction, function
-from scanjit.runtime.function_graph import check_mode
+from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.tensor import tensor
 
 __all__ = ["TorchFunction", "as_function"]
 
 
-def as_function(f: Callable[..., Any], mode: str = "numba") -> TorchFunction:
+def as_function(f: Callable[..., Any], mode: Mode = "numba") -> TorchFunction:
     """A function for PyTorch's tensors that PyTorch can differentiate.
 
     Parameters
@@ -77,7 +77,7 @@ class TorchFunction:
     True
     """
 
-    def __init__(self, f: Callable[..., Any], mode: str = "numba") -> None:
+    def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _torch()
         check_mode(mode)
         if not callable(f):
@@ -120,7 +120,7 @@ class TorchFunction:
         return f"<scanjit.torch: {self.f!r}>"
 
 
-def _of_compiled(f: CompiledFunction) -> tuple[_Program, Tree | None]:
+def _of_compiled(f: CompiledFunction[Any]) -> tuple[_Program, Tree | None]:
     if f.graph.updates:
         updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
         raise errors.ArgumentError(
@@ -201,8 +201,8 @@ class _Program:
         inputs: Sequence[Node],
         outputs: Sequence[Node],
         name: str,
-        mode: str,
-        compiled: CompiledFunction | None = None,
+        mode: Mode,
+        compiled: CompiledFunction[Any] | None = None,
         kept: Sequence[int] = (),
     ) -> None:
         self.inputs, self.outputs, self.name, self.mode = list(inputs), list(outputs), name, mode

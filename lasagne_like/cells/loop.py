@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def unfold(
     unroll: bool = False,
     precompute: bool = True,
     zero_output_for_mask: bool = False,
-    checkpoint: int | str | None = None,
+    checkpoint: int | Literal["sqrt", "all"] | None = None,
     output_before: Any = None,
     fuse: bool = False,
     **kwargs: Any,
@@ -94,7 +94,7 @@ def unfold(
                 states.append(final)
             return x, tuple(states)
         step = _Step(cell, x, state, mask, precompute, zero_output_for_mask, before)
-        results = sj.scan(
+        results: Any = sj.scan(
             step,
             sequences=step.sequences,
             outputs_info=[*[None] * step.num_fresh, *step.held, *flatten(state)],

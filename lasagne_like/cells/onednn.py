@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import scanjit as sj
 from lasagne_like import nonlinearities
@@ -46,7 +46,7 @@ def onednn_lstm(
     weights_peephole: Any = None,
     weights_projection: Any = None,
     direction: str = "unidirectional_left2right",
-    checkpoint: int | str | None = None,
+    checkpoint: int | Literal["sqrt", "all"] | None = None,
 ) -> LSTMResults:
     """oneDNN's primitive `vanilla_lstm`, with its arguments, layouts and gates, for any symbols.
 

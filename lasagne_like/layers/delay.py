@@ -127,7 +127,7 @@ class DelayLayer(MergeLayer):
         if self._initial_at is not None:
             return sj.specify_shape(given, (batch, *features), f"initial of {self}")
         if isinstance(self.initial, (float, *int_types)):
-            return sj.full((batch, *features), self.initial, sj.config.floatX)
+            return sj.full((batch, *features), float(self.initial), sj.config.floatX)
         return sj.broadcast_to(self.initial, (batch, *features))
 
     def initial_from(self, inputs: Any, batch: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class RNNLayer(MergeLayer, Captured):
         return_state: bool = False,
         stateful: bool = False,
         time_major: bool = False,
-        checkpoint: int | str | None = None,
+        checkpoint: int | Literal["sqrt", "all"] | None = None,
         fuse_layers: bool = False,
         *,
         name: str | None = None,
@@ -280,7 +280,7 @@ class RNNLayer(MergeLayer, Captured):
             if not fits(found, wanted):
                 raise ValueError(f"{label} of {self} comes from {spec!r} with shape {found}, should be {wanted}")
             return spec
-        if isinstance(spec, sj.Node) and not isinstance(spec, sj.SharedVariable) and spec.ndim == len(shape) + 1:
+        if isinstance(spec, sj.Node) and spec.ndim == len(shape) + 1:
             if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
                 found = known_sizes(spec.shape)
                 if not fits(found[1:], shape):

@@ -11,4 +11,4 @@ from lasagne_like.updates.adam import *  # noqa: F403
 from lasagne_like.updates.adaptive import *  # noqa: F403
 from lasagne_like.updates.constraints import *  # noqa: F403
 from lasagne_like.updates.descent import *  # noqa: F403
-from lasagne_like.updates.gradients import get_or_compute_grads
+from lasagne_like.updates.gradients import get_or_compute_grads as get_or_compute_grads

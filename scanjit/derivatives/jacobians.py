@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 from scanjit import errors, types
-from scanjit.autodiff import check_connected, float_node, grad, jvp, vjp
+from scanjit.autodiff import Disconnected, by_variables, check_connected, float_node, grad, jvp, vjp
 from scanjit.ir import Node, apply, as_node, dim_node, new_input
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
@@ -23,8 +23,8 @@ def jacobian(
     output: Any,
     wrt: Any,
     consider_constant: Iterable[Any] = (),
-    disconnected: str = "raise",
-    mode: str | None = None,
+    disconnected: Disconnected = "raise",
+    mode: Literal["forward", "reverse"] | None = None,
 ) -> Any:
     """The derivative of each element of a tensor.
 
@@ -83,7 +83,7 @@ _FEW = 64
 much smaller, and a second program would have to be compiled."""
 
 
-def _shorter(rows: Dimension, columns: Dimension) -> str | None:
+def _shorter(rows: Dimension, columns: Dimension) -> Literal["forward", "reverse"] | None:
     """The mode in which a jacobian is the smaller batch, as far as sizes are known; None where a call decides."""
     if types.not_negative(columns - rows):
         return "reverse"
@@ -103,7 +103,9 @@ def _starts(variables: Sequence[Node]) -> list[Dimension]:
     return list(accumulate(sizes, initial=0))
 
 
-def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: str) -> list[Node]:
+def _reverse(
+    output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: Disconnected
+) -> list[Node]:
     seed = new_input(output.type)
     rest = "zero" if disconnected == "raise" else disconnected  # that has been checked
     rows = vjp(output, list(variables), seed, constants, rest)
@@ -164,8 +166,13 @@ def _basis(type_: Type, begin: Dimension, count: Dimension) -> Node:
     return RESHAPE(cast(equal, type_.dtype), shape=(count, *type_.shape))
 
 
+@by_variables
 def hessian(
-    cost: Any, wrt: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise", mixed: bool = False
+    cost: Any,
+    wrt: Any,
+    consider_constant: Iterable[Any] = (),
+    disconnected: Disconnected = "raise",
+    mixed: bool = False,
 ) -> Any:
     """The second derivatives of a scalar.
 
@@ -208,7 +215,10 @@ def hessian(
     return tree.unflatten([tree.unflatten(row) if mixed else row[0] for row in blocks])
 
 
-def hvp(cost: Any, wrt: Any, vectors: Any, consider_constant: Iterable[Any] = (), disconnected: str = "raise") -> Any:
+@by_variables
+def hvp(
+    cost: Any, wrt: Any, vectors: Any, consider_constant: Iterable[Any] = (), disconnected: Disconnected = "raise"
+) -> Any:
     """The Hessian of a scalar times vectors: how the gradient changes where `wrt` changes by `vectors`.
 
     The matrix is not made: it is the forward derivative of the gradient, and costs a small multiple of it.

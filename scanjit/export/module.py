@@ -26,7 +26,7 @@ _RESERVED = {"np", "variables", "Path", "math", *dir(builtins)}
 class Module:
     """A module that holds one function, the steps of its loops, and copies of what these use."""
 
-    def __init__(self, function: CompiledFunction, name: str) -> None:
+    def __init__(self, function: CompiledFunction[Any], name: str) -> None:
         self.called, self.name = function, name
         self._local: set[str] = {*_RESERVED, name}  # names that some function has
         self.harvest = Harvest(self._local)

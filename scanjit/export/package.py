@@ -3,6 +3,7 @@
 import keyword
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ packages = ["{name}"]
 
 
 def export_numpy(
-    f: CompiledFunction,
+    f: CompiledFunction[Any],
     path: str | os.PathLike[str],
     name: str | None = None,
     version: str = "1.0.0",

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from scanjit import ir, types
 from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node
-from scanjit.loops import entries, frames, windows
+from scanjit.loops import entries, frames, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
 from scanjit.loops.step import called, read_result
@@ -33,6 +33,8 @@ from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
 from scanjit.ops.scan import Roles, scan_node
 from scanjit.ops.shape import IOTA, window
+from scanjit.symbol import Tensor
+from scanjit.types import Dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +78,20 @@ class BuiltScan:
         return [tree.unflatten([next(remaining) for _ in range(tree.size)]) for tree in self.trees]
 
 
+@results.loop
 def scan(
     fn: Callable[..., Any],
     sequences: Any = None,
     outputs_info: Any = None,
     non_sequences: Any = None,
-    n_steps: Any = None,
+    n_steps: Tensor | Dimension | None = None,
     truncate_gradient: int = -1,
     go_backwards: bool = False,
     name: str | None = None,
     strict: bool = False,
     return_list: bool = False,
     unroll: int | bool = False,
-    checkpoint: int | str | None = None,
+    checkpoint: int | Literal["sqrt", "all"] | None = None,
     return_updates: bool = False,
 ) -> Any:
     """Call a step function once for each step of a loop, and stack what it returns.
@@ -184,8 +187,8 @@ def scan(
         checkpoint=checkpoint,
         return_updates=return_updates,
     )
-    results = loop.stacked()
-    outputs = results[0] if len(results) == 1 and not return_list else results
+    found = loop.stacked()
+    outputs = found[0] if len(found) == 1 and not return_list else found
     return (outputs, loop.updates) if return_updates else outputs
 
 
@@ -201,7 +204,7 @@ def build(
     name: str | None = None,
     strict: bool = False,
     unroll: int | bool = False,
-    checkpoint: int | str | None = None,
+    checkpoint: int | Literal["sqrt", "all"] | None = None,
     return_updates: bool = False,
     stack: bool = True,
 ) -> BuiltScan:

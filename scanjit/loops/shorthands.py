@@ -10,6 +10,7 @@ from scanjit import ir
 from scanjit.errors import ScanError
 from scanjit.ir import Node, apply, constant
 from scanjit.loops import entries, windows
+from scanjit.loops.results import loop
 from scanjit.loops.scan import build, scan
 from scanjit.loops.structure import describe, function_location
 from scanjit.ops.elementwise import WHERE, cast
@@ -19,6 +20,7 @@ from scanjit.ops.stretch import full
 from scanjit.types import Dimension
 
 
+@loop
 def map(
     fn: Callable[..., Any],
     sequences: Any,
@@ -53,6 +55,7 @@ def map(
     )
 
 
+@loop
 def reduce(
     fn: Callable[..., Any],
     sequences: Any,
@@ -80,7 +83,7 @@ def reduce(
     >>> reduce(lambda x, total: total + x, constant(np.arange(3.0)), 0.0)
     <part: float64()>
     """
-    loop = build(
+    built = build(
         fn,
         entries.sequences(sequences),
         entries.outputs(outputs_info) if outputs_info is not None else None,
@@ -88,10 +91,11 @@ def reduce(
         go_backwards=go_backwards,
         name=name,
     )
-    results = loop.last()
+    results = built.last()
     return results[0] if len(results) == 1 else results
 
 
+@loop
 def foldl(
     fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
 ) -> Any:
@@ -107,6 +111,7 @@ def foldl(
     return reduce(fn, sequences, outputs_info, non_sequences, go_backwards=False, name=name)
 
 
+@loop
 def foldr(
     fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
 ) -> Any:
@@ -184,8 +189,8 @@ def _places_of_true(mask: Node, length: Dimension) -> Node:
         """Where to write the place of a row: after those before it, or one past the end; and how many come before."""
         return apply(WHERE, keep, count, ir.dim_node(length)), count + cast(keep, "int64")
 
-    loop = build(place, entries.sequences(mask), entries.outputs([None, constant(0)]), [])
-    places, count = loop.stacked()[0], loop.last()[1]
+    built = build(place, entries.sequences(mask), entries.outputs([None, constant(0)]), [])
+    places, count = built.stacked()[0], built.last()[1]
     found = SCATTER(full(0, (length + 1,), "int64"), IOTA(length=length), places, axis=0, add=False)
     return window(found, 0, 0, ir.as_dim(count))
 

@@ -16,6 +16,7 @@ from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.signatures import Array, DType, Parameter, Rule, Samples
+from scanjit.symbol import TensorLike
 from scanjit.types import Dimension, Type
 
 
@@ -347,7 +348,7 @@ POW = Elementwise(
 )
 
 
-def power(x: object, exponent: object) -> Node:
+def power(x: TensorLike, exponent: TensorLike) -> Node:
     """`x ** exponent`; small constant exponents become products, which are fast and exact.
 
     Examples

@@ -605,6 +605,7 @@ class _Batch:
         wide = {x: new for x, new in zip(self.inputs, inner, strict=True) if new is not x}
         made, _ = batch_chosen(self.outputs, wide, ~ended, self.size)  # the loop runs only while one has not ended
         after, ys, stop = self.roles.split_results(made)
+        assert stop is not None  # such a loop has `until`
         over = ended | stop
         kept = [select(ended, old, now) for old, now in zip(inner, after, strict=False)]
         counted = select(ended, count, count + 1)

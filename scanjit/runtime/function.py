@@ -7,11 +7,12 @@ runs the program, and commits the updates of shared variables, all of them or no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scanjit import errors, show
 from scanjit.config import config
@@ -23,12 +24,13 @@ from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.decoding import decode
 from scanjit.runtime.encoding import Encoded, encode
 from scanjit.runtime.executable import Executable, Interpreted, executable_of
-from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
+from scanjit.runtime.function_graph import FunctionGraph, Mode, check_complete, check_mode
 from scanjit.runtime.given import graph_of
 from scanjit.runtime.probes import Probes, exposed
 from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
 from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import OnStep, Step
+from scanjit.symbol import Tensor, TensorLike
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
@@ -36,20 +38,57 @@ if TYPE_CHECKING:
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+K = TypeVar("K")
+T = TypeVar("T", bound=Tensor)
+Array = NDArray[Any]
+Inputs = Sequence[Node]
+Updates = Mapping[SharedVariable, TensorLike] | Iterable[tuple[SharedVariable, TensorLike]] | None
 _ndarray = np.ndarray
 _KEPT_SHAPES = 256
 """How many combinations of argument shapes a function remembers as checked."""
 
 
+class Compiling(Protocol[P]):
+    """`function`, as type checkers see it: where it is given an expression, a call returns an array."""
+
+    @overload
+    def __call__(self, /, inputs: Inputs, outputs: Tensor, *a: P.args, **k: P.kwargs) -> CompiledFunction[Array]: ...
+    @overload
+    def __call__(self, /, inputs: Inputs, outputs: None = ..., *a: P.args, **k: P.kwargs) -> CompiledFunction[None]: ...
+    @overload
+    def __call__(
+        self, /, inputs: Inputs, outputs: list[T], *a: P.args, **k: P.kwargs
+    ) -> CompiledFunction[list[Array]]: ...
+    @overload
+    def __call__(
+        self, /, inputs: Inputs, outputs: tuple[Tensor, ...], *a: P.args, **k: P.kwargs
+    ) -> CompiledFunction[tuple[Array, ...]]: ...
+    @overload
+    def __call__(
+        self, /, inputs: Inputs, outputs: dict[K, T], *a: P.args, **k: P.kwargs
+    ) -> CompiledFunction[dict[K, Array]]: ...
+    @overload
+    def __call__(self, /, inputs: Inputs, outputs: Any, *a: P.args, **k: P.kwargs) -> CompiledFunction[Any]: ...
+
+
+def compiling(function: Callable[Concatenate[Any, Any, P], Any]) -> Compiling[P]:
+    """A decorator that tells type checkers what a compiled function returns."""
+    found: Any = function
+    return found
+
+
+@compiling
 def function(
-    inputs: Sequence[Any],
+    inputs: Sequence[Node],
     outputs: Any = None,
-    updates: Any = None,
-    givens: Any = None,
+    updates: Updates = None,
+    givens: Mapping[Any, TensorLike] | Iterable[tuple[Any, TensorLike]] | None = None,
     name: str | None = None,
-    mode: str = "numba",
-    on_step: Callable[[Step], Any] | None = None,
-) -> CompiledFunction:
+    mode: Mode = "numba",
+    on_step: Callable[[Step], object] | None = None,
+) -> CompiledFunction[Any]:
     """Compile expressions to a function of arrays.
 
     Parameters
@@ -126,7 +165,7 @@ def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[N
     return plain, probes, probed
 
 
-class CompiledFunction:
+class CompiledFunction(Generic[R]):
     """A function of arrays, made by `scanjit.function`. Call it by position or by the names of its inputs.
 
     Attributes
@@ -148,7 +187,7 @@ class CompiledFunction:
     """
 
     def __init__(
-        self, graph: FunctionGraph, name: str, mode: str, on_step: Callable[[Step], Any] | None = None
+        self, graph: FunctionGraph, name: str, mode: Mode, on_step: Callable[[Step], Any] | None = None
     ) -> None:
         self.graph, self.name, self.mode = graph, name, mode
         shared = graph.shared
@@ -177,7 +216,7 @@ class CompiledFunction:
         self._returned = _returning(graph, place)
         self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> R:
         if named or len(args) != self._arity:
             args = self.by_position(args, named)
         arrays = [
@@ -482,8 +521,8 @@ def _restored(
     targets: list[SharedVariable],
     names: tuple[str, ...],
     name: str,
-    mode: str,
-) -> CompiledFunction:
+    mode: Mode,
+) -> CompiledFunction[Any]:
     nodes = decode(encoded)
     outputs = nodes[inputs : len(nodes) - len(targets)]
     updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))

@@ -1,13 +1,16 @@
 """What a compiled function computes, as a value: its graph, and what must hold of it."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree
 from scanjit.runtime.shared import SharedVariable
 
-MODES = ("numba", "emulate", "reference")
+Mode = Literal["numba", "emulate", "reference"]
+"""How a function runs: see `scanjit.function`."""
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
-from typing import Any, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from scanjit.kinds import holds_numbers
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
-from scanjit.runtime.function import CompiledFunction, function
-from scanjit.runtime.function_graph import check_mode
+from scanjit.runtime.function import Array, CompiledFunction, T, function
+from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.runtime.locks import holding
 from scanjit.runtime.waiting import told
 from scanjit.show import Document
+from scanjit.symbol import Tensor
 from scanjit.tensor import sizes
 from scanjit.types import Type
 
@@ -39,15 +40,44 @@ Axes = tuple[tuple[int, int], ...]
 """Places of sizes: the number of an array, and of its axis."""
 
 
-@overload
-def jit(fn: Callable[..., Any], *, mode: str = ..., static_argnums: int | Iterable[int] = ...) -> Jitted: ...
-@overload
-def jit(
-    fn: None = None, *, mode: str = ..., static_argnums: int | Iterable[int] = ...
-) -> Callable[[Callable[..., Any]], Jitted]: ...
-def jit(
-    fn: Callable[..., Any] | None = None, *, mode: str = "numba", static_argnums: int | Iterable[int] = ()
-) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+K = TypeVar("K")
+
+
+class Options(TypedDict, total=False):
+    """The options of `jit`."""
+
+    mode: Mode
+    static_argnums: int | Iterable[int]
+
+
+class Jit(Protocol):
+    """`jit`, as type checkers see it: the parameters stay, and where the function returns a symbol, a call returns an
+    array. (A call with symbols returns symbols, which no type can say.)"""
+
+    @overload
+    def __call__(self, fn: Callable[P, Tensor], **options: Unpack[Options]) -> Jitted[P, Array]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[P, tuple[Tensor, ...]], **options: Unpack[Options]
+    ) -> Jitted[P, tuple[Array, ...]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, list[T]], **options: Unpack[Options]) -> Jitted[P, list[Array]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, dict[K, T]], **options: Unpack[Options]) -> Jitted[P, dict[K, Array]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], **options: Unpack[Options]) -> Jitted[P, R]: ...
+    @overload
+    def __call__(self, fn: None = None, **options: Unpack[Options]) -> Jit: ...
+
+
+def _typed(function: Any) -> Jit:
+    return function
+
+
+@_typed
+def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_argnums: int | Iterable[int] = ()) -> Any:
     """Compile a Python function of arrays; also a decorator, with or without arguments.
 
     Parameters
@@ -85,7 +115,7 @@ def jit(
     return Jitted(fn, mode, static_argnums)
 
 
-class Jitted(Wrapper):
+class Jitted(Wrapper, Generic[P, R]):
     """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads.
 
     Parameters
@@ -98,9 +128,9 @@ class Jitted(Wrapper):
     def __init__(
         self,
         fn: Callable[..., Any],
-        mode: str,
+        mode: Mode,
         static_argnums: int | Iterable[int],
-        made: tuple[Callable[..., Jitted], Callable[..., Any], Any, str] | None = None,
+        made: tuple[Callable[..., Wrapper], Callable[..., Any], Any, str] | None = None,
     ) -> None:
         check_mode(mode)
         if not callable(fn):
@@ -108,31 +138,32 @@ class Jitted(Wrapper):
         self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         super().__init__(*(made or (Jitted, fn, mode, self.static)))
         self.fn, self.mode = fn, mode
-        self._functions: dict[Any, CompiledFunction] = {}
+        self._functions: dict[Any, CompiledFunction[R]] = {}
         self._sized: dict[Any, Axes] = {}  # of kinds of arguments of which some sizes are part of the key
         self._tracing = threading.RLock()
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: P.args, **named: P.kwargs) -> R:
         if not named and not self.static and all([type(arg) is np.ndarray for arg in args]):
             # Most calls: nothing to take apart.
-            compiled = self._functions.get(tuple([(arg.dtype, tuple([n == 1 for n in arg.shape])) for arg in args]))
+            arrays: tuple[Any, ...] = args
+            compiled = self._functions.get(tuple([(a.dtype, tuple([n == 1 for n in a.shape])) for a in arrays]))
             return (compiled or self._find(_Call(self, args, named)))(*args)
         call = _Call(self, args, named)
         if any(map(is_symbol, call.leaves)):
             return self.fn(*args, **named)
         return self._find(call)(*call.arrays)
 
-    def function(self, *args: Any, **named: Any) -> CompiledFunction:
+    def function(self, *args: P.args, **named: P.kwargs) -> CompiledFunction[R]:
         """The compiled function that is called for arguments like these: to see its graph, source, `explain()`."""
         return self._find(_Call(self, args, named))
 
-    def _find(self, call: _Call) -> CompiledFunction:
+    def _find(self, call: _Call) -> CompiledFunction[R]:
         kind = call.key()
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         # A kind of arguments is compiled once, whoever comes first.
         return compiled or holding([self._tracing], self._compiled, call, kind)
 
-    def _compiled(self, call: _Call, kind: Any) -> CompiledFunction:
+    def _compiled(self, call: _Call, kind: Any) -> CompiledFunction[R]:
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         if compiled is None:
             with told(call.name):  # to trace it takes time too
@@ -161,7 +192,7 @@ class _Call:
 
     `None`, alone or within an argument, is a setting: the function gets it as it is."""
 
-    def __init__(self, jitted: Jitted, args: Sequence[Any], named: dict[str, Any]) -> None:
+    def __init__(self, jitted: Jitted[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
         if named:  # by position where possible: it is one kind of call, however it is written
             bound = inspect.signature(jitted.fn).bind(*args, **named)
             args, named = bound.args, bound.kwargs
@@ -242,7 +273,7 @@ class _Call:
             paths += [key + path for path in tree.paths()]
         return [path for path, leaf in zip(paths, self.leaves, strict=True) if leaf is not None]
 
-    def compile(self) -> tuple[CompiledFunction, Axes]:
+    def compile(self) -> tuple[CompiledFunction[Any], Axes]:
         """Trace the function with symbols of the arguments' kinds. A size that it asks for is a number then."""
         axes: Axes = ()
         while True:
@@ -296,7 +327,9 @@ def _is_weak(leaf: Any) -> bool:
     return isinstance(leaf, bool | int | float | list) and not isinstance(leaf, np.generic)
 
 
-def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "numba") -> Jitted:
+def value_and_grad(
+    fn: Callable[P, Tensor], argnums: int | Sequence[int] = 0, *, mode: Mode = "numba"
+) -> Jitted[P, tuple[Array, Any]]:
     """A function that returns what `fn` returns, a scalar, and its gradient.
 
     Parameters
@@ -338,5 +371,5 @@ def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, *, 
     return Jitted(with_gradient, mode, (), (_with_gradient, fn, argnums, mode))
 
 
-def _with_gradient(fn: Callable[..., Any], argnums: int | Sequence[int], mode: str) -> Jitted:
+def _with_gradient(fn: Callable[..., Any], argnums: int | Sequence[int], mode: Mode) -> Jitted[..., Any]:
     return value_and_grad(fn, argnums, mode=mode)

@@ -17,7 +17,7 @@ from scanjit.runtime import sound
 from scanjit.runtime.decoding import decode, index, integer, listed, text
 from scanjit.runtime.encoding import JSON, Encoded, encode
 from scanjit.runtime.function import CompiledFunction
-from scanjit.runtime.function_graph import FunctionGraph, check_complete, check_mode
+from scanjit.runtime.function_graph import FunctionGraph, Mode, check_complete, check_mode
 from scanjit.runtime.saving import FORMAT, LEAF, VERSION
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Atom, Type
@@ -41,7 +41,7 @@ def _restored_update(encoded: Encoded) -> SavedUpdate:
     return SavedUpdate(Graph.of([before], [after]))
 
 
-def load(path: str | os.PathLike[str], mode: str | None = None) -> CompiledFunction:
+def load(path: str | os.PathLike[str], mode: Mode | None = None) -> CompiledFunction[Any]:
     """A function that `CompiledFunction.save` wrote: without the code that defined it, and with shared variables of its
     own, which have the values that they had then.
 
@@ -137,10 +137,11 @@ class _Loader:
         name = None if data["name"] is None else text(data["name"], "a name")
         return SharedVariable(value.copy(), Type(value.dtype, tuple(shape)), name, text(data["place"], "a place"))
 
-    def function(self) -> tuple[FunctionGraph, str, str]:
+    def function(self) -> tuple[FunctionGraph, str, Mode]:
         """The graph, the name and the mode."""
         content = self.content
-        name, mode = text(content["name"], "the name"), text(content["mode"], "the mode")
+        name = text(content["name"], "the name")
+        mode: Any = text(content["mode"], "the mode")
         check_mode(mode)
         encoded = Encoded(content["graph"], self.sizes, self.variables, self.arrays)
         roots = iter(decode(encoded, sound.check))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from scanjit import errors, ir
 from scanjit.ir import INPUT
 from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import Mode
 from scanjit.show import listing
 from scanjit.show.subject import subject
 
@@ -94,7 +95,7 @@ def dprint(
     return None
 
 
-def _function(x: Any, mode: str = "emulate") -> CompiledFunction:
+def _function(x: Any, mode: Mode = "emulate") -> CompiledFunction[Any]:
     """A function that computes what is to be shown, in a mode that generates code."""
     if isinstance(x, CompiledFunction):
         return x if x.mode in ("numba", mode) else CompiledFunction(x.graph, x.name, mode)

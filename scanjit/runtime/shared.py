@@ -26,7 +26,9 @@ _all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictio
 
 
 if TYPE_CHECKING:
-    _Symbol = Node  # for type checkers it has all that a node has
+    from scanjit.symbol import Symbol
+
+    _Symbol = Symbol[Node]
 else:
     _Symbol = object
 
@@ -69,7 +71,7 @@ class SharedVariable(_Symbol):
         default_update: Callable[[Node], Node] | None = None,
     ) -> None:
         self.default_update = default_update
-        self.name, self._first_name, self.where = name, name, where  # type: ignore[misc]
+        self.name, self._first_name, self.where = name, name, where
         self.serial = next(_serial)
         self._lock = threading.RLock()
         self._slot = Slot(f"the shared variable {name!r}" if name else "the shared variable", kind, where)
@@ -112,7 +114,7 @@ class SharedVariable(_Symbol):
         updating([self], commit, [self], [self._own(value, borrow)])
 
     @property
-    def type(self) -> Type:  # type: ignore[override]
+    def type(self) -> Type:
         """The dtype and the shape that every value has."""
         return self._slot.type
 
@@ -152,7 +154,7 @@ class SharedVariable(_Symbol):
         return SharedVariable, (self._array, self.type, self.name, self.where, self.default_update)
 
     @property
-    def dtype(self) -> DtypeName:  # type: ignore[override]
+    def dtype(self) -> DtypeName:
         """The dtype of every value. It is a text as well, as in Theano: `w.dtype.startswith("float")`."""
         return DtypeName(self.type.dtype.name)
 

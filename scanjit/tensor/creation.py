@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.config import config
@@ -13,12 +14,13 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, constant, dimensions
 from scanjit.types import Dimension
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Node:
+def full(shape: Any, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """A tensor of one value.
 
     Parameters
@@ -40,7 +42,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Node:
     return value if value.type.shape == sizes else BROADCAST_TO(value, shape=sizes)
 
 
-def zeros(shape: Any, dtype: Any = None) -> Node:
+def zeros(shape: Any, dtype: DTypeLike | None = None) -> Node:
     """A tensor of zeros; of `config.floatX`, if no dtype is given.
 
     Examples
@@ -53,7 +55,7 @@ def zeros(shape: Any, dtype: Any = None) -> Node:
     return full(shape, 0, dtype or config.floatX)
 
 
-def ones(shape: Any, dtype: Any = None) -> Node:
+def ones(shape: Any, dtype: DTypeLike | None = None) -> Node:
     """A tensor of ones; of `config.floatX`, if no dtype is given.
 
     Examples
@@ -65,7 +67,7 @@ def ones(shape: Any, dtype: Any = None) -> Node:
     return full(shape, 1, dtype or config.floatX)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Node:
+def full_like(x: TensorLike, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """A tensor of one value, with the shape of `x`, and its dtype if none is given.
 
     Examples
@@ -79,7 +81,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Node:
     return broadcast_to(as_tensor(fill_value, dtype or x.dtype), x.type.shape)
 
 
-def zeros_like(x: Any, dtype: Any = None) -> Node:
+def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """Zeros with the shape of `x`, and its dtype if none is given.
 
     Examples
@@ -91,7 +93,7 @@ def zeros_like(x: Any, dtype: Any = None) -> Node:
     return full_like(x, 0, dtype)
 
 
-def ones_like(x: Any, dtype: Any = None) -> Node:
+def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """Ones with the shape of `x`, and its dtype if none is given.
 
     Examples
@@ -103,7 +105,7 @@ def ones_like(x: Any, dtype: Any = None) -> Node:
     return full_like(x, 1, dtype)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Node:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Node:
     """`start`, `start + step`... before `stop`; `arange(n)` is 0 to n - 1.
 
     Parameters
@@ -138,7 +140,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> No
     return cast(result, dtype or "int64")
 
 
-def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Node:
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Node:
     """`num` evenly spaced numbers from `start` to `stop`, all of them known.
 
     Examples
@@ -156,7 +158,7 @@ def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:
     return DIMSHUFFLE(IOTA(length=m), order=(None, 0)), rows + offset if offset else rows
 
 
-def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Node:
+def eye(n: Any, m: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Node:
     """A matrix with ones on its k-th diagonal, else zeros.
 
     Examples
@@ -172,7 +174,7 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Node:
     return cast(column == on, dtype or config.floatX)
 
 
-def identity(n: Any, dtype: Any = None) -> Node:
+def identity(n: Any, dtype: DTypeLike | None = None) -> Node:
     """The identity matrix of n rows.
 
     Examples
@@ -185,7 +187,7 @@ def identity(n: Any, dtype: Any = None) -> Node:
     return eye(n, dtype=dtype)
 
 
-def tril(x: Any, k: int = 0) -> Node:
+def tril(x: TensorLike, k: int = 0) -> Node:
     """The part of matrices (the last two axes) on and below the k-th diagonal; zeros above.
 
     Examples
@@ -198,7 +200,7 @@ def tril(x: Any, k: int = 0) -> Node:
     return _triangle(x, k, operator.le)
 
 
-def triu(x: Any, k: int = 0) -> Node:
+def triu(x: TensorLike, k: int = 0) -> Node:
     """The part of matrices (the last two axes) on and above the k-th diagonal; zeros below.
 
     Examples
@@ -221,7 +223,7 @@ def _triangle(x: Any, k: int, stays: Callable[[Node, Node], Node]) -> Node:
     return where(stays(column, on), x, full_like(x, 0))
 
 
-def one_hot(x: Any, num_classes: Any, dtype: Any = None) -> Node:
+def one_hot(x: TensorLike, num_classes: Any, dtype: DTypeLike | None = None) -> Node:
     """For each integer i a vector of `num_classes` zeros with a one at position i (only zeros, if there is no such
     position).
 

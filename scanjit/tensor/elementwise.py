@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors
 from scanjit.ir import Node, apply
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import power as power
+from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor
 
 
-def _unary(op: ops.Elementwise, name: str | None = None) -> Callable[[Any], Node]:
+class _Unary(Protocol):
+    """A function of one tensor, element by element."""
+
+    def __call__(self, x: TensorLike) -> Node: ...
+
+
+class _Binary(Protocol):
+    """A function of two tensors, element by element."""
+
+    def __call__(self, x: TensorLike, y: TensorLike) -> Node: ...
+
+
+def _unary(op: ops.Elementwise, name: str | None = None) -> _Unary:
     """The public function of an op of one operand."""
 
     def function(x: Any) -> Node:
@@ -26,7 +40,7 @@ def _unary(op: ops.Elementwise, name: str | None = None) -> Callable[[Any], Node
     return _described(function, op, name or op.name, "x")
 
 
-def _binary(op: ops.Elementwise, name: str | None = None) -> Callable[[Any, Any], Node]:
+def _binary(op: ops.Elementwise, name: str | None = None) -> _Binary:
     """The public function of an op of two operands."""
 
     def function(x: Any, y: Any) -> Node:
@@ -126,7 +140,7 @@ bitwise_xor = _binary(ops.XOR, "bitwise_xor")
 pow = power
 
 
-def positive(x: Any) -> Node:
+def positive(x: TensorLike) -> Node:
     """`x` itself.
 
     Examples
@@ -138,7 +152,7 @@ def positive(x: Any) -> Node:
     return as_tensor(x)
 
 
-def cast(x: Any, dtype: Any) -> Node:
+def cast(x: TensorLike, dtype: DTypeLike) -> Node:
     """`x` in another dtype. Floats become integers by dropping their fraction. As a bool, anything but zero is True.
 
     Examples
@@ -156,7 +170,7 @@ def _float(x: Any) -> Node:
     return node if node.type.kind.floating else ops.cast(node, "float64")
 
 
-def square(x: Any) -> Node:
+def square(x: TensorLike) -> Node:
     """`x * x`.
 
     Examples
@@ -168,7 +182,7 @@ def square(x: Any) -> Node:
     return power(x, 2)
 
 
-def reciprocal(x: Any) -> Node:
+def reciprocal(x: TensorLike) -> Node:
     """`1 / x`, as a float.
 
     Examples
@@ -180,7 +194,7 @@ def reciprocal(x: Any) -> Node:
     return 1 / _float(x)
 
 
-def where(condition: Any, x: Any, y: Any) -> Node:
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Node:
     """`x` where the condition holds, else `y`; all three are broadcast.
 
     Examples
@@ -193,7 +207,7 @@ def where(condition: Any, x: Any, y: Any) -> Node:
     return apply(ops.WHERE, as_tensor(condition), x, y)
 
 
-def clip(x: Any, min: Any = None, max: Any = None) -> Node:
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Node:
     """`x` kept within bounds; `None` is no bound. The gradient passes where `min <= x <= max`.
 
     Examples
@@ -207,7 +221,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     return apply(ops.CLIP, x, low if min is None else min, high if max is None else max)
 
 
-def clip_gradient(x: Any, low: float, high: float) -> Node:
+def clip_gradient(x: TensorLike, low: float, high: float) -> Node:
     """`x` itself; the gradient that passes back through it is kept within `low` and `high`.
 
     Parameters
@@ -228,7 +242,7 @@ def clip_gradient(x: Any, low: float, high: float) -> Node:
     return ops.CLIP_GRADIENT(_float(x), low=float(low), high=float(high))
 
 
-def round(x: Any, decimals: int = 0) -> Node:
+def round(x: TensorLike, decimals: int = 0) -> Node:
     """The nearest whole number; a number in the middle goes to the even one. With `decimals`, the nearest number with
     so many decimals.
 
@@ -250,7 +264,7 @@ def _round_up(x: Node, unit: float) -> Node:
     return apply(ops.ROUND, x / unit) * unit
 
 
-def rint(x: Any) -> Node:
+def rint(x: TensorLike) -> Node:
     """The nearest whole number, as a float; ties go to the even one.
 
     Examples
@@ -262,7 +276,7 @@ def rint(x: Any) -> Node:
     return apply(ops.ROUND, _float(x))
 
 
-def isfinite(x: Any) -> Node:
+def isfinite(x: TensorLike) -> Node:
     """Whether neither NaN nor infinite.
 
     Examples
@@ -274,7 +288,7 @@ def isfinite(x: Any) -> Node:
     return apply(ops.ABS, _float(x)) < math.inf
 
 
-def logical_and(x: Any, y: Any) -> Node:
+def logical_and(x: TensorLike, y: TensorLike) -> Node:
     """Whether both are not 0.
 
     Examples
@@ -286,7 +300,7 @@ def logical_and(x: Any, y: Any) -> Node:
     return apply(ops.AND, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
-def logical_or(x: Any, y: Any) -> Node:
+def logical_or(x: TensorLike, y: TensorLike) -> Node:
     """Whether one or both are not 0.
 
     Examples
@@ -298,7 +312,7 @@ def logical_or(x: Any, y: Any) -> Node:
     return apply(ops.OR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
-def logical_xor(x: Any, y: Any) -> Node:
+def logical_xor(x: TensorLike, y: TensorLike) -> Node:
     """Whether exactly one is not 0.
 
     Examples
@@ -310,7 +324,7 @@ def logical_xor(x: Any, y: Any) -> Node:
     return apply(ops.XOR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
 
 
-def logical_not(x: Any) -> Node:
+def logical_not(x: TensorLike) -> Node:
     """Whether it is 0.
 
     Examples
@@ -322,7 +336,7 @@ def logical_not(x: Any) -> Node:
     return apply(ops.INVERT, ops.truth(as_tensor(x)))
 
 
-def logaddexp(x: Any, y: Any) -> Node:
+def logaddexp(x: TensorLike, y: TensorLike) -> Node:
     """`log(exp(x) + exp(y))` without overflow. It has derivatives also where `x` and `y` are infinite.
 
     Examples
@@ -335,7 +349,7 @@ def logaddexp(x: Any, y: Any) -> Node:
     return apply(ops.MAXIMUM, x, y) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
 
 
-def trigamma(x: Any) -> Node:
+def trigamma(x: TensorLike) -> Node:
     """The derivative of `digamma`.
 
     Examples
@@ -350,7 +364,7 @@ def trigamma(x: Any) -> Node:
 # ---- nonlinearities of neural networks -------------------------------------------------------------------------------
 
 
-def elu(x: Any, alpha: float = 1.0) -> Node:
+def elu(x: TensorLike, alpha: float = 1.0) -> Node:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`.
 
     Examples
@@ -363,7 +377,7 @@ def elu(x: Any, alpha: float = 1.0) -> Node:
     return where(x > 0, x, alpha * expm1(where(x > 0, 0, x)))
 
 
-def selu(x: Any) -> Node:
+def selu(x: TensorLike) -> Node:
     """The self-normalizing `elu` of Klambauer et al. (2017).
 
     Examples
@@ -375,7 +389,7 @@ def selu(x: Any) -> Node:
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
-def gelu(x: Any, approximate: bool = False) -> Node:
+def gelu(x: TensorLike, approximate: bool = False) -> Node:
     """`x` times the probability that a standard normal number is smaller than `x`. With `approximate`, by tanh.
 
     Examples
@@ -390,7 +404,7 @@ def gelu(x: Any, approximate: bool = False) -> Node:
     return 0.5 * x * erfc(x * -math.sqrt(0.5))
 
 
-def silu(x: Any) -> Node:
+def silu(x: TensorLike) -> Node:
     """`x * sigmoid(x)`.
 
     Examples
@@ -403,7 +417,7 @@ def silu(x: Any) -> Node:
     return x * sigmoid(x)
 
 
-def hard_sigmoid(x: Any) -> Node:
+def hard_sigmoid(x: TensorLike) -> Node:
     """`0.2 * x + 0.5`, kept between 0 and 1.
 
     Examples
@@ -415,7 +429,7 @@ def hard_sigmoid(x: Any) -> Node:
     return clip(0.2 * _float(x) + 0.5, 0, 1)
 
 
-def softsign(x: Any) -> Node:
+def softsign(x: TensorLike) -> Node:
     """`x / (1 + abs(x))`.
 
     Examples

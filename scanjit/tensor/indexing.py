@@ -16,6 +16,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
@@ -232,7 +233,7 @@ def _order(parts: Sequence[_Indexed]) -> tuple[tuple[int | None, ...], int]:
 # ---- set and inc -----------------------------------------------------------------------------------------------------
 
 
-def set_(self: Node, value: Any) -> Node:
+def set_(self: Node, value: TensorLike) -> Node:
     """`x[key].set(v)`: `x`, with `v` in place of what `key` selects.
 
     `x` itself is not changed. Where the index names an entry several times, the last value stays.
@@ -257,7 +258,7 @@ def set_(self: Node, value: Any) -> Node:
     return _written(self, _value_for(self, value), add=False)
 
 
-def inc(self: Node, value: Any) -> Node:
+def inc(self: Node, value: TensorLike) -> Node:
     """`x[key].inc(v)`: `x`, with `v` added to the entries that `key` selects; several times, if an index names an entry
     several times. See `set`.
 
@@ -301,7 +302,7 @@ def _written(view: Node, value: Node, add: bool) -> Node:
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def take(x: Any, indices: Any, axis: int | None = None) -> Node:
+def take(x: TensorLike, indices: Any, axis: int | None = None) -> Node:
     """`x[indices]` along an axis; None: of all elements in row-major order.
 
     Parameters
@@ -323,7 +324,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Node:
     return getitem(x, (*[slice(None)] * axis, as_tensor(indices)))
 
 
-def take_along_axis(x: Any, indices: Any, axis: int) -> Node:
+def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:
     """Entries of `x` at indices along an axis that differ between the other axes. See `numpy.take_along_axis`.
 
     Examples

@@ -26,6 +26,7 @@ from scanjit.ops.factor import (
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import promoted
 
 __all__ = ["cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"]
@@ -38,7 +39,7 @@ class Slogdet(NamedTuple):
     logabsdet: Node
 
 
-def solve(a: Any, b: Any) -> Node:
+def solve(a: TensorLike, b: TensorLike) -> Node:
     """x in `a @ x = b`.
 
     Parameters
@@ -68,7 +69,9 @@ def solve(a: Any, b: Any) -> Node:
     return _solved(SOLVE, a, b, "solve", trans=False)
 
 
-def solve_triangular(a: Any, b: Any, lower: bool = True, trans: bool = False, unit_diagonal: bool = False) -> Node:
+def solve_triangular(
+    a: TensorLike, b: TensorLike, lower: bool = True, trans: bool = False, unit_diagonal: bool = False
+) -> Node:
     """x in `t @ x = b`, where t is a triangle of a. The other triangle is not read.
 
     Parameters
@@ -142,7 +145,7 @@ def _need_square(a: Node, name: str) -> None:
     types.equate(rows, columns, f"the matrix of {name}", (a.type.shape, (*a.type.shape[:-1], rows)))
 
 
-def inv(a: Any) -> Node:
+def inv(a: TensorLike) -> Node:
     """The inverses of square matrices; NaN for a singular one. To multiply by an inverse, `solve` is faster.
 
     Examples
@@ -157,7 +160,7 @@ def inv(a: Any) -> Node:
     return SOLVE(x, identity(x), trans=False)
 
 
-def cholesky(a: Any, *, upper: bool = False) -> Node:
+def cholesky(a: TensorLike, *, upper: bool = False) -> Node:
     """The lower triangular factor L in `L @ L.T = a`, for symmetric positive definite matrices.
 
     Parameters
@@ -185,7 +188,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Node:
     return transposed(factor) if upper else factor
 
 
-def det(a: Any) -> Node:
+def det(a: TensorLike) -> Node:
     """The determinants of square matrices. (For their logarithms, which do not overflow, see `slogdet`.)
 
     Notes
@@ -224,7 +227,7 @@ def _expanded(x: Node, n: int) -> Node:
     return entry(0, 0) * minor(1, 2) - entry(0, 1) * minor(0, 2) + entry(0, 2) * minor(0, 1)
 
 
-def slogdet(a: Any) -> Slogdet:
+def slogdet(a: TensorLike) -> Slogdet:
     """The signs of the determinants of square matrices, and the logarithms of their absolute values.
 
     Returns

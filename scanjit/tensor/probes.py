@@ -5,11 +5,12 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import Node, as_node
 from scanjit.ops.probe import ASSERT, PRINT
+from scanjit.symbol import TensorLike
 
 __all__ = ["assert_", "print_"]
 
 
-def assert_(cond: Any, x: Any, message: str = "") -> Node:
+def assert_(cond: TensorLike, x: TensorLike, message: str = "") -> Node:
     """`x`, after a check: if a condition does not hold, the call of the function raises an error.
 
     Parameters
@@ -58,7 +59,7 @@ def assert_(cond: Any, x: Any, message: str = "") -> Node:
     return ASSERT(as_node(x), condition, message=_text(message))
 
 
-def print_(x: Any, message: str = "") -> Node:
+def print_(x: TensorLike, message: str = "") -> Node:
     """`x`, printed each time that a function runs. In a loop, it is printed in every step, with the number of the step.
 
     Parameters

@@ -13,6 +13,7 @@ from scanjit.ops.linalg import contract
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import eye
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import pad, ravel
@@ -23,7 +24,7 @@ Label = Any
 __all__ = ["diag", "diagonal", "dot", "einsum", "inner", "matmul", "outer", "tensordot", "trace", "vdot"]
 
 
-def dot(a: Any, b: Any) -> Node:
+def dot(a: TensorLike, b: TensorLike) -> Node:
     """The sum of products over the last axis of `a` and the last but one (of a vector, the only one) of `b`.
 
     Examples
@@ -42,7 +43,7 @@ def dot(a: Any, b: Any) -> Node:
     return contract(a, b, left, right, [*left[:-1], *(label for label in right if label != summed)])
 
 
-def matmul(a: Any, b: Any) -> Node:
+def matmul(a: TensorLike, b: TensorLike) -> Node:
     """Matrix products, as `@` computes them. The last two axes are matrices; the axes before them are broadcast.
 
     Examples
@@ -86,7 +87,7 @@ def _stretched(
     return kept(a, of_a, of_b), kept(b, of_b, of_a)
 
 
-def outer(a: Any, b: Any) -> Node:
+def outer(a: TensorLike, b: TensorLike) -> Node:
     """Every element of `a` times every element of `b`, as a matrix.
 
     Examples
@@ -100,7 +101,7 @@ def outer(a: Any, b: Any) -> Node:
     return contract(ravel(a), ravel(b), [0], [1], [0, 1])
 
 
-def inner(a: Any, b: Any) -> Node:
+def inner(a: TensorLike, b: TensorLike) -> Node:
     """The sum of products over the last axes of both.
 
     Examples
@@ -113,7 +114,7 @@ def inner(a: Any, b: Any) -> Node:
     return apply(MUL, a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, ([-1], [-1]))
 
 
-def vdot(a: Any, b: Any) -> Node:
+def vdot(a: TensorLike, b: TensorLike) -> Node:
     """The sum of products of all elements.
 
     Examples
@@ -126,7 +127,7 @@ def vdot(a: Any, b: Any) -> Node:
     return contract(ravel(a), ravel(b), [0], [0], [])
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
+def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
     """The sum of products over pairs of axes.
 
     Parameters
@@ -157,7 +158,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Node:
     return contract(a, b, left, right, free + [label for j, label in enumerate(right) if j not in of_b])
 
 
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
     """The entries whose indices along two axes are equal, along a new last axis. With an `offset`, the second index is
     larger by it.
 
@@ -177,7 +178,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
     return GATHER(DIMSHUFFLE(x, order=(*rest, i, j)), rows, columns, axis=len(rest))
 
 
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
+def trace(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
     """The sum of a diagonal.
 
     Examples
@@ -189,7 +190,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:
     return sum_(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
-def diag(x: Any, k: int = 0) -> Node:
+def diag(x: TensorLike, k: int = 0) -> Node:
     """The k-th diagonal of a matrix; or the matrix with a vector on its k-th diagonal.
 
     Examples

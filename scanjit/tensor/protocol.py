@@ -170,38 +170,40 @@ def _transpose(self: Node, *axes: Any) -> Node:
     return shapes.transpose(self, _one_argument(axes) if axes else None)
 
 
+GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+    "__array__": _array,
+    "__float__": _number,
+    "__int__": _number,
+    "__index__": _number,
+    "__complex__": _number,
+    "__len__": _length,
+    "__iter__": _iterate,
+    "__contains__": _contains,
+    "__getattr__": _get_attribute,
+    "__setitem__": _set_item,
+    "__getitem__": indexing.getitem,
+    "__matmul__": products.matmul,
+    "__rmatmul__": lambda self, other: products.matmul(other, self),
+    "__pow__": elementwise.power,
+    "__rpow__": lambda self, other: elementwise.power(other, self),
+    "__divmod__": lambda self, other: (self // other, self % other),
+    "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
+    "astype": elementwise.cast,
+    "copy": _copy,
+    "inc": indexing.inc,
+    "reshape": _reshape,
+    "set": indexing.set_,
+    "transpose": _transpose,
+    "shape": property(shapes.shape),
+    "size": property(shapes.size),
+    "T": property(shapes.transpose),
+}
+"""What `Node` gets from this layer. `scanjit.symbol` declares it."""
+
+
 def install() -> None:
     """Give `Node` its methods."""
-    names: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS}
-    names |= {
-        "__array_ufunc__": _array_ufunc,
-        "__array_function__": _array_function,
-        "__array__": _array,
-        "__float__": _number,
-        "__int__": _number,
-        "__index__": _number,
-        "__complex__": _number,
-        "__len__": _length,
-        "__iter__": _iterate,
-        "__contains__": _contains,
-        "__getattr__": _get_attribute,
-        "__setitem__": _set_item,
-        "__getitem__": indexing.getitem,
-        "__matmul__": products.matmul,
-        "__rmatmul__": lambda self, other: products.matmul(other, self),
-        "__pow__": elementwise.power,
-        "__rpow__": lambda self, other: elementwise.power(other, self),
-        "__divmod__": lambda self, other: (self // other, self % other),
-        "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
-        "astype": elementwise.cast,
-        "copy": _copy,
-        "inc": indexing.inc,
-        "reshape": _reshape,
-        "set": indexing.set_,
-        "transpose": _transpose,
-        "shape": property(shapes.shape),
-        "size": property(shapes.size),
-        "T": property(shapes.transpose),
-    }
-    for name, value in names.items():
+    for name, value in GIVEN.items():
         setattr(Node, name, value)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import DTypeLike
+
 from scanjit import errors, types
 from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
 from scanjit.ops import reduce as ops
@@ -14,6 +16,7 @@ from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import RESHAPE
 from scanjit.ops.stretch import SUM, expand, full
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import exp, isfinite, log, power, sqrt, stop_gradient
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of
@@ -32,7 +35,7 @@ def _accumulated(x: Any, dtype: Any) -> Node:
     return cast(x, dtype or (x.dtype if x.type.kind.floating else "int64"))
 
 
-def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+def sum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
     """The sum over axes.
 
     Parameters
@@ -54,7 +57,7 @@ def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> 
     return _reduced(SUM, _accumulated(x, dtype), axis, keepdims)
 
 
-def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+def prod(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
     """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`.
 
     Examples
@@ -66,7 +69,7 @@ def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     return _reduced(PROD, _accumulated(x, dtype), axis, keepdims)
 
 
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`.
 
     Examples
@@ -78,7 +81,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     return _extreme(ops.MAX, as_tensor(x), axis, keepdims)
 
 
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`.
 
     Examples
@@ -100,7 +103,7 @@ def _extreme(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
 amax, amin = max, min
 
 
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """Whether any element is not 0. Arguments as for `sum`.
 
     Examples
@@ -112,7 +115,7 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     return _reduced(ops.ANY, truth(as_tensor(x)), axis, keepdims)
 
 
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """Whether no element is 0. Arguments as for `sum`.
 
     Examples
@@ -124,7 +127,7 @@ def all(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     return _reduced(ops.ALL, truth(as_tensor(x)), axis, keepdims)
 
 
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
+def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Node:
     """The position (int64) of the first of the largest elements; of the first NaN if there is one.
 
     Parameters
@@ -144,7 +147,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
     return _positions(ops.ARGMAX, as_tensor(x), axis, keepdims)
 
 
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Node:
+def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Node:
     """The position (int64) of the first of the smallest elements. See `argmax`.
 
     Examples
@@ -170,7 +173,7 @@ def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) 
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def _float(x: Any, dtype: Any = None) -> Node:
+def _float(x: Any, dtype: DTypeLike | None = None) -> Node:
     x = as_tensor(x)
     return cast(x, dtype or (x.dtype if x.type.kind.floating else "float64"))
 
@@ -181,7 +184,7 @@ def _count(x: Node, axis: Any) -> Any:
     return count if isinstance(count, int) else cast(dim_node(count), x.dtype)
 
 
-def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+def mean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
     """The mean over axes; float64 for bools and integers. Arguments as for `sum`.
 
     Examples
@@ -194,7 +197,7 @@ def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     return _reduced(SUM, x, axis, keepdims) / _count(x, axis)
 
 
-def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
+def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:
     """The variance over axes.
 
     Parameters
@@ -214,7 +217,7 @@ def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node
     return _reduced(SUM, apart * apart, axis, keepdims) / (_count(x, axis) - ddof)
 
 
-def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node:
+def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:
     """The standard deviation over axes; arguments as for `var`.
 
     Examples
@@ -226,7 +229,7 @@ def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Node
     return sqrt(var(x, axis, ddof, keepdims))
 
 
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """`log(sum(exp(x)))` without overflow. Arguments as for `sum`.
 
     Examples
@@ -247,7 +250,7 @@ def _without(x: Node, axes: tuple[int, ...]) -> Node:
     return DIMSHUFFLE(x, order=tuple(a for a in range(x.ndim) if a not in axes)) if axes else x
 
 
-def softmax(x: Any, axis: Any = -1) -> Node:
+def softmax(x: TensorLike, axis: Axis = -1) -> Node:
     """`exp(x)` divided by its sum along an axis (or over several), without overflow.
 
     Examples
@@ -262,7 +265,7 @@ def softmax(x: Any, axis: Any = -1) -> Node:
     return powers / sum(powers, axis, keepdims=True)
 
 
-def log_softmax(x: Any, axis: Any = -1) -> Node:
+def log_softmax(x: TensorLike, axis: Axis = -1) -> Node:
     """The logarithm of `softmax`, also where that is 0.
 
     Examples
@@ -276,7 +279,7 @@ def log_softmax(x: Any, axis: Any = -1) -> Node:
     return lowered - log(sum(exp(lowered), axis, keepdims=True))
 
 
-def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: bool = False) -> Node:
+def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Node:
     """The norm of vectors: the root of the sum of squares, or the `ord`-norm.
 
     Where the root is of 0, the derivative is 0.
@@ -318,7 +321,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Any = None, keepdims: boo
 # ---- running reductions ----------------------------------------------------------------------------------------------
 
 
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
+def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
     """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan.
 
     Examples
@@ -331,7 +334,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
     return _running(_accumulated(x, dtype), axis, 0, lambda total, row: total + row)
 
 
-def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
+def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
     """The products of the elements up to each one, along an axis. See `cumsum`.
 
     Examples
@@ -343,7 +346,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Node:
     return _running(_accumulated(x, dtype), axis, 1, lambda total, row: total * row)
 
 
-def cummax(x: Any, axis: int | None = None) -> Node:
+def cummax(x: TensorLike, axis: int | None = None) -> Node:
     """The largest of the elements up to each one, along an axis. See `cumsum`.
 
     Examples

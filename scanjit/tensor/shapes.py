@@ -13,13 +13,14 @@ from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
 from scanjit.ops.shape import flip as flip_axis
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import Axis, Symbol, TensorLike
 from scanjit.tensor.indexing import getitem, take
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
 from scanjit.types import Dimension
 
 
-def shape(x: Any) -> tuple[Any, ...]:
+def shape(x: TensorLike) -> tuple[Any, ...]:
     """The sizes of the axes: ints where they are known, else int64 scalars.
 
     Examples
@@ -31,7 +32,7 @@ def shape(x: Any) -> tuple[Any, ...]:
     return tuple(size if isinstance(size, int) else dim_node(size) for size in as_tensor(x).type.shape)
 
 
-def size(x: Any) -> Any:
+def size(x: TensorLike) -> Any:
     """The number of elements: an int where it is known, else an int64 scalar.
 
     Examples
@@ -44,7 +45,7 @@ def size(x: Any) -> Any:
     return count if isinstance(count, int) else dim_node(count)
 
 
-def ndim(x: Any) -> int:
+def ndim(x: TensorLike) -> int:
     """The number of axes.
 
     Examples
@@ -56,7 +57,7 @@ def ndim(x: Any) -> int:
     return as_tensor(x).ndim
 
 
-def reshape(x: Any, shape: Any) -> Node:
+def reshape(x: TensorLike, shape: Any) -> Node:
     """The same elements, in row-major order, in another shape.
 
     Parameters
@@ -100,7 +101,7 @@ def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimensio
     return types.product(rest) // divisor
 
 
-def ravel(x: Any) -> Node:
+def ravel(x: TensorLike) -> Node:
     """All elements in row-major order, as a vector.
 
     Examples
@@ -112,7 +113,7 @@ def ravel(x: Any) -> Node:
     return reshape(x, -1)
 
 
-def flatten(x: Any, ndim: int = 1) -> Node:
+def flatten(x: TensorLike, ndim: int = 1) -> Node:
     """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many.
 
     Examples
@@ -135,7 +136,7 @@ def _reordered(x: Node, order: Sequence[int | None]) -> Node:
     return x if tuple(order) == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=tuple(order))
 
 
-def transpose(x: Any, axes: Any = None) -> Node:
+def transpose(x: TensorLike, axes: Any = None) -> Node:
     """`x` with its axes in another order; reversed if none is given.
 
     Examples
@@ -153,7 +154,7 @@ def transpose(x: Any, axes: Any = None) -> Node:
     return _reordered(x, order)
 
 
-def dimshuffle(x: Any, *pattern: Any) -> Node:
+def dimshuffle(x: TensorLike, *pattern: Any) -> Node:
     """`x` with its axes in the order of a pattern, in which "x" (or None) is a new axis of size 1.
 
     Axes may be left out if their size is 1.
@@ -171,7 +172,7 @@ def dimshuffle(x: Any, *pattern: Any) -> Node:
     )
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
+def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Node:
     """`x` with two axes exchanged.
 
     Examples
@@ -187,7 +188,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
     return _reordered(x, order)
 
 
-def moveaxis(x: Any, source: Any, destination: Any) -> Node:
+def moveaxis(x: TensorLike, source: Any, destination: Any) -> Node:
     """`x` with axes moved to other places, the others in order.
 
     Examples
@@ -209,7 +210,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Node:
     return _reordered(x, order)
 
 
-def expand_dims(x: Any, axis: Any) -> Node:
+def expand_dims(x: TensorLike, axis: Axis) -> Node:
     """`x` with new axes of size 1 at these places of the result.
 
     Examples
@@ -225,7 +226,7 @@ def expand_dims(x: Any, axis: Any) -> Node:
     return _reordered(x, [None if a in new else next(kept) for a in range(x.ndim + len(new))])
 
 
-def squeeze(x: Any, axis: Any = None) -> Node:
+def squeeze(x: TensorLike, axis: Axis = None) -> Node:
     """`x` without axes of size 1: those given, or all that are known to have it.
 
     Examples
@@ -247,7 +248,7 @@ def _at_least(x: Any, ndim: int) -> Node:
     return x if x.ndim >= ndim else _reordered(x, [*[None] * (ndim - x.ndim), *range(x.ndim)])
 
 
-def atleast_1d(x: Any) -> Node:
+def atleast_1d(x: TensorLike) -> Node:
     """`x`, with an axis if it has none.
 
     Examples
@@ -259,7 +260,7 @@ def atleast_1d(x: Any) -> Node:
     return _at_least(x, 1)
 
 
-def atleast_2d(x: Any) -> Node:
+def atleast_2d(x: TensorLike) -> Node:
     """`x`, with new axes in front so that there are two.
 
     Examples
@@ -271,7 +272,7 @@ def atleast_2d(x: Any) -> Node:
     return _at_least(x, 2)
 
 
-def atleast_3d(x: Any) -> Node:
+def atleast_3d(x: TensorLike) -> Node:
     """`x`, with new axes so that there are three; a matrix gets one behind, as in NumPy.
 
     Examples
@@ -290,7 +291,7 @@ def atleast_3d(x: Any) -> Node:
     )
 
 
-def broadcast_to(x: Any, shape: Any) -> Node:
+def broadcast_to(x: TensorLike, shape: Any) -> Node:
     """`x` stretched to a shape.
 
     Examples
@@ -304,7 +305,7 @@ def broadcast_to(x: Any, shape: Any) -> Node:
     return x if x.type.shape == new else BROADCAST_TO(x, shape=new)
 
 
-def specify_shape(x: Any, shape: Sequence[Any], what: str = "a tensor") -> Node:
+def specify_shape(x: TensorLike, shape: Sequence[Any], what: str = "a tensor") -> Node:
     """`x`, with the condition that it has this shape. An error now if it cannot have it, or when a function runs and it
     has not.
 
@@ -349,7 +350,7 @@ def specify_shape(x: Any, shape: Sequence[Any], what: str = "a tensor") -> Node:
 # ---- several tensors -------------------------------------------------------------------------------------------------
 
 
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Node:
+def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int = 0) -> Node:
     """Tensors one after the other along an axis, promoted to one dtype.
 
     Examples
@@ -372,7 +373,7 @@ def _several(tensors: Any, what: str) -> list[Node]:
     return promoted(tensors)
 
 
-def stack(tensors: Sequence[Any], axis: int = 0) -> Node:
+def stack(tensors: Sequence[TensorLike] | Symbol[Node], axis: int = 0) -> Node:
     """Tensors of one shape along a new axis.
 
     Examples
@@ -385,7 +386,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Node:
     return concatenate([expand_dims(x, axis) for x in _several(tensors, "stack")], axis)
 
 
-def vstack(tensors: Sequence[Any]) -> Node:
+def vstack(tensors: Sequence[TensorLike] | Symbol[Node]) -> Node:
     """Tensors below one another.
 
     Examples
@@ -398,7 +399,7 @@ def vstack(tensors: Sequence[Any]) -> Node:
     return concatenate([atleast_2d(x) for x in _several(tensors, "vstack")], 0)
 
 
-def hstack(tensors: Sequence[Any]) -> Node:
+def hstack(tensors: Sequence[TensorLike] | Symbol[Node]) -> Node:
     """Tensors beside one another.
 
     Examples
@@ -411,7 +412,7 @@ def hstack(tensors: Sequence[Any]) -> Node:
     return concatenate(nodes, 0 if nodes[0].ndim == 1 else 1)
 
 
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
+def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Node]:
     """The parts of a tensor along an axis.
 
     Parameters
@@ -451,7 +452,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Node]:
 # ---- repeated, turned, moved -----------------------------------------------------------------------------------------
 
 
-def tile(x: Any, reps: Any) -> Node:
+def tile(x: TensorLike, reps: Any) -> Node:
     """`x` repeated as a whole, `reps` times along each axis (the last one, if it is a number).
 
     Examples
@@ -472,7 +473,7 @@ def tile(x: Any, reps: Any) -> Node:
     return RESHAPE(wide, shape=tuple(c * n for c, n in zip(counts, x.type.shape, strict=True)))
 
 
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
+def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Node:
     """`x` with each entry repeated along an axis (None: all elements in row-major order).
 
     Parameters
@@ -506,7 +507,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Node:
     return RESHAPE(wide, shape=(*shape[:axis], n * count, *shape[axis + 1 :]))
 
 
-def flip(x: Any, axis: Any = None) -> Node:
+def flip(x: TensorLike, axis: Axis = None) -> Node:
     """`x` with axes (None: all) reversed.
 
     Examples
@@ -521,7 +522,7 @@ def flip(x: Any, axis: Any = None) -> Node:
     return x
 
 
-def roll(x: Any, shift: Any, axis: Any = None) -> Node:
+def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Node:
     """`x` with its entries moved along axes; entries that leave at one end come in at the other one. See `numpy.roll`.
 
     Examples
@@ -544,7 +545,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Node:
     return x
 
 
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Node:
+def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Node:
     """`x` with entries before and after those along each axis.
 
     Parameters

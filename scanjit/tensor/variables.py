@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors, ir, types
 from scanjit.config import config
@@ -13,10 +14,13 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.shape import CONCATENATE
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
 from scanjit.types import Dimension, Type
 
 
-def tensor(shape: Any, dtype: Any = None, name: str | None = None) -> Node:
+def tensor(
+    shape: Sequence[Any] | Dimension | str | None, dtype: DTypeLike | None = None, name: str | None = None
+) -> Node:
     """A new symbol, to be an input of a function.
 
     Parameters
@@ -55,11 +59,17 @@ def _dimension(size: Any, tensor: str | None, axis: int) -> Dimension:
     )
 
 
-def _maker(ndim: int, fixed: str | None = None) -> Callable[..., Node]:
+class _Maker(Protocol):
+    """A function that makes a new symbol of a certain rank."""
+
+    def __call__(self, name: str | None = None, dtype: DTypeLike | None = None) -> Node: ...
+
+
+def _maker(ndim: int, fixed: str | None = None) -> _Maker:
     """A short form of `tensor` for a rank, and perhaps a dtype."""
     kind = ("scalar", "vector", "matrix")[ndim] if ndim < 3 else f"{ndim}-d tensor"
 
-    def make(name: str | None = None, dtype: Any = None) -> Node:
+    def make(name: str | None = None, dtype: DTypeLike | None = None) -> Node:
         return tensor((None,) * ndim, fixed if dtype is None else dtype, name)
 
     make.__doc__ = f"A new symbol: a {kind} of {fixed or '`config.floatX`, or of `dtype`'}. See `tensor`."
@@ -79,7 +89,7 @@ _EXAMPLE = """
 scalar, vector, matrix, tensor3, tensor4 = map(_maker, range(5))
 
 
-def _makers(dtype: str) -> list[Callable[..., Node]]:
+def _makers(dtype: str) -> list[_Maker]:
     return [_maker(ndim, dtype) for ndim in range(5)]
 
 
@@ -96,7 +106,7 @@ for _prefix in ("", *"bwilfd"):
         _make.__doc__ += _EXAMPLE.format(name=_name, ndim=_ndim, dtype=_make().dtype)
 
 
-def constant(value: Any, dtype: Any = None) -> Node:
+def constant(value: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """A symbol whose value is known.
 
     Parameters
@@ -116,7 +126,7 @@ def constant(value: Any, dtype: Any = None) -> Node:
     return as_tensor(value, dtype)
 
 
-def as_tensor(x: Any, dtype: Any = None) -> Node:
+def as_tensor(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
     """A symbol for anything: symbols, shared variables, arrays, numbers, and lists of them (which are stacked).
 
     Parameters
@@ -147,7 +157,7 @@ def _stacked(rows: Sequence[Node]) -> Node:
     return CONCATENATE(*(DIMSHUFFLE(x, order=(None, *range(x.ndim))) for x in promoted(rows)), axis=0)
 
 
-def promoted(values: Sequence[Any], dtype: Any = None) -> list[Node]:
+def promoted(values: Sequence[Any], dtype: DTypeLike | None = None) -> list[Node]:
     """The values as symbols of one dtype. By default it is the dtype that they promote to."""
     nodes = [as_tensor(value) for value in values]
     dtype = types.promote([node.dtype for node in nodes]) if dtype is None else dtype

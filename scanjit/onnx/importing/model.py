@@ -16,6 +16,7 @@ from scanjit.onnx.extra import package
 from scanjit.onnx.importing.graph import Reader, Scope
 from scanjit.onnx.importing.inputs import Inputs, fitted
 from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import Mode
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Dimension, Type
 
@@ -246,7 +247,7 @@ class Model:
             )
         return [*args, *(named[name] for name in rest if name is not None)]
 
-    def function(self, mode: str = "numba", name: str | None = None) -> CompiledFunction:
+    def function(self, mode: Mode = "numba", name: str | None = None) -> CompiledFunction[Any]:
         """A compiled function from the inputs to the outputs: one comes back bare, several as a list.
 
         Parameters

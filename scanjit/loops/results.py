@@ -1,0 +1,40 @@
+"""What loops give, as editors and type checkers see it: it follows from what the step returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from scanjit.ir import Node
+from scanjit.loops.step import Until
+from scanjit.symbol import Tensor
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+Several = tuple[Tensor, ...] | list[Tensor]
+"""What a step with several outputs returns."""
+
+
+class Loop(Protocol[P]):
+    """A function that loops a step. One output gives a node, several give a list, and a structure gives a structure.
+
+    The order of the overloads matters where a type checker knows nothing of a value: it takes it for one tensor.
+    """
+
+    @overload
+    def __call__(self, /, fn: Callable[..., Tensor], *args: P.args, **named: P.kwargs) -> Node: ...
+    @overload
+    def __call__(self, /, fn: Callable[..., Several], *args: P.args, **named: P.kwargs) -> list[Node]: ...
+    @overload
+    def __call__(self, /, fn: Callable[..., tuple[Tensor, Until]], *args: P.args, **named: P.kwargs) -> Node: ...
+    @overload
+    def __call__(self, /, fn: Callable[..., tuple[Several, Until]], *args: P.args, **named: P.kwargs) -> list[Node]: ...
+    @overload
+    def __call__(self, /, fn: Callable[..., S | tuple[S, Until]], *args: P.args, **named: P.kwargs) -> S: ...
+
+
+def loop(function: Callable[Concatenate[Callable[..., Any], P], Any]) -> Loop[P]:
+    """A decorator that tells type checkers what a function gives that loops a step."""
+    found: Any = function
+    return found
