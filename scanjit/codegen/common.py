@@ -18,8 +18,7 @@ from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns end even first high left line low n piece ran row rows runs shares step stopped "
-    "tick".split()
+    "begin block column columns end even first high left line low n piece ran row rows runs step stopped tick".split()
 ) | {""}
 """What the variables begin with that a function has of its own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 
 from scanjit import types
@@ -9,7 +10,7 @@ from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
-from scanjit.codegen.sharing import ALL, Sharing
+from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Job, LapackCall, Nest, Pack
 from scanjit.schedule.threads.split import Piece
@@ -82,7 +83,7 @@ class Jobs:
         """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
         waits for nobody."""
         if not self.draft.alone:
-            kept = ALL if everybody else self.sharing.step(at)
+            kept = self.sharing.step(replace(at, rows=None) if everybody else at)
             self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
 
     def _sync(self, at: Place) -> str:
@@ -119,22 +120,24 @@ class Jobs:
             self.draft.calls[source.name] = None
         tile, kept = source.tile, self.sharing.step(at)
         if self.draft.alone:
-            self._call_for(source, at, "0", nest)
+            self._call_for(source, at, "0")
             return source
         if told and tile.split is None:
             self.draft.add(at, f"if {kept.thread} == 0:")
-            self._call_for(source, at.inside, "0", nest)
+            self._call_for(source, at.inside, "0")
             self.meet(at)
             return source
-        shares = "1" if tile.split is None else kept.threads
-        share, place = self.draft.fresh("share"), f"{self._sync(at)}, {kept.thread}, {kept.threads}, {shares}, line"
-        self.draft.add(at, f"{share} = first_share({place})", f"while {share} >= 0:")
-        self._call_for(source, at.inside, share, nest)
-        self.draft.add(at.inside, f"{share} = next_share({place})")
+        piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at), "0"
+        if nest is not None:
+            turns = self._turns(nest)
+        operands = ", ".join([self._sync(at), kept.thread, kept.threads, *shared, turns, "line"])
+        self.draft.add(at, f"{piece} = first_piece({operands})", f"while {piece} >= 0:")
+        self._call_for(source, at.inside, piece)
+        self.draft.add(at.inside, f"{piece} = next_piece(line)")
         return source
 
-    def _call_for(self, source: Source, at: Place, share: str, nest: Nest | None) -> None:
-        """Call a function for a share."""
+    def _call_for(self, source: Source, at: Place, piece: str) -> None:
+        """Call a function for a piece of what the threads share."""
         tile, line = source.tile, ["line"] if source.looks else []
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]
@@ -143,24 +146,20 @@ class Jobs:
             return f"{source.name}({', '.join([*arguments, *more, *line])})"
 
         if tile.rest:
-            even, left = self.sharing.evenly(tile, at, share)
+            even, left = self.sharing.evenly(tile, at, piece)
             self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
             return
-        ranges: tuple[str, ...] = () if tile.split is None else self.sharing.split(tile, at, share)
-        if nest is not None:
-            ranges, at = self._piece(nest, ranges, at), at.inside
+        ranges: tuple[str, ...] = () if tile.split is None else (piece, "piece_end(line)")
         if tile.own is not None and tile.own is not tile.split:
             ranges += self.sharing.own(tile, at)
         self.draft.add(at, call(*ranges))
 
-    def _piece(self, nest: Nest, share: tuple[str, ...], at: Place) -> tuple[str, ...]:
-        """A loop over the pieces of a share, which looks before each of them whether to end; the bounds of a piece."""
+    def _turns(self, nest: Nest) -> str:
+        """How many turns of the loop that threads share are one piece of a nest. Before each piece, a thread looks
+        whether to end."""
         turns = types.size()
         self.common.pieces.append(Piece.of(nest, turns))
-        begin, end = share
-        self.draft.add(at, f"for piece in range({begin}, {end}, max({self.common.number(turns)}, 1)):")
-        self.look(at.inside)
-        return "piece", f"min(piece + {self.common.number(turns)}, {end})"
+        return self.common.number(turns)
 
 
 @singledispatch

@@ -1,11 +1,9 @@
-"""How the threads of a call share what a nest computes, as variables of the function that calls it."""
+"""How the threads of a call share what a nest computes: the loop of it whose pieces they compute."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from scanjit.codegen.common import Common, Draft, Place
 from scanjit.schedule.nests import OwnRows, Tile
-from scanjit.types import Dimension
 
 
 class Share(NamedTuple):
@@ -15,18 +13,24 @@ class Share(NamedTuple):
     ----------
     thread, threads : the number of this thread among those that share the columns of its rows, and how many these are.
     low, high : the rows of this thread; all rows, where threads keep none.
-    shares : 0 where threads keep rows, else 1.
     """
 
     thread: str
     threads: str
     low: str
     high: str
-    shares: str
 
 
-ALL = Share("thread", "threads", "0", "0", "1")
-"""Outside of steps whose threads may keep rows: all threads share everything."""
+class Shared(NamedTuple):
+    """The turns of a loop that threads share: its bounds, and how many of its turns stay together; as text."""
+
+    low: str
+    high: str
+    unit: str
+
+
+WHOLE = Shared("0", "1", "1")
+"""One thread computes all."""
 
 
 class Sharing:
@@ -34,22 +38,21 @@ class Sharing:
 
     def __init__(self, common: Common, draft: Draft) -> None:
         self.common, self.draft = common, draft
-        self._ranges: dict[tuple[Dimension, int, OwnRows | None, bool], tuple[str, str]] = {}
         self._steps: dict[OwnRows, Share] = {}
 
     def step(self, at: Place) -> Share:
-        """How the threads share the nests of a place."""
+        """How the threads share the nests of a place. Outside of steps whose threads may keep rows, all threads share
+        everything."""
         rows, number = at.rows, self.common.number
         if rows is None:
-            return ALL
+            return Share("thread", "threads", "0", "0")
         if rows not in self._steps:
             flag, size = number(rows.apart), number(rows.size)
-            made = Share(*(self.draft.fresh(name) for name in ("column", "columns", "low", "high", "shares")))
+            made = Share(*(self.draft.fresh(name) for name in ("column", "columns", "low", "high")))
             pieces, scale = number((rows.size + (rows.unit - 1)) // rows.unit), _scale(rows.unit)
             last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"
             self.draft.shares += [
-                f"{made.shares} = 1 - {flag}",
-                f"{made.thread} = thread*{made.shares}",
+                f"{made.thread} = thread*(1 - {flag})",
                 f"{made.threads} = threads - {flag}*(threads - 1)",
                 f"{made.low} = {flag}*({pieces}*thread//threads{scale})",
                 f"{made.high} = {size} + {flag}*({last} - {size})",
@@ -57,28 +60,15 @@ class Sharing:
             self._steps[rows] = made
         return self._steps[rows]
 
-    def split(self, tile: Tile, at: Place, share: str) -> tuple[str, str]:
-        """The range of a nest's `split` that is a share (a variable, set in a loop at this place)."""
-        assert tile.split is not None
-        size, unit, kept, number = tile.split.size, tile.unit, self.step(at), self.common.number
-        key = size, unit, at.rows, tile.split is tile.own
-        known = not self.common.moves(size) and key in self._ranges
-        begin, end = self._ranges[key] if known else (self.draft.fresh("begin"), self.draft.fresh("end"))
-        self._ranges[key] = begin, end
-        pieces, scale = number((size + (unit - 1)) // unit), _scale(unit)
-
-        def of(mine: str, thread: str) -> list[str]:
-            first = f"{pieces}*{mine}//{kept.threads}{scale}"
-            last = f"min({pieces}*({mine} + 1)//{kept.threads}{scale}, {number(size)})"
-            if tile.split is tile.own:  # its own rows, or a share of those that all go over together
-                low, high = self.own(tile, at)
-                first = f"{low} + {kept.shares}*({pieces}*{thread}//threads{scale})"
-                last = f"min({pieces}*({thread} + 1)//threads{scale}, {number(size)})"
-                last = f"{high} + {kept.shares}*({last} - {high})"
-            return [f"{begin} = {first}", f"{end} = {last}"]
-
-        self._write(size, at, share, known, of)
-        return begin, end
+    def shared(self, tile: Tile, at: Place) -> Shared:
+        """What the threads share of a nest: the turns of its `split`, or of its own rows."""
+        if tile.split is None:
+            return WHOLE
+        if tile.rest:
+            return Shared("0", self.step(at).threads, "1")
+        own = tile.split is tile.own and at.rows is not None
+        low, high = self.own(tile, at) if own else ("0", self.common.number(tile.split.size))
+        return Shared(low, high, str(tile.unit))
 
     def own(self, tile: Tile, at: Place) -> tuple[str, str]:
         """The range of a nest's `own` loop that belongs to the rows of this thread."""
@@ -96,34 +86,17 @@ class Sharing:
         pieces, threads = number((size + (tile.unit - 1)) // tile.unit), kept.threads
         even, left, low, high, begin, end = (fresh(word) for word in ("even", "left", "low", "high", "begin", "end"))
         tiles = number((rows + (block - 1)) // block)
-
-        def of(mine: str, _: str) -> list[str]:
-            return [
-                f"{begin} = {even}*{mine}",
-                f"{end} = min({even}*({mine} + 1), {number(size)})",
-                f"{low} = {tiles}*{mine}//{threads}*{block}",
-                f"{high} = min({tiles}*({mine} + 1)//{threads}*{block}, {number(rows)})",
-            ]
-
-        whole = [f"{even} = {pieces}//{threads}*{tile.unit}", f"{left} = {even}*{threads}"]
-        if self.common.moves(rows):
-            self.draft.add(at, *whole)
-        else:
-            self.draft.shares += whole
-        self._write(rows, at, share, False, of)
+        self.draft.add(
+            at,
+            f"{even} = {pieces}//{threads}*{tile.unit}",
+            f"{left} = {even}*{threads}",
+            f"{begin} = {even}*{share}",
+            f"{end} = min({even}*({share} + 1), {number(size)})",
+            f"{low} = {tiles}*{share}//{threads}*{block}",
+            f"{high} = min({tiles}*({share} + 1)//{threads}*{block}, {number(rows)})",
+        )
         first, last = (kept.low, kept.high) if at.rows is not None else ("0", number(rows))
         return [(begin, end, first, last), (left, number(size), low, high)]
-
-    def _write(self, size: Dimension, at: Place, share: str, known: bool, of: Callable[[str, str], list[str]]) -> None:
-        """Write the variables of a share, in its loop. Those that do not change with a counter are written once for the
-        thread's own share: a single thread has no other."""
-        kept = self.step(at)
-        if self.common.moves(size):
-            self.draft.add(at, *of(share, share))
-            return
-        if not known:
-            self.draft.shares += of(kept.thread, "thread")
-        self.draft.add(at, f"if {kept.threads} > 1:", *("    " + line for line in of(share, share)))
 
 
 def _scale(unit: int) -> str:

@@ -27,10 +27,13 @@ TICK = 0.05
 """Seconds between two ticks of the clock thread."""
 IDLE_TICKS = 20
 """After so many ticks without a call, the clock thread sleeps."""
+WORK_WORDS = 16
+"""A line has so many words for what its thread shares with others; it ends where a line of the cache does."""
 
 _STRUCTS = {
     "line": "ptr number, i64 expected, ptr function, i64 loops, i64 total, i64 early, i64 done, i64 step, "
-    "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table, i64 met",
+    "i64 element, i64 elements, i64 ended, ptr state, ptr team, ptr tick, i64 table, i64 met, "
+    f"[{WORK_WORDS} x i64] work",
     "slot": "%line line, ptr wake, ptr done, ptr program, i64 table, i64 number, i64 threads, i64 given, i64 -",
     "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
     f"i64 busy, i64 stop, i64 workers, ptr place, [4 x i64] -, [{MOST_THREADS} x %slot] slots",
@@ -49,7 +52,8 @@ A line also says how far its thread is. The main function writes how many `loops
 runs it writes how many steps it has in `total` (0 if none runs), whether it may end `early`, and how many steps are
 `done` (-1 if a nest makes them all). Such a nest tells the `function` at which `step` it is, and for which `element` of
 so many `elements`. `tick` is what Python calls with the address of the line when the clock has ticked, `table` that of
-the call. Where threads meet, they note in `met` when that was.
+the call. Where threads meet, they note in `met` when that was. `work` is what the thread shares with others just now
+(`simd.memory.first_piece`).
 
 A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run a
 program, and what to run. `given` is 1 if there is something to run, 2 while it runs, 3 if the call has ended before the
@@ -490,7 +494,10 @@ Returns how many threads ran it, and 256 times how many other calls ran when it 
 class Line(ctypes.Structure):
     """A line as Python sees it, in the memory of the program: the fields as words."""
 
-    _fields_ = [(field.split()[1], ctypes.c_int64) for field in _STRUCTS["line"].split(", ")]
+    _fields_ = [
+        *((field.split()[1], ctypes.c_int64) for field in _STRUCTS["line"].split(", ")[:-1]),
+        ("work", ctypes.c_int64 * WORK_WORDS),
+    ]
 
 
 class Native:

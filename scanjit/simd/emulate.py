@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import builtins
 import functools
+import threading
 import time
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,37 @@ def _next_share(address: int, thread: int, threads: int, shares: int, line: int)
     return -1
 
 
+_WORK = threading.local()
+"""What this thread shares with others just now: the pieces that are `left` for it, and the `end` of its piece."""
+
+
+def _first_piece(place: int, thread: int, threads: int, low: int, high: int, unit: int, turns: int, line: int) -> int:
+    _WORK.left = _pieces(place, thread, threads, range(low, high, unit), turns, line)
+    return _next_piece(line)
+
+
+def _next_piece(line: int) -> int:
+    begin, _WORK.end = next(_WORK.left, (-1, -1))
+    return begin
+
+
+def _piece_end(line: int) -> int:
+    end: int = _WORK.end
+    return end
+
+
+def _pieces(place: int, thread: int, threads: int, loop: range, turns: int, line: int) -> Iterator[tuple[int, int]]:
+    """The pieces of a loop that one thread computes, each with its bounds."""
+    shares = min(threads, len(loop))
+    share = _first_share(place, thread, threads, shares, line) if shares else -1
+    while share >= 0:
+        mine = loop[len(loop) * share // shares : len(loop) * (share + 1) // shares]
+        end = min(mine.stop, loop.stop)
+        for begin in range(mine.start, end, turns or max(end - mine.start, 1)):
+            yield begin, min(begin + turns, end) if turns else end
+        share = _next_share(place, thread, threads, shares, line)
+
+
 def _plain(name: str, memory: Memory) -> Emulated:
     routine, _, kind = name.rpartition("_")
     if routine in emulated_lapack.FUNCTIONS:
@@ -201,8 +233,9 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "clock": time.perf_counter_ns,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote
         "barrier": _barrier,
-        "first_share": _first_share,
-        "next_share": _next_share,
+        "first_piece": _first_piece,
+        "piece_end": _piece_end,
+        "next_piece": _next_piece,
         "interrupted": lambda line: False,  # Python runs, and so do its signal handlers
         "interrupted_at": lambda line, *where: False,
         "begin_loop": lambda line, steps, early: None,

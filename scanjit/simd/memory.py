@@ -245,62 +245,169 @@ def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
 
 _MET = I64(120)
 """Where a line says when its thread left the last meeting."""
-_MEETINGS, _ASLEEP, _SHARES, _SHARE_BYTES, _BASE = (I64(offset) for offset in (128, 136, 256, 64, 8))
-"""Where the words of a place lie at which threads share work (see `first_share`)."""
+_PLACE, _THREAD, _SHARES, _LOW, _HIGH, _UNIT, _TURNS, _REACHED, _END = (I64(offset) for offset in range(128, 200, 8))
+"""Where a line says what its thread shares with others: the operands of `first_piece` (`_SHARES` in place of the number
+of threads), how far the thread has come in its share, and where this share ends."""
+_MEETINGS, _ASLEEP, _WORDS, _WORD_BYTES, _BASE = (I64(offset) for offset in (128, 136, 256, 64, 8))
+"""Where the words of a place lie at which threads share work (see `_share_function`)."""
 
 
-def first_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
-    """Begin a piece of work that threads share. Each share has a number, below `shares`.
+def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
+    """Begin a loop that threads share: where the first piece of this thread begins; -1 if there is none.
 
-    The operands are an address, the number of this thread, how many threads there are, `shares`, and a line. The result
-    is the number of the share that this thread is to compute: its own, if nobody has begun that. Else -1 once all
-    shares are computed; before that, a share which another thread has not begun, if it is late. A single thread gets
-    its own number.
+    The operands are the address of a place (see `_share_function`), the number of this thread, how many threads there
+    are, the bounds `low` and `high` of the loop's counter, how many of its turns stay together (`unit`), how many are
+    one piece at most (`turns`; 0: a share is one piece), and a line. A thread looks before each piece whether to end,
+    except where a share is one piece."""
+    return builder.call(_first_function(builder.module), operands)
+
+
+def piece_end(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
+    """Where the piece ends that this thread is to compute."""
+    return load_i64(builder, builder.add(line, _REACHED))
+
+
+def next_piece(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
+    """Where the next piece begins, in the same share or in one that a late thread has not begun. -1 if this thread is
+    to end, or once all shares are computed."""
+    return builder.call(_next_function(builder.module), [line, _NEXT])
+
+
+def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
+    """Wait until all threads have come here, or this thread is interrupted. A single thread does not wait. The operands
+    are the address of a place (see `_share_function`), the number of this thread, how many there are, and a line."""
+    address, thread, threads, line = operands
+    with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
+        builder.call(_share_function(builder.module), [address, thread, threads, line, _MEET])
+
+
+_BEGIN, _NEXT, _MEET = (I64(number) for number in range(3))
+
+
+def _internal(module: TargetModule, name: str, operands: int) -> tuple[ir.Function, bool]:
+    """A function of integers that is called from many places, once in a module; and whether it is new there."""
+    if name in module.globals:
+        return module.globals[name], False
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * operands), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function, True
+
+
+class _Line:
+    """The words of a line as variables."""
+
+    def __init__(self, builder: ir.IRBuilder, address: ir.Value) -> None:
+        self._builder, self._address = builder, address
+
+    def __getitem__(self, word: ir.Constant) -> ir.Value:
+        return load_i64(self._builder, self._builder.add(self._address, word))
+
+    def __setitem__(self, word: ir.Constant, value: ir.Value) -> None:
+        store_i64(self._builder, self._builder.add(self._address, word), value)
+
+
+def _first_function(module: TargetModule) -> ir.Function:
+    """`first_piece`."""
+    function, new = _internal(module, "scanjit_first_piece", 8)
+    if new:
+        place, thread, threads, low, high, unit, turns, address = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        line, several = _Line(b, address), b.icmp_signed(">", threads, I64(1))
+        with b.if_else(several) as (many, one):
+            with many:
+                pieces = _pieces(b, low, high, unit)
+                with b.if_then(b.icmp_signed("<=", pieces, I64(0))):
+                    b.ret(I64(-1))
+                shares = b.select(b.icmp_signed("<", pieces, threads), pieces, threads)
+                none = I64(0)  # of its first share
+                words = [(_PLACE, place), (_THREAD, thread), (_SHARES, shares), (_LOW, low), (_HIGH, high)]
+                for word, value in (*words, (_UNIT, unit), (_TURNS, turns), (_REACHED, none), (_END, none)):
+                    line[word] = value
+            with one:
+                line[_PLACE] = I64(0)
+                line[_END] = high
+                with b.if_then(b.icmp_signed("==", turns, I64(0))):
+                    line[_REACHED] = high
+                    b.ret(b.select(b.icmp_signed("<", low, high), low, I64(-1)))
+                line[_REACHED] = low
+                line[_TURNS] = turns
+        b.ret(b.call(_next_function(module), [address, _BEGIN]))
+    return function
+
+
+def _next_function(module: TargetModule) -> ir.Function:
+    """`next_piece`, and the rest of `first_piece`."""
+    function, new = _internal(module, "scanjit_next_piece", 2)
+    if not new:
+        return function
+    entry, look, left, ask, share = (function.append_basic_block(word) for word in "entry look left ask share".split())
+    address, what = function.args
+    b = ir.IRBuilder(entry)
+    line = _Line(b, address)
+    b.branch(look)
+
+    b.position_at_end(look)
+    to_do = b.phi(I64)
+    to_do.add_incoming(what, entry)
+    reached, end = line[_REACHED], line[_END]
+    b.cbranch(b.icmp_signed("<", reached, end), left, ask)
+
+    b.position_at_end(left)
+    turns = line[_TURNS]
+    with b.if_then(b.icmp_signed("==", turns, I64(0))):
+        line[_REACHED] = end
+        b.ret(reached)
+    with b.if_then(interrupted(b, address)):
+        b.ret(I64(-1))
+    following = b.add(reached, turns)
+    line[_REACHED] = b.select(b.icmp_signed("<", following, end), following, end)
+    b.ret(reached)
+
+    b.position_at_end(ask)
+    place = line[_PLACE]
+    with b.if_then(b.icmp_signed("==", place, I64(0))):
+        b.ret(I64(-1))
+    shares = line[_SHARES]
+    found = b.call(_share_function(module), [place, line[_THREAD], shares, address, to_do])
+    with b.if_then(b.icmp_signed("<", found, I64(0))):
+        b.ret(I64(-1))
+    b.branch(share)
+
+    b.position_at_end(share)
+    low, high, unit = line[_LOW], line[_HIGH], line[_UNIT]
+    pieces = _pieces(b, low, high, unit)
+    first, last = (
+        b.add(low, b.mul(b.sdiv(b.mul(pieces, number), shares), unit)) for number in (found, b.add(found, I64(1)))
+    )
+    line[_REACHED] = first
+    line[_END] = b.select(b.icmp_signed("<", last, high), last, high)
+    to_do.add_incoming(_NEXT, share)
+    b.branch(look)
+    return function
+
+
+def _pieces(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, unit: ir.Value) -> ir.Value:
+    """How many times `unit` turns a loop has, rounded up; at most 0 if it has none."""
+    return builder.sdiv(builder.add(builder.sub(high, low), builder.sub(unit, I64(1))), unit)
+
+
+def _share_function(module: TargetModule) -> ir.Function:
+    """Counting, taking and waiting: which share of a work a thread is to compute.
+
+    Each share of a work has a number. The operands are the address of a place, the number of this thread, how many
+    shares there are, a line, and what this thread does: it begins a work, goes on after it computed a share, or meets
+    the others. The result is the number of the share that it is to compute: its own, if nobody has begun that. Else -1
+    once all shares are computed; before that, a share which another thread has not begun, if it is late.
 
     At the address, threads count the shares that are computed, of all works so far. In another cache line, who computes
     the last share of a work writes down how many there were until then, and threads count themselves that sleep.
     Behind these, a cache line for each number says in which work this share was begun last, and how many shares
     there were in all works that the thread of this number has left: that is what tells one work from another. So a
     thread which is late finds that the works it comes to are done, until it has caught up. All words begin at 0."""
-    return _several(builder, operands, operands[1], _BEGIN)
-
-
-def next_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
-    """The share to compute next, as by `first_share`; the one before is computed."""
-    return _several(builder, operands, I64(-1), _NEXT)
-
-
-def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
-    """Wait until all threads have come here, or this thread is interrupted. A single thread does not wait. The operands
-    are those of `first_share`, without `shares`."""
-    address, thread, threads, line = operands
-    _several(builder, (address, thread, threads, threads, line), I64(-1), _MEET)
-
-
-_BEGIN, _NEXT, _MEET = (I64(number) for number in range(3))
-
-
-def _several(builder: ir.IRBuilder, operands: Sequence[ir.Value], single: ir.Value, what: ir.Constant) -> ir.Value:
-    """What `_share_function` returns if there are several threads, else `single`."""
-    address, thread, threads, shares, line = operands
-    before = builder.block
-    with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
-        called = builder.call(_share_function(builder.module), [address, thread, shares, line, what])
-        after = builder.block
-    found = builder.phi(I64)
-    found.add_incoming(single, before)
-    found.add_incoming(called, after)
-    return found
-
-
-def _share_function(module: TargetModule) -> ir.Function:
-    """Counting, taking and waiting, one function in a module."""
-    name = "scanjit_share"
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(I64, [I64] * 5), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function, new = _internal(module, "scanjit_share", 5)
+    if not new:
+        return function
     labels = "entry begin own count last wake look wait pause long help other take mine rest leave done"
     entry, begin, own, count, last, wake, look, wait, pause, long, help_, other, take, mine, rest, leave, done = (
         function.append_basic_block(label) for label in labels.split()
@@ -310,7 +417,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     computed, meetings, asleep = (
         b.inttoptr(b.add(address, offset), I64.as_pointer()) for offset in (I64(0), _MEETINGS, _ASLEEP)
     )
-    base_word = b.add(b.add(address, b.add(_SHARES, b.mul(thread, _SHARE_BYTES))), _BASE)
+    base_word = b.add(b.add(address, b.add(_WORDS, b.mul(thread, _WORD_BYTES))), _BASE)
     base, met = load_i64(b, base_word), b.add(line, _MET)
     target, now = b.add(base, shares), clock(b)
     latest = b.add(now, b.sub(now, load_i64(b, met)))
@@ -386,7 +493,7 @@ def _share_function(module: TargetModule) -> ir.Function:
 def _taken(builder: ir.IRBuilder, address: ir.Value, share: ir.Value, base: ir.Value) -> ir.Value:
     """Whether this thread takes a share: nobody has begun it in this work, or a later one."""
     word = builder.inttoptr(
-        builder.add(address, builder.add(_SHARES, builder.mul(share, _SHARE_BYTES))), I64.as_pointer()
+        builder.add(address, builder.add(_WORDS, builder.mul(share, _WORD_BYTES))), I64.as_pointer()
     )
     seen = builder.load_atomic(word, "monotonic", 8)
     free = builder.icmp_signed("<=", seen, base)

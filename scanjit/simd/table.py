@@ -133,9 +133,9 @@ SUFFIXED = frozenset(
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(
-    "store store_masked store_strided scatter load_i64 store_i64 barrier first_share next_share interrupted "
-    "interrupted_at begin_loop count_steps end_loop clock stack select any_of all_of lane lane0 lane_i64 concat_lanes "
-    "opaque".split()
+    "store store_masked store_strided scatter load_i64 store_i64 barrier first_piece piece_end next_piece "
+    "interrupted interrupted_at begin_loop count_steps end_loop clock stack select any_of all_of lane lane0 lane_i64 "
+    "concat_lanes opaque".split()
 )
 PLAIN |= {f"{routine}_{kind}" for routine in ("potrf", "getrf", "trsm", "gemm") for kind in ("f32", "f64")}
 SLIDES = {f"slide_{way}{count}": (way == "up", count) for way in ("up", "down") for count in (1, 2, 4, 8)}

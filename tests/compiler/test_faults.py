@@ -12,7 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import Together
-from scanjit.codegen.sharing import Sharing
+from scanjit.codegen.sharing import Shared, Sharing
 from scanjit.errors import InternalError
 from scanjit.runtime import front as backend
 from scanjit.runtime import sized, workspace
@@ -78,13 +78,13 @@ def test_a_wrong_offset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements that are never written are garbage."""
-    plain = Sharing.split
+    plain = Sharing.shared
 
-    def share(self: Any, *args: Any) -> tuple[str, str]:
-        begin, end = plain(self, *args)
-        return begin, f"max({end} - 1, {begin})"
+    def shared(self: Any, *args: Any) -> Shared:
+        whole = plain(self, *args)
+        return whole._replace(high=f"max({whole.high} - 1, {whole.low})")
 
-    monkeypatch.setattr(Sharing, "split", share)
+    monkeypatch.setattr(Sharing, "shared", shared)
     with pytest.raises((Mismatch, MemoryFault)):
         run()
 

@@ -10,14 +10,17 @@ import pytest
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.native import native
+from scanjit.simd import emulate
 
 SOURCE = (
-    "from scanjit.simd import barrier, first_share, next_share, store_i64\n\n\n"
+    "from scanjit.simd import first_piece, next_piece, piece_end, store_i64\n\n\n"
     "def turns(log, sync, thread, threads, shares, line):\n"
-    "    share = first_share(sync, thread, threads, shares, line)\n"
+    "    share = first_piece(sync, thread, threads, 0, shares, 1, 0, line)\n"
     "    store_i64(log, share)\n\n\n"
 )
-FOLLOWING = SOURCE.replace("first_share(sync", "next_share(sync").replace("def turns", "def following")
+FOLLOWING = SOURCE.replace("first_piece(sync, thread, threads, 0, shares, 1, 0,", "next_piece(").replace(
+    "turns", "following"
+)
 
 
 def function(source: str, name: str) -> Callable[..., None]:
@@ -36,7 +39,7 @@ class Place:
         self.first, self.following = function(SOURCE, "turns"), function(FOLLOWING, "following")
         self.sync, self.log = (ctypes.c_int64 * (SYNC_WORDS + 8))(), ctypes.c_int64()
         self.number = ctypes.c_int64(0)
-        self.line = (ctypes.c_int64 * 16)(ctypes.addressof(self.number), 0)
+        self.line = (ctypes.c_int64 * 32)(ctypes.addressof(self.number), 0)
 
     def begin(self, thread: int, shares: int | None = None) -> int:
         """What a thread is to begin with."""
@@ -94,7 +97,7 @@ def test_each_share_is_computed_once(threads: int) -> None:
     computed: list[list[int]] = [[] for _ in range(threads)]
 
     def work(thread: int) -> None:
-        log, line = ctypes.c_int64(), (ctypes.c_int64 * 16)(ctypes.addressof(place.number), 0)
+        log, line = ctypes.c_int64(), (ctypes.c_int64 * 32)(ctypes.addressof(place.number), 0)
         operands = [ctypes.addressof(x) for x in (log, place.sync)], [thread, threads, threads, ctypes.addressof(line)]
         for number in range(works):
             place.first(*operands[0], *operands[1])
@@ -108,3 +111,58 @@ def test_each_share_is_computed_once(threads: int) -> None:
     for each in everybody:
         each.join()
     assert sorted(share for some in computed for share in some) == list(range(works * threads))
+
+
+PIECES = (
+    "from scanjit.simd import first_piece, load_i64, next_piece, piece_end, store_i64\n\n\n"
+    "def pieces(log, sync, thread, threads, bounds, line):\n"
+    "    unit = load_i64(bounds + 16)\n"
+    "    piece = first_piece(sync, thread, threads, load_i64(bounds), load_i64(bounds + 8), unit,"
+    " load_i64(bounds + 24), line)\n"
+    "    while piece >= 0:\n"
+    "        count = load_i64(log) + 1\n"
+    "        store_i64(log, count)\n"
+    "        store_i64(log + 16*count - 8, piece)\n"
+    "        store_i64(log + 16*count, piece_end(line))\n"
+    "        piece = next_piece(line)\n\n\n"
+)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "turns"),
+    [(0, 100, 16, 0), (0, 100, 16, 32), (5, 47, 4, 8), (0, 3, 16, 16), (0, 0, 16, 0), (7, 7, 1, 1), (9, 3, 4, 0)],
+)
+def test_pieces_are_all_of_a_loop(threads: int, low: int, high: int, unit: int, turns: int) -> None:
+    """One thread that never meets the others takes them all; the emulation computes the same pieces."""
+    call = function(PIECES, "pieces")
+    number, sync, log = ctypes.c_int64(), (ctypes.c_int64 * (SYNC_WORDS + 8))(), (ctypes.c_int64 * 200)()
+    line, bounds = (ctypes.c_int64 * 32)(ctypes.addressof(number), 0), (ctypes.c_int64 * 4)(low, high, unit, turns)
+    memory = [ctypes.addressof(each) for each in (log, sync, bounds, line)]
+    call(memory[0], memory[1], 0, threads, memory[2], memory[3])
+    found = [(log[2 * i + 1], log[2 * i + 2]) for i in range(log[0])]
+    assert [i for begin, end in found for i in range(begin, end)] == list(range(low, high))
+    assert all((begin - low) % unit == 0 for begin, _ in found)
+    if turns:
+        assert all(end - begin <= turns for begin, end in found)
+    else:
+        assert len(found) == min(threads, len(range(low, high, unit)))
+    if threads == 1:
+        emulated: list[tuple[int, int]] = []
+        begin = emulate._first_piece(0, 0, 1, low, high, unit, turns, 0)
+        while begin >= 0:
+            emulated.append((begin, emulate._piece_end(0)))
+            begin = emulate._next_piece(0)
+        assert emulated == found
+
+
+def test_who_is_interrupted_gets_no_more_pieces() -> None:
+    call = function(PIECES, "pieces")
+    ends = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(lambda *_: 1)
+    number, log = ctypes.c_int64(1), (ctypes.c_int64 * 200)()
+    line = (ctypes.c_int64 * 32)(ctypes.addressof(number), 0, ctypes.cast(ends, ctypes.c_void_p).value)
+    for turns, expected in ((1, 0), (0, 1)):
+        bounds = (ctypes.c_int64 * 4)(0, 10, 1, turns)
+        log[0] = 0
+        call(ctypes.addressof(log), 0, 0, 1, ctypes.addressof(bounds), ctypes.addressof(line))
+        assert log[0] == expected
