@@ -19,7 +19,7 @@ import scanjit as sj
 from scanjit import ir
 from scanjit.ir import OPS
 from scanjit.runtime import container, saving
-from tests.ops.support import inputs
+from tests.saved import programs
 
 
 @pytest.fixture
@@ -41,19 +41,8 @@ def equal(got, expected):
 
 
 def test_every_op_of_the_table_comes_back(again):
-    nodes, outputs, values, rng = [], [], [], np.random.default_rng(0)
-    for op in OPS.values():
-        for dtype in op.dtypes[:2] if op.samples else ():
-            for k, (given, params) in enumerate(op.samples(np.random.default_rng(0), dtype)):
-                arrays = [np.asarray(array) for array in given]
-                made = inputs(arrays, symbolic=k % 2 == 1)
-                nodes, values, outputs = nodes + made, values + arrays, [*outputs, op(*made, **params)]
-    x, w = sj.tensor(("T", None), name="x"), sj.shared(rng.normal(size=3))
-    total = sj.scan(lambda row, before: before * w.sum() + row, x, sj.zeros(x.shape[1]))
-    outputs += [x.shape[0] * 2 + 1, OPS["via"](total, total * 2), *sj.grad(total.sum(), [x, w])]
-    outputs += [*sj.custom_vjp(lambda x: (x, x + 1))(x)]
-    outputs += [sj.ifelse(x.sum() > 0, total, total * 2)]
-    f = sj.function([*nodes, x], outputs, mode="reference")
+    _, symbols, outputs, _, values = programs.every_op()
+    f = sj.function(symbols, outputs, mode="reference")
     g = again(f)
     used = {node.op.name for node in ir.walk(g.graph.roots)}
     inner = {
@@ -61,36 +50,11 @@ def test_every_op_of_the_table_comes_back(again):
     }
     assert used | inner == set(OPS), "some op is not tested here"
     with np.errstate(all="ignore"):
-        values.append(rng.normal(size=(4, 2)))
         for got, expected in zip(g(*values), f(*values), strict=True):
             equal(got, expected)
 
 
-def loops():
-    """Programs of all that the graph can hold; each with arguments. (Gradients of loops of unknown length inside loops
-    are not compiled.)"""
-    x, n, w = sj.tensor(("T", None), name="x"), sj.scalar("n", dtype="int64"), sj.shared(np.eye(2) * 0.5, "w")
-    given, stream = np.random.default_rng(0).normal(size=(5, 2)), sj.random.Stream(3)
-    h = sj.scan(lambda row, h: np.tanh(row + h @ w), x, sj.zeros(2), checkpoint="sqrt", name="h")
-    yield "gradient", [x], [h, sj.grad((h**2).sum(), w)], {w: w * 0.9}, [given]
-
-    def outer(row, h):
-        return sj.scan(lambda v, a: (a * 0.5 + v, sj.until(a > 3)), row, h)[-1]
-
-    nested = sj.scan(outer, x, sj.constant(0.0), unroll=2, truncate_gradient=2)
-    yield "nested", [x], [nested, sj.grad(nested.sum(), x)], {}, [given]
-    yield "sizes", [x, n], [x[:n], x[n:].sum(0), sj.arange(n * 2 + 1), x[x.shape[0] // 2 :: -2]], {}, [given, 2]
-    draws = sj.scan(lambda row: row * stream.bernoulli((2,), 0.5) + stream.normal((2,)), x)
-    yield "random", [x], [draws, stream.choice(7, (3,))], {}, [given]
-    image, filters = sj.tensor4("image"), sj.tensor4("filters")
-    pictures = [np.random.default_rng(1).normal(size=shape) for shape in ((2, 3, 6, 5), (4, 3, 3, 2))]
-    maps = sj.conv2d(image, filters)
-    yield "convolution", [image, filters], [maps, *sj.grad((maps**2).sum(), [image, filters])], {}, pictures
-    limits = sj.clip_gradient(x, -np.inf, 0.5).sum()
-    yield "limits", [x], [limits, sj.grad(limits, x), sj.specify_shape(x, (None, 2))], {}, [given]
-
-
-@pytest.mark.parametrize("case", list(loops()), ids=lambda case: case[0])
+@pytest.mark.parametrize("case", list(programs.loops()), ids=lambda case: case[0])
 def test_the_same_bits(again, case):
     name, symbols, outputs, updates, given = case
     mode = "reference" if name == "nested" else "emulate"
@@ -103,7 +67,7 @@ def test_the_same_bits(again, case):
 
 
 def test_the_same_bits_compiled(again):
-    _, symbols, outputs, updates, given = next(loops())
+    _, symbols, outputs, updates, given = next(programs.loops())
     f = sj.function(symbols, outputs, updates=updates)
     g = again(f)
     for got, expected in zip(g(*given), f(*given), strict=True):
