@@ -7,7 +7,7 @@ import importlib
 from benchmarks.case import Case
 
 MODULES = (
-    *("lstm", "gru", "gated", "linear", "rnn", "garch", "chains", "filters", "ode"),
+    *("lstm", "gru", "gated", "linear", "rnn", "garch", "likelihoods", "chains", "filters", "ode"),
     *(
         "markov",
         "ctc",

@@ -26,10 +26,10 @@ def _load_begun(frame: Frame, value: Load, address: str, step: Dimension, point:
     """A load that gives zero as long as nothing has been written there."""
     name, lanes = suffix(value.dtype, point.width), f"head_x{point.width}({frame.size(value.when * point.width)})"
     begun, mask = frame.remember(0, lanes, "begun", lanes), frame.mask(point)
-    if step == 0:
+    if step == 0 and point.width > 1:
         return f"select({begun}, broadcast_{name}({address}), splat_{name}({number(value.dtype.type(0))}))"
     inside = begun if mask is None else f"{begun} & {mask}"
-    if step != value.dtype.itemsize:
+    if step not in (0, value.dtype.itemsize):
         return f"load_strided_{name}({address}, {frame.size(step)}, {inside})"
     return f"load_masked_{name}({address}, {inside})"
 

@@ -19,11 +19,13 @@ from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.pack import with_packs
+from scanjit.schedule.time.bands import in_bands
 from scanjit.schedule.time.deep import cut_long_sums
 from scanjit.schedule.time.loops import in_stretches
 from scanjit.target import Target
 
 PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
+    ("bands", in_bands),  # first: what is in a band may then be cut into stretches of time
     ("stretches", in_stretches),  # of whole nests: what is cut for a scan is not cut again
     ("long_sums", cut_long_sums),
     ("tiles", with_tiles),  # of what is left of each nest: a block of time may be all there is of a loop

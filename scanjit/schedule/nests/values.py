@@ -222,7 +222,7 @@ class Reduce(Value):
     whether it is computed at once or as several sums, each of which begins with the one before it. With loops inside
     the outermost one, each iteration of that may be summed by itself first.
 
-    Terms at which the `guard`, a bool, is false may be left out.
+    Terms at which the `guard`, a bool, is false may be left out. A `whole` sum is not made as several sums.
     """
 
     op: Op
@@ -230,6 +230,7 @@ class Reduce(Value):
     term: Value
     init: Value | None = None
     guard: Value | None = None
+    whole: bool = False
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -249,7 +250,7 @@ class Reduce(Value):
         if loops:
             guard = None if self.guard is None else changes.value(self.guard)
             same = loops == self.loops and (term, init, guard) == (self.term, self.init, self.guard)
-            return self if same else Reduce(self.dtype, self.op, loops, term, init, guard)
+            return self if same else Reduce(self.dtype, self.op, loops, term, init, guard, self.whole)
         if init is not None:
             return Apply(self.dtype, ADD, (init, term), {})
         return term if isinstance(self.op, Reduction) else Literal(self.dtype, 0)

@@ -57,7 +57,7 @@ def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None
     written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
     for size in _sizes(nests):
         steps: dict[Buffer, Dimension] = {}
-        found = [_own(nest, size, written, steps) for nest in nests]
+        found = [own_loop(nest, size, written, steps) for nest in nests]
         own = [pair for pair in found if pair is not None]
         if len(own) == len(nests) and counters.isdisjoint(types.atoms(size)):
             suite: list[Statement] = []
@@ -82,13 +82,13 @@ def _sizes(nests: Sequence[Nest]) -> list[Dimension]:
     return [size for size in found if not isinstance(size, int) or size > 1]
 
 
-def _own(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension]) -> Own | None:
+def own_loop(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension]) -> Own | None:
     """The loop of a nest that goes over the rows, if the nest touches only its own row of every buffer that is
     `written` in a step. `steps` gets the distance between two rows of each buffer."""
-    assert nest.tile is not None
+    singles = nest.tile is not None and nest.tile.singles
     for loop in nest.space:
         each = loop.size // size
-        if each * size != loop.size or (nest.tile.singles and loop is nest.space[-1]):
+        if each * size != loop.size or (singles and loop is nest.space[-1]):
             continue
         met = dict(steps)
         if all(_stays(access, (loop, each), size, met) for access in _accesses(nest, written)):

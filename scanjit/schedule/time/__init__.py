@@ -19,6 +19,7 @@ Without stretches p, h and y have 6 rows each. In stretches of 2, the program is
 and p and y have 2 rows: they are *short* buffers. They stay in the cache, too. (h stays as long as it is if anything
 else reads it.) A scan with all that goes along is a *chain*.
 
+- `bands` is a pass of its own, the first one: it cuts the points of scans where `loops` cuts their steps.
 - `loops` is the pass: it cuts the loops of a program into stretches, inner loops first.
 - `flow`: which statement of a suite reads and writes which buffers.
 - `rows`: whether statements go through a buffer row by row.

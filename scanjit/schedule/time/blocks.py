@@ -28,15 +28,20 @@ def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tu
     stretch = Stretch(first, base, rows, {old: Short(new, base) for old, new in short.items()}, rows)
     inside = (
         *(stretch.rowwise(nests[s]) for s in chain.before),
-        *(copy(Ref.whole(last), stretch.before(plan, i)) for i, last in chain.rings.items()),
+        *(copy(_last(last, to := stretch.before(plan, i)), to) for i, last in chain.rings.items()),
         stretch.scan(chain.scan),
-        *(copy(stretch.after(plan, i), Ref.whole(last)) for i, last in chain.rings.items()),
+        *(copy(end := stretch.after(plan, i), _last(last, end)) for i, last in chain.rings.items()),
         *(stretch.rowwise(nests[s]) for s in chain.after),
     )
     sums = [Parts.sums(nests[statement], found, stretch, plan.reverse) for statement, found in chain.sums.items()]
     names = ", ".join(sorted({buffer.name for buffer in short}))
     notes = [f"{name_of(plan.node)}: in blocks of time, with memory for one block of {names}"] if short else []
     return loop([Parts(inside=inside), *sums], (first, rows), plan.length, size), notes
+
+
+def _last(buffer: Buffer, like: Ref) -> Ref:
+    """The last values of a ring, of as many points as are computed."""
+    return changed(Ref.whole(buffer), shape=like.shape)
 
 
 def _short(chain: Chain) -> list[Buffer]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from functools import cached_property
 
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement
-from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
 from scanjit.schedule.time.rows import is_rowwise, scan_is_rowwise
 from scanjit.schedule.time.summed import SumLoops
-from scanjit.schedule.time.sums import only_sums, sums_over_time
+from scanjit.schedule.time.sums import only_sums, summed, sums_over_time
 from scanjit.target import Target
 
 
@@ -26,8 +27,9 @@ class Chain:
     before, after : the rowwise nests that make what the scan reads, and that read what it makes.
     sums : nests with sums over time of what the scan makes.
     short : the buffers that nobody else uses: memory for one stretch is enough.
-    rings : carries with a lag, such as `h[t - 3]`, that nobody else reads. Their memory holds a stretch and the steps
-        before it. The buffer given here keeps the last values (of 3 steps, here) from stretch to stretch.
+    rings : carries that are stored at every step and that nobody else reads. Their memory holds a stretch and the steps
+        before it (3 for a carry that is read as `h[t - 3]`). The buffer given here keeps the values of these steps from
+        stretch to stretch.
     """
 
     scan: Statement
@@ -95,10 +97,14 @@ class _Search:
     def plan(self) -> Plan:
         return plan_of(self.scan)
 
+    @cached_property
+    def _is_alone(self) -> bool:
+        return self.flow.is_alone(self.scan)
+
     def chain(self) -> Chain:
         """The largest chain around the scan."""
         flow = self.flow
-        after, found, results = self._after()
+        after, found, results, rings = self._after()
         later = {*after, *found}
         before: list[Statement] = []
         short = set(results)
@@ -111,34 +117,60 @@ class _Search:
             if private and self._is_rowwise(statement, own) and all(self._read_by_rows(b, found) for b in own):
                 before.insert(0, statement)
                 short |= own
-        return Chain(self.scan, tuple(before), tuple(after), found, short, self._rings(found))
+        return Chain(self.scan, tuple(before), tuple(after), found, short, rings)
 
-    def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer]]:
-        """The rowwise nests after the scan that may go along; the nests that sum its results over time; and the results
-        that only these read. All nests with such sums go along, so that the order of their terms does not depend on who
-        else reads the results."""
+    def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer], dict[int, Buffer]]:
+        """The rowwise nests after the scan that may go along; the nests that sum over time what the scan and these
+        make; and the results and rings that only these read. All nests with such sums go along, so that the order of
+        their terms does not depend on who else reads the results."""
         flow, position = self.flow, self.flow.at[self.scan]
-        known = {*flow.statements[: position + 1]}
+        before = {*flow.statements[: position + 1]}
+        members, found = self._candidates(before)
+        while True:
+            readers = {*members, *found}
+            made = {b: s for s in (self.scan, *members) for b in flow.writes[s]}
+            results = {b for b, s in made.items() if flow.is_private(b, s, readers) and self._by_rows(b, s)}
+            rings = self._rings(readers if self._is_alone else found.keys())
+            kept = results.union(self.plan.carries[i].store.buffer for i in rings)
+            left: list[Statement] = []
+            for statement in members:
+                if flow.reads[statement] & kept and flow.needs[statement] <= before.union(left):
+                    left.append(statement)
+            sums: dict[Statement, SumLoops] = {}
+            for statement, loops in found.items():
+                if flow.needs[statement] <= before.union(left, sums):
+                    sums[statement] = loops
+            if (left, sums) == (members, found):
+                return members, found, results, rings
+            members, found = left, sums
+
+    def _candidates(self, before: AbstractSet[Statement]) -> tuple[list[Statement], dict[Statement, SumLoops]]:
+        """The statements after the scan that need nothing else than statements `before` and each other: those that go
+        row by row through what the scan and others of them make, and those that sum it over time. Such a sum may be
+        added to others, once all are complete."""
+        flow, made, known = self.flow, {*self.flow.writes[self.scan]}, {*before}
         members: list[Statement] = []
         found: dict[Statement, SumLoops] = {}
-        for statement in flow.statements[position + 1 :]:
-            read = flow.writes[self.scan] & flow.reads[statement]
-            if statement in self.taken or not read or not flow.needs[statement] <= known:
+        for statement in flow.statements[len(before) :]:
+            read = made & flow.reads[statement]
+            if (
+                statement in self.taken
+                or not read
+                or not flow.needs[statement] <= (known.union(found) if self._is_alone else before)
+            ):
                 continue
             if flow.order.ties(flow.order.around[self.scan], flow.order.around[statement]):
                 continue
-            if self._is_rowwise(statement, read):
+            if self._is_rowwise(statement, read) and flow.needs[statement] <= known:
                 members.append(statement)
+                known.add(statement)
+                made |= flow.writes[statement]
             elif statement in flow.nests:
-                sums = sums_over_time(flow.nests[statement], self.plan.length, read, self.target)
-                found |= {statement: sums} if sums is not None else {}
-        while True:
-            readers = {*members, *found}
-            results = {b for b in flow.writes[self.scan] if flow.is_private(b, self.scan, readers) and self._by_rows(b)}
-            left = [s for s in members if flow.reads[s] & results]
-            if left == members:
-                return members, found, results
-            members = left
+                sums = sums_over_time(flow.nests[statement], self.plan.length, read, self.target, self._is_alone)
+                totals = {b for other in found for b in flow.writes[other]}  # there only after the last stretch
+                if sums is not None and totals.isdisjoint(summed(sums)):
+                    found[statement] = sums
+        return members, found
 
     def _is_rowwise(self, statement: Statement, buffers: AbstractSet[Buffer]) -> bool:
         return is_rowwise(self.flow.nests.get(statement), self.plan.length, buffers)
@@ -151,26 +183,37 @@ class _Search:
                     return False
                 if statement not in found and not self._is_rowwise(statement, {buffer}):
                     return False
-        return self._by_rows(buffer)
+        return self._by_rows(buffer, self.scan)
 
-    def _by_rows(self, buffer: Buffer) -> bool:
-        """Whether the scan goes through a buffer row by row, from the first row to the last or back."""
-        return bool(buffer.shape) and buffer.shape[0] == self.plan.length and scan_is_rowwise(self.scan, buffer)
+    def _by_rows(self, buffer: Buffer, user: Statement) -> bool:
+        """Whether the scan, or a nest, goes through a buffer row by row, from the first row to the last or back."""
+        if not buffer.shape or buffer.shape[0] != self.plan.length:
+            return False
+        return scan_is_rowwise(user, buffer) if user is self.scan else self._is_rowwise(user, {buffer})
 
-    def _rings(self, found: Mapping[Statement, SumLoops]) -> dict[int, Buffer]:
-        """The carries that are rings, each with memory for its last values; of those that share a buffer, the first."""
+    def _rings(self, readers: AbstractSet[Statement]) -> dict[int, Buffer]:
+        """The carries that are rings if only the scan and `readers` read them, row by row, each with memory for its
+        last values; of those that share a buffer, the first."""
         plan, flow = self.plan, self.flow
-        if not isinstance(self.scan, Nest) or plan.node.params["checkpoint"] is not None:
+        if plan.node.params["checkpoint"] is not None and not self._is_alone:
             return {}
         rings: dict[Buffer, int] = {}
-        lags = {carry.store.buffer for carry in plan.carries if carry.lag is not None}
         for i, carry in enumerate(plan.carries):
             buffer = carry.store.buffer
-            readers = [s for s in flow.using[buffer] if s is not self.scan and buffer in flow.reads[s]]
-            alone = all(g in found and only_sums(found[g], flow.nests[g], {buffer}) for g in readers)
-            if buffer in lags & flow.temporaries and alone:
+            stored = carry.trajectory and (self._is_alone if carry.lag is None else isinstance(self.scan, Nest))
+            if stored and buffer in flow.temporaries and self._is_ring(buffer, readers):
                 rings.setdefault(buffer, i)
-        return {
-            i: Buffer(buffer.dtype, (plan.carries[i].reach, *buffer.shape[1:]), "temporary", "last", row=buffer.row)
-            for buffer, i in rings.items()
-        }
+        return {i: self._last(plan.carries[i]) for i in rings.values()}
+
+    def _is_ring(self, buffer: Buffer, readers: AbstractSet[Statement]) -> bool:
+        """Whether nests write the initial values of a trajectory, and after that only the scan and `readers` use it."""
+        flow = self.flow
+        begin = [s for s in flow.using[buffer] if s is not self.scan and s not in readers]
+        ends = all(buffer not in flow.writes[s] for s in readers)
+        return ends and all(s in flow.nests and buffer not in flow.reads[s] for s in begin)
+
+    def _last(self, carry: CarryMemory) -> Buffer:
+        """Memory for the last values of a ring."""
+        buffer = carry.store.buffer
+        shape = buffer.shape[1:] if carry.lag is None else (carry.reach, *buffer.shape[1:])
+        return Buffer(buffer.dtype, shape, "temporary", "last", row=buffer.row)

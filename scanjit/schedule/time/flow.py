@@ -98,6 +98,12 @@ class Flow:
                 using.setdefault(buffer, []).append(statement)
         return using
 
+    def is_alone(self, scan: Statement) -> bool:
+        """Whether no other loop needs a scan, and it needs none. For other scans, checkpoints must not change a bit:
+        for these, they change nothing."""
+        tied = (s for s in self.statements if scan in self.below[s] or s in self.below[scan])
+        return all(statement in self.nests for statement in tied)
+
     def is_private(self, buffer: Buffer, writer: Statement, readers: AbstractSet[Statement]) -> bool:
         """Whether a buffer is a temporary that only `writer` writes, and only it and `readers` read."""
         return buffer in self.temporaries and all(

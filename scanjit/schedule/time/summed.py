@@ -1,7 +1,8 @@
 """A nest with sums over time, taken apart: what is done before the first stretch, in each, and after the last.
 
 A sum is one chain of additions in the order in which the scan makes the terms. It is the same to the last bit however
-long the stretches are.
+long the stretches are, and so whether there are checkpoints or not. Only of a sum that makes a single number, each
+stretch is summed by itself and then added: lanes run along the terms.
 """
 
 from __future__ import annotations
@@ -10,8 +11,21 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from scanjit import types
+from scanjit.ops.elementwise import ADD
 from scanjit.schedule.lower import maps
-from scanjit.schedule.nests import Access, Buffer, Literal, Load, Nest, NestLoop, Reduce, Ref, Store, Value
+from scanjit.schedule.nests import (
+    Access,
+    Apply,
+    Buffer,
+    Literal,
+    Load,
+    Nest,
+    NestLoop,
+    Reduce,
+    Ref,
+    Store,
+    Value,
+)
 from scanjit.schedule.tiles.products import factors
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.types import Dimension
@@ -40,11 +54,11 @@ class Summed:
     def cut(self, stretch: Stretch, reverse: bool) -> Nest:
         """What a stretch of steps adds."""
         made = stretch.nest(self.adds, *self.times)
-        begun = types.minimum(stretch.start, 1)
+        begun, totals = types.minimum(stretch.start, 1), {store.access.buffer for store in made.stores}
         starts: dict[Value, Value] = {
-            value.init: changed(value.init, when=begun)
+            value: changed(value, when=begun)
             for value in made.values
-            if isinstance(value, Reduce) and isinstance(value.init, Load)
+            if isinstance(value, Load) and value.access.buffer in totals
         }
         made = made.rebuilt(values=starts)
         return _backwards(made) if reverse else made
@@ -52,17 +66,17 @@ class Summed:
 
 def taken_apart(nest: Nest, found: SumLoops) -> Summed:
     """A nest taken apart."""
-    stores: dict[Value, Access] = {
-        store.value: store.access for store in nest.stores if store.value in found and not store.indices
-    }
+    plain = [store for store in nest.stores if store.value in found and not store.indices and not store.add]
+    stores: dict[Value, Access] = {store.value: store.access for store in plain}
     finish = None
-    if len(stores) < len(nest.stores) or any(store.add for store in nest.stores):
-        shape = tuple(loop.size for loop in nest.space)
-        places = [Ref.whole(Buffer(value.dtype, shape, "temporary", "sum")) for value in found]
-        at = maps.identity(tuple(nest.space))
-        stores = {value: maps.place(place, at) for value, place in zip(found, places, strict=True)}
+    if left := tuple(store for store in nest.stores if stores.get(store.value) is not store.access):
+        shape, at = tuple(loop.size for loop in nest.space), maps.identity(tuple(nest.space))
+        for value in found:
+            if value not in stores:
+                place = Ref.whole(Buffer(value.dtype, shape, "temporary", "sum"))
+                stores[value] = maps.place(place, at)
         replace: dict[Value, Value] = {value: Load(value.dtype, stores[value]) for value in found}
-        finish = nest.rebuilt(values=replace)
+        finish = changed(nest, stores=left).rebuilt(values=replace)
     times = tuple(dict.fromkeys(found.values()))
     return Summed(_zeros(nest, stores, times[0].size), adding(nest, found, stores), finish, times)
 
@@ -72,10 +86,10 @@ def _zeros(nest: Nest, places: dict[Value, Access], length: Dimension) -> Nest |
     none = 1 - types.minimum(length, 1)
     if none == 0:
         return None
-    first, rest = nest.space[0], nest.space[1:]
+    first, *rest = nest.space or (NestLoop(1),)
     short = NestLoop(first.size * none)
     zeros = (Store(access, Literal(value.dtype, value.dtype.type(0))) for value, access in places.items())
-    made = Nest(nest.space, tuple(zeros), "zeros")
+    made = Nest((first, *rest), tuple(zeros), "zeros", sequential=not nest.space)
     return made.rebuilt(lambda a: _over(a, first, short), space=[short, *rest])
 
 
@@ -89,14 +103,15 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
     stores = []
     for value, time in found.items():
         access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
-        loops = (time, *(loop for loop in value.loops if loop is not time))
-        stores.append(Store(access, changed(value, loops=loops, init=Load(value.dtype, access))))
+        total, loops = Load(value.dtype, access), (time, *(loop for loop in value.loops if loop is not time))
+        more: Value = changed(value, loops=loops, init=total if nest.space else None)
+        stores.append(Store(access, more if nest.space else Apply(value.dtype, ADD, (total, more), {})))
     return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane)
 
 
 def _backwards(nest: Nest) -> Nest:
-    """A nest that adds rows from the last to the first, as a reverse scan makes them. The loops of a product become
-    one: it goes from the last element to the first."""
+    """A nest whose chains of additions go from the last row to the first, as a reverse scan makes them. The loops of a
+    product become one: it goes from the last element to the first."""
     sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
     products = any(factors(value) is not None for value in sums)
     turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}

@@ -25,10 +25,13 @@ DEPTH = 192
 """A product is summed over at least so many elements at a time: its result is loaded and stored once for them."""
 
 
-def sums_over_time(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], target: Target) -> SumLoops | None:
+def sums_over_time(
+    nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], target: Target, numbers: bool = False
+) -> SumLoops | None:
     """The sums of a nest over the rows of buffers, each with its loop over time; None if the nest does anything else
-    with the buffers, or if the sums cannot be made stretch by stretch."""
-    if nest.time is not None or nest.sequential or not nest.space:
+    with the buffers, or if the sums cannot be made stretch by stretch. With `numbers`, they may be single numbers: the
+    last bits of these depend on the stretches."""
+    if nest.time is not None or nest.sequential or not (nest.space or numbers):
         return None
     found: SumLoops = {}
     for value in nest.values:
@@ -38,13 +41,13 @@ def sums_over_time(nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], 
                 found[value] = time
     if not found or not only_sums(found, nest, buffers):
         return None
-    return None if tile_of_stretch(nest, found, target).horizontal else found
+    return None if nest.space and tile_of_stretch(nest, found, target).horizontal else found
 
 
 def is_float_sum(value: Reduce) -> bool:
-    """Whether a reduction is a sum of floats over what is no reduction itself."""
+    """Whether a reduction is a sum of floats over what is no reduction itself, and may be made as several sums."""
     nested = any(isinstance(inner, Reduce) for inner in walk_values([value.term]))
-    return value.op is SUM and kind_of(value.dtype).floating and value.init is None and not nested
+    return value.op is SUM and kind_of(value.dtype).floating and value.init is None and not (nested or value.whole)
 
 
 def tile_of_stretch(nest: Nest, found: SumLoops, target: Target) -> Tile:
@@ -60,6 +63,11 @@ def only_sums(found: SumLoops, nest: Nest, buffers: AbstractSet[Buffer]) -> bool
     inside = ((access, time) for value, time in found.items() for access in _read(value))
     rowwise = all(a.strides.get(time, 0) == row_step(a.buffer) for a, time in inside if a.buffer in buffers)
     return rowwise and buffers.isdisjoint(_others(found, nest))
+
+
+def summed(found: SumLoops) -> set[Buffer]:
+    """The buffers that sums read."""
+    return {access.buffer for value in found for access in _read(value)}
 
 
 def depth(found: SumLoops) -> Dimension | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.stretch import full
@@ -12,8 +14,9 @@ from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.region import Item, name_of
-from scanjit.schedule.nests import Buffer, Load, Nest, NestLoop, Ref, Store
+from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Store, Value
 from scanjit.schedule.nests.plan import Plan
+from scanjit.types import Dimension
 
 LEAST_BYTES = 4
 """Sequences of smaller elements are read where they lie: a vector has many, and few of them are in one line."""
@@ -36,37 +39,68 @@ class ScanRule(ArrayRule):
                 buffer = plan.carries[i].store.buffer
                 lowering.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}
-        sequences = [_by_rows(lowering, x) for x in xs]
-        needs, label = lowering.inputs_of((*xs, *consts), first), name_of(node)
+        sequences = [_by_rows(lowering, x, shape) for x in xs]
+        label = name_of(node)
         found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
         if found is not None:
             nest, plan = found
+            nest = _side_by_side(lowering, nest, lowering.inputs_of(consts, len(lowering.items)))
             lowering.context.notes.append(f"{label}: one nest with all of its steps")
-            block = lowering.add_statement(nest, needs)
+            block = lowering.add_statement(nest, lowering.inputs_of((*xs, *consts), first))
             steps, count = plan.length, None
         else:
             loop, region = as_loop(lowering, plan, step, known, sequences)
-            block = lowering.add_statement(loop, needs, [region])
+            block = lowering.add_statement(loop, lowering.inputs_of((*xs, *consts), first), [region])
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
         places = [*(plan.final(i, steps) for i in range(plan.roles.carries)), *plan.ys, *([count] if count else [])]
         for i, place in enumerate(places):
             lowering.put(ir.PART(node, index=i), place, [block])
 
 
-def _by_rows(lowering: Lowering, x: Node) -> Ref:
+def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
     """Where a sequence lies. If the elements of a row lie apart and the rows side by side, as those of `vmap` over the
-    rows of a matrix, it is copied to where a step finds its row in one piece."""
+    rows of a matrix, it is copied to where a step finds its row in one piece: with the sizes of the `points` of the
+    loop, if it has these, as nests that go over the same sizes can be joined."""
     place = lowering.place_of(x)
     apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
     row = types.product(x.type.shape[1:])
     if not apart or x.dtype.itemsize < LEAST_BYTES or (isinstance(row, int) and row < SHORT_ROW):
         return place
-    rows = Ref.whole(Buffer(x.dtype, x.type.shape, "temporary", "rows"))
-    space = tuple(map(NestLoop, x.type.shape))
+    same = points is not None and len(points) == x.ndim - 1 and 1 not in x.type.shape
+    shape = (x.type.shape[0], *points) if same and points is not None else x.type.shape
+    rows = Ref.whole(Buffer(x.dtype, shape, "temporary", "rows"))
+    space = tuple(map(NestLoop, shape))
     source, target = (maps.place(ref, maps.identity(space)) for ref in (place, rows))
     copy = Nest(space, (Store(target, Load(x.dtype, source)),), "rows")
     lowering.add_statement(copy, lowering.read_by_others(x))
     return rows
+
+
+def _side_by_side(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
+    """The nest of a scan, with copies of what every step reads again where the points of a row lie apart, such as a
+    parameter of each series in a table of parameters."""
+    *_, lane = nest.space or (NestLoop(1),)
+    if isinstance(lane.size, int) and lane.size < SHORT_ROW:
+        return nest
+    written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
+    copies: dict[tuple[Buffer, Dimension, tuple[tuple[NestLoop, Dimension], ...]], Access] = {}
+    stores: dict[tuple[NestLoop, ...], list[Store]] = {}
+    values: dict[Value, Value] = {}
+    for value in nest.values:
+        if not isinstance(value, Load) or value.access.buffer in written or nest.time in value.access.strides:
+            continue
+        if value.access.strides.get(lane, 0) in (0, 1) or value.dtype.itemsize < LEAST_BYTES:
+            continue
+        place = (value.access.buffer, value.access.offset, tuple(value.access.strides.items()))
+        if place not in copies:
+            over = tuple(loop for loop in nest.space if loop in value.access.strides)
+            whole = Ref.whole(Buffer(value.dtype, tuple(loop.size for loop in over), "temporary", "row"))
+            copies[place] = maps.place(whole, maps.identity(over))
+            stores.setdefault(over, []).append(Store(copies[place], value))
+        values[value] = Load(value.dtype, copies[place])
+    for over, found in stores.items():
+        lowering.add_statement(Nest(over, tuple(found), "row"), needs)
+    return nest.rebuilt(values=values) if values else nest
 
 
 def _cleared(lowering: Lowering, plan: Plan) -> dict[Buffer, Item]:

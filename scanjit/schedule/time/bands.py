@@ -1,0 +1,312 @@
+"""Some points at a time, through several scans and what stands between them.
+
+Take 2,000 series of 1,000 steps, and a gradient that needs the state `h` of every step:
+
+    h[t+1, n] = tanh(a[n] * h[t, n] + x[t, n])     a scan
+    loss[n] = sum over t of h[t+1, n]              a nest
+    da[n] = ...                                    a scan backwards, which reads all of `h`
+
+No statement reads or writes anything of one series while it computes another. In bands of 64 series, the program is
+
+    for first in 0, 64, 128, ...:      `Blocks`
+        h = ...                        1,000 steps of 64 series
+        loss[first:first+64] = ...
+        da[first:first+64] = ...
+
+and `h` has 64 columns, which stay in the cache, instead of 2,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+from scanjit import types
+from scanjit.ops import Reduction
+from scanjit.schedule.lower import maps
+from scanjit.schedule.nests import (
+    Access,
+    Blocks,
+    Buffer,
+    Load,
+    Nest,
+    NestLoop,
+    Program,
+    Ref,
+    Statement,
+    Store,
+    Value,
+    reductions_in,
+    row_major,
+    walk_values,
+)
+from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.threads.rows import own_loop
+from scanjit.schedule.tiles.products import factors
+from scanjit.schedule.time.flow import Flow, plan_of, scans_of
+from scanjit.target import Target
+from scanjit.types import Dimension
+
+LEAST_POINTS = 64
+"""A band has at least so many points of the loop that lanes run along: vectors for several threads."""
+LEAST_ROWS = 8
+"""A band has at least so many iterations of any other loop."""
+LEAST_PIECE = 512
+"""The same, if scans go through rows of an argument, of which a band is a piece: processors foresee what comes next
+only in long pieces."""
+
+
+def in_bands(program: Program) -> Program:
+    """The program in which a scan and those that read what it stores go through all steps for a band of points, then
+    for the next band."""
+    suite, notes, tried = list(program.suite), list[str](), set[Dimension]()
+    while (group := _next_group(suite, tried)) is not None:
+        band, suite = group.band(program.target), list(group.flow.statements)
+        if band is not None:
+            suite = group.cut(band)
+            names = ", ".join(sorted({buffer.name for buffer in group.short}))
+            scans = len(scans_of(group.members))
+            notes.append(f"{scans} scans go through all steps for {band} points at a time, with memory for {names}")
+    return program.with_suite(suite, notes)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Nests whose points never meet.
+
+    Parameters
+    ----------
+    flow : the suite.
+    size : how many points there are.
+    members : the nests, in order; each maps to its loop over the points.
+    steps : how far apart two points lie in each buffer that the members write.
+    """
+
+    flow: Flow
+    size: Dimension
+    members: Mapping[Nest, NestLoop]
+    steps: Mapping[Buffer, Dimension]
+
+    @property
+    def short(self) -> dict[Buffer, int]:
+        """The buffers that nobody else uses, each with its axis over the points."""
+        found: dict[Buffer, int] = {}
+        for buffer, step in self.steps.items():
+            axes = zip(buffer.shape, row_major(buffer.shape), strict=True)
+            axis = next((i for i, (size, along) in enumerate(axes) if size == self.size and along == step), None)
+            if (
+                axis is not None
+                and buffer in self.flow.temporaries
+                and self.members.keys() >= {*self.flow.using[buffer]}
+            ):
+                found[buffer] = axis
+        return found
+
+    @property
+    def pays(self) -> bool:
+        """Whether a scan and another member share what has a number for each step and point, for them alone. Of a
+        single scan this must hold for all that it stores: else a stretch of time is cut, which needs less memory."""
+        flow, short = self.flow, self.short.keys()
+        scans = [nest for nest in self.members if nest.time is not None]
+        stacks = {a.buffer for scan in scans for a, _ in scan.accesses() if scan.time in a.strides}
+        if len(scans) == 1 and not stacks & flow.writes[scans[0]] <= short:
+            return False
+        used = {nest: stacks & short & (flow.writes[nest] | flow.reads[nest]) for nest in self.members}
+        return any(not used[scan].isdisjoint(used[nest]) for scan in scans for nest in used if nest is not scan)
+
+    def band(self, target: Target) -> Dimension | None:
+        """How many points are computed at a time: as many as read and write `near_bytes` of what nobody else uses. None
+        if these are certainly all points."""
+        point = sum((buffer.nbytes // self.size for buffer in self.short), start=0)
+        scans = [(nest, loop) for nest, loop in self.members.items() if nest.time is not None]
+        least, near = LEAST_ROWS, target.near_bytes // types.maximum(point, 1)
+        if all(loop is nest.space[-1] for nest, loop in scans):
+            least = LEAST_PIECE if any(self._goes_through_rows(*scan) for scan in scans) else LEAST_POINTS
+        band = types.maximum(near // least, 1) * least
+        return None if types.not_negative(band - self.size) else types.minimum(band, self.size)
+
+    def _goes_through_rows(self, scan: Nest, points: NestLoop) -> bool:
+        """Whether a scan goes through rows that others need too, such as those of an argument: a piece of each."""
+        outside = [access for access, _ in scan.accesses() if access.buffer not in self.short]
+        return any(access.strides.get(points) == 1 and scan.time in access.strides for access in outside)
+
+    def cut(self, band: Dimension) -> list[Statement]:
+        """The statements of the suite: what members need, the members in bands, and the rest."""
+        before, after = list[Statement](), list[Statement]()
+        for statement in self.flow.statements:
+            if statement not in self.members:
+                later = not self.flow.below[statement].isdisjoint(self.members)
+                (after if later else before).append(statement)
+        shapes = {b: (*b.shape[:axis], band, *b.shape[axis + 1 :]) for b, axis in self.short.items()}
+        short = {buffer: changed(buffer, shape=shape) for buffer, shape in shapes.items()}
+        first, count = types.counter("first"), types.counter("points")
+        bands = _Band(self.size, self.steps, short, band, first, count)
+        inside = tuple(bands.nest(nest, loop) for nest, loop in self.members.items())
+        return [*before, Blocks(self.size, types.maximum(band, 1), first, count, inside), *after]
+
+
+@dataclass(frozen=True)
+class _Band:
+    """The `count` points from `first` on of `size` points that lie `steps` apart. Buffers in `short` are replaced by
+    others, which hold `band` points."""
+
+    size: Dimension
+    steps: Mapping[Buffer, Dimension]
+    short: Mapping[Buffer, Buffer]
+    band: Dimension
+    first: Dimension
+    count: Dimension
+
+    def nest(self, nest: Nest, points: NestLoop) -> Nest:
+        """A nest for these points."""
+        new = NestLoop(self.count)
+
+        def loops(loop: NestLoop) -> NestLoop:
+            return new if loop is points else loop
+
+        def access(old: Access) -> Access:
+            moved = {loop: self._length(old.buffer, step) for loop, step in old.strides.items()}
+            offset = self._offset(old.buffer, old.offset, old.strides.get(points, 0))
+            strides = {loops(loop): step for loop, step in moved.items()}
+            return changed(old, buffer=self.short.get(old.buffer, old.buffer), offset=offset, strides=strides)
+
+        made = nest.rebuilt(access, loops, map(loops, nest.space))
+        return made if nest.plan is None else changed(made, plan=self._plan(nest.plan))
+
+    def _plan(self, plan: Plan) -> Plan:
+        carries = [changed(carry, store=self._ref(carry.store)) for carry in plan.carries]
+        return changed(plan, carries=carries, ys=[self._ref(y) for y in plan.ys])
+
+    def _ref(self, ref: Ref) -> Ref:
+        """Where these points of a tensor lie."""
+        step = self.steps[ref.buffer]
+        axes = list(zip(ref.shape, ref.strides, strict=True))
+        shape = tuple(self.count if axis == (self.size, step) else axis[0] for axis in axes)
+        strides = tuple(self._length(ref.buffer, along) for along in ref.strides)
+        return Ref(self.short.get(ref.buffer, ref.buffer), self._offset(ref.buffer, ref.offset, step), shape, strides)
+
+    def _offset(self, buffer: Buffer, offset: Dimension, step: Dimension) -> Dimension:
+        return self._length(buffer, offset) if buffer in self.short else offset + self.first * step
+
+    def _length(self, buffer: Buffer, old: Dimension) -> Dimension:
+        """How far apart two elements lie: in a buffer that is replaced, rows are shorter."""
+        if buffer not in self.short:
+            return old
+        row = self.size * self.steps[buffer]
+        inside = types.remainder(old, row)
+        return old if inside == old else (old - inside) // row * (self.band * self.steps[buffer]) + inside
+
+
+def _next_group(suite: Sequence[Statement], tried: set[Dimension]) -> _Group | None:
+    """The next group of nests with points of a size that was not `tried` before."""
+    flow = _flow(suite)
+    for size in _sizes(suite):
+        if size not in tried:
+            tried.add(size)
+            apart = [part for statement in suite for part in _apart(flow, statement, size)]
+            group = _group(_flow(apart), size)
+            if group.pays:
+                return group
+    return None
+
+
+def _flow(suite: Sequence[Statement]) -> Flow:
+    buffers = {buffer for s in suite for buffer, _, _ in s.all_refs()}
+    return Flow.of(suite, {buffer for buffer in buffers if buffer.kind == "temporary"})
+
+
+def _apart(flow: Flow, statement: Statement, size: Dimension) -> list[Statement]:
+    """A nest that sums over all points what several scans need or make, as several: some that sum over the steps of
+    each point, and one that sums the results of these over all points."""
+    scans = [scan for scan in scans_of(flow.below[statement]) if not flow.is_alone(scan)]
+    sizes = {size, *(plan_of(scan).length for scan in scans)}
+    if statement not in flow.nests or not scans or any(loop.size in sizes for loop in flow.nests[statement].space):
+        return [statement]
+    nest, values = flow.nests[statement], dict[Value, Value]()
+    stores: dict[NestLoop, list[Store]] = {}
+    for value in reductions_in(nest.values):
+        points, *rest = sorted(value.loops, key=lambda loop: loop.size != size)
+        nested = bool(reductions_in(walk_values([value.term])))
+        plain = isinstance(value.op, Reduction) and value.guard is None and value.init is None and not nested
+        if plain and points.size == size and (rest or value.term.dtype == value.dtype):
+            space = (*nest.space, points)
+            whole = Ref.whole(Buffer(value.dtype, tuple(loop.size for loop in space), "temporary", "part"))
+            part = maps.place(whole, maps.identity(space))
+            each = changed(value, loops=tuple(rest), whole=True) if rest else value.term
+            stores.setdefault(points, []).append(Store(part, each))
+            values[value] = changed(value, loops=(points,), term=Load(value.dtype, part))
+    parts = [Nest((*nest.space, points), tuple(found), nest.label) for points, found in stores.items()]
+    return [*parts, nest.rebuilt(values=values) if values else nest]
+
+
+def _sizes(suite: Sequence[Statement]) -> Iterator[Dimension]:
+    """The sizes of the loops that scans go through besides time."""
+    for scan in scans_of(suite):
+        if isinstance(scan, Nest):
+            yield from (loop.size for loop in scan.space if not isinstance(loop.size, int) or loop.size > LEAST_ROWS)
+
+
+def _group(flow: Flow, size: Dimension) -> _Group:
+    """The nests over so many points that never meet."""
+    members, steps = _never_meeting([s for s in flow.statements if isinstance(s, Nest) and _fits(s)], size)
+    later: set[Statement] = set()
+    inside: dict[Nest, NestLoop] = {}
+    for statement in flow.statements:
+        below = flow.below[statement]
+        if isinstance(statement, Nest) and statement in members and below.isdisjoint(later):
+            inside[statement] = members[statement]
+        elif not below.isdisjoint(inside) or not below.isdisjoint(later):
+            later.add(statement)
+    return _connected(_Group(flow, size, inside, steps))
+
+
+def _fits(nest: Nest) -> bool:
+    """Whether a nest may be a member: each point stores at its own place, and can be computed twice."""
+    return not nest.sequential and nest.repeatable and not any(store.add for store in nest.stores)
+
+
+def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, NestLoop], dict[Buffer, Dimension]]:
+    """Those of some nests whose points never meet, each with its loop over the points; and how far apart these lie.
+    Nests whose points meet in what they write themselves are left out first: what these write, others may read."""
+    nests = [nest for nest in nests if own_loop(nest, size, _written([nest]), {}) is not None]
+    while True:
+        written = _written(nests)
+        steps: dict[Buffer, Dimension] = {}
+        found: dict[Nest, NestLoop] = {}
+        for nest in nests:
+            own = own_loop(nest, size, written, steps)
+            if own is not None and own[1] == 1 and not _shares(nest, own[0]):
+                found[nest] = own[0]
+        if len(found) == len(nests):
+            return found, steps
+        nests = list(found)
+
+
+def _written(nests: Sequence[Nest]) -> set[Buffer]:
+    return {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
+
+
+def _shares(nest: Nest, points: NestLoop) -> bool:
+    """Whether a nest has a product that is better computed for many points: they share one of its operands."""
+    products = (factors(value) for value in reductions_in(nest.values))
+    return any(points not in load.access.strides for loads in products for load in loads or ())
+
+
+def _connected(group: _Group) -> _Group:
+    """Those of a group that use what its scans use, or what others of these use."""
+    flow, used = group.flow, set[Buffer]()
+    members: AbstractSet[Nest] = set()
+    for scan in scans_of(group.members):
+        used |= flow.writes[scan]
+    while True:
+        more = {
+            nest
+            for nest in group.members
+            if not used.isdisjoint(flow.writes[nest] | (flow.reads[nest] & group.steps.keys()))
+        }
+        if more == members:
+            return changed(group, members={nest: loop for nest, loop in group.members.items() if nest in members})
+        members = more
+        used = used.union(*(flow.writes[nest] | (flow.reads[nest] & group.steps.keys()) for nest in members))

@@ -1,0 +1,137 @@
+"""Scans and what stands between them, a band of points at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.rewrite import run as rewrite
+from scanjit.runtime import host
+from scanjit.schedule.nests import Blocks
+from scanjit.schedule.pipeline import schedule
+
+P, R = sj.tensor(("N", 3), name="p"), sj.tensor(("N", "T"), name="r")
+A, X, W = sj.tensor(("K",), name="a"), sj.tensor(("S", "K"), name="x"), sj.tensor(("S", "K"), name="w")
+B, Y = sj.tensor(("M", "K"), name="b"), sj.tensor(("S", "M", "K"), name="y")
+INPUTS = [P, R, A, X, W, B, Y]
+
+
+def gradients(checkpoint: Any = None) -> dict[str, list[sj.Node]]:
+    """Results whose loops have these checkpoints."""
+    scan = partial(sj.scan, checkpoint=checkpoint)
+
+    def likelihood(p: sj.Node, r: sj.Node) -> sj.Node:
+        """Of one series, maps before and after the loop."""
+        square = r * r
+        h = scan(lambda x, h: p[0] + p[1] * x + p[2] * h, square, 1.0)
+        return (sj.log(h) + square / h).sum()
+
+    def states() -> sj.Node:
+        return scan(lambda x, h: sj.tanh(A * h + x), X, sj.zeros_like(A))
+
+    def rows() -> sj.Node:
+        return scan(lambda y, h: sj.sigmoid(A * h + y), Y, B)
+
+    values = sj.vmap(likelihood)(P, R)
+    (curve,) = sj.grad((sj.grad(values.sum(), P) ** 2).sum(), [P])
+    padded = sj.concatenate([states(), sj.zeros((1, A.size))])
+    truth = scan(lambda x, h, c: (sj.tanh(A * h + x + c), h), X, [sj.zeros_like(A)] * 2)[0]
+    return {
+        "values": [values],
+        "likelihoods": [values, sj.grad(values.sum(), P)],
+        "likelihoods of series": [sj.grad(values.sum(), R)],
+        "second derivatives": [curve],
+        "squares": [sj.grad((states() ** 2).sum(0).sum(), A)],
+        "weights": [sj.grad((states() * W).sum(0).sum(), X)],
+        "two carries": [sj.grad(truth.sum(0).sum(), [A, X])[0]],
+        "rows": [sj.grad((rows() ** 2).sum((0, 2)).sum(), [B, Y])[0]],
+        "loss": [loss := (states() ** 2).sum(), *sj.grad(loss, [A, X])],
+        "masked loss": [sj.grad(sj.where(W > 0, (states() - W) ** 2, 0.0).mean(), A)],
+        "last state": [sj.grad((states()[-1:] ** 2).sum() + sj.tanh(padded.max(0)).sum(), A)],
+        "loss of rows": [sj.grad((rows() ** 2).sum(), [B, Y])[0]],
+        "stack too": [states(), sj.grad((states() ** 2).sum(0).sum(), A)],
+    }
+
+
+CASES = gradients()
+NAMES = [name for name, found in CASES.items() for _ in found]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("rows", "loss of rows", "stack too")])
+def test_memory_is_that_of_a_strip(name: str) -> None:
+    program = schedule(INPUTS, rewrite(CASES[name]).outputs, host.target())
+    assert any(isinstance(statement, Blocks) for statement in program.suite)
+    sizes = {"T": 2000, "N": 10**6, "S": 2000, "K": 10**6, "M": 1}
+    known = {types.as_atom(dim): sizes[str(dim)] for node in INPUTS for dim in node.type.shape if str(dim) in sizes}
+    buffers = {buffer for s in program.suite for buffer, _, _ in s.all_refs() if buffer.kind == "temporary"}
+    for buffer in buffers:
+        assert types.evaluate(buffer.nbytes, known) <= 40 * 10**6, (buffer.name, buffer.shape)  # 16 GB for all points
+
+
+def function(cases: dict[str, list[sj.Node]], mode: str) -> Callable[..., list[Any]]:
+    """All cases in one function, with bands of the fewest points."""
+    with host.using(replace(host.target(), level2_bytes=2048)):
+        return sj.function(INPUTS, [node for found in cases.values() for node in found], mode=mode)
+
+
+@pytest.fixture(scope="module", params=["numba", "emulate"])
+def compiled(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
+    return function(CASES, request.param)
+
+
+def arguments(n: int, t: int, k: int, s: int, m: int) -> list[Any]:
+    rng = np.random.default_rng(n + t)
+    return [
+        rng.uniform(0.1, 0.3, (n, 3)), rng.standard_normal((n, t)), rng.uniform(-1, 1, k), rng.standard_normal((s, k)),
+        rng.standard_normal((s, k)), rng.standard_normal((m, k)), rng.standard_normal((s, m, k)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 3, 1, 2, 1), (130, 9, 1100, 5, 3), (64, 1, 512, 1, 8), (3, 2, 9, 7, 17), (3, 0, 65, 0, 9)]
+)
+def test_values(compiled: Callable[..., list[Any]], sizes: tuple[int, ...]) -> None:
+    args = arguments(*sizes)
+    wanted = sj.function(INPUTS, [node for found in CASES.values() for node in found], mode="reference")(*args)
+    for name, value, other in zip(NAMES, compiled(*args), wanted, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("checkpoint", ["sqrt", 3])
+def test_checkpoints_change_no_bit(checkpoint: Any) -> None:
+    f, g = function(CASES, "emulate"), function(gradients(checkpoint), "emulate")
+    for sizes in ((130, 9, 600, 10, 2), (2, 16, 3, 1, 10)):
+        for name, value, other in zip(NAMES, f(*arguments(*sizes)), g(*arguments(*sizes)), strict=True):
+            np.testing.assert_array_equal(value, other, err_msg=name)
+
+
+def test_finite_differences() -> None:
+    f = sj.function([P, R], CASES["likelihoods"])
+    p, r = arguments(200, 40, 1, 1, 1)[:2]
+    _, slope = f(p, r)
+    for i in range(3):
+        step = np.zeros_like(p)
+        step[:, i] = 1e-5
+        numeric = (f(p + step, r)[0] - f(p - step, r)[0]) / 2e-5
+        np.testing.assert_allclose(slope[:, i], numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_results_do_not_depend_on_threads(compiled: Callable[..., list[Any]]) -> None:
+    args, wanted, before = arguments(1500, 300, 900, 40, 20), None, sj.config.threads
+    if compiled.mode == "emulate":  # type: ignore[attr-defined]
+        pytest.skip("emulation would take minutes")
+    try:
+        for threads in (1, 2, 3, 8):
+            sj.config.threads = threads
+            found = [np.asarray(value).tobytes() for value in compiled(*args)]
+            wanted = wanted or found
+            assert found == wanted
+    finally:
+        sj.config.threads = before
