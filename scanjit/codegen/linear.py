@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from scanjit.codegen.frame import Frame, Point
-from scanjit.codegen.names import suffix
+from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Lanewise, Linear, NestLoop, Value
+from scanjit.kinds import kind_of
+from scanjit.schedule.nests import Lanewise, Linear, NestLoop, Value, one_of
 
 
 class LinearTime:
@@ -33,6 +34,7 @@ class LinearTime:
         if self.frame.nest.reverse:  # lanes lie in the order of memory: the last one is the first step
             self.frame.index[time, 0] = self.frame.line("row", f"{self.frame.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
+        self.frame.registers = dict(carries)
         if finite is not None:
             self._one_by_one(time, carries, last, finite, name)
         self.frame.pop(depth)
@@ -40,12 +42,13 @@ class LinearTime:
             self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
 
     def _vector(self, time: NestLoop, steps: Sequence[Linear], last: dict[int, str]) -> str | None:
-        """Write a vector of steps, stored if all that is carried is finite; returns that condition, if anything is."""
+        """Write a vector of steps, stored if all floats that are carried are finite; returns that condition."""
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane
         updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
         after = [self._solve(step, updates[step.register], last[step.register.index], point) for step in steps]
-        tests = [f"{name} - {name} == 0.0" for name in after]
+        carried = zip(steps, after, strict=True)
+        tests = [f"{name} - {name} == 0.0" for step, name in carried if kind_of(step.register.dtype).floating]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
         finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
         depth = len(self.frame.scopes)
@@ -67,7 +70,6 @@ class LinearTime:
         finite then, and how, is what it would be in any order of steps."""
         depth, lanes = len(self.frame.scopes), self.frame.tile.lanes
         self.frame.push(f"if not {finite}:")
-        self.frame.registers = dict(carries)
         for index, variable in last.items():
             self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
         self._steps(start, f"{start} + {lanes}")
@@ -81,31 +83,54 @@ class LinearTime:
         term = None if step.term is None else self.values.value(step.term, point)
         after = term if step.forgets else self._composed(step, term, last, way, point)
         if after is None:
-            after = self.frame.line("k", self._splat(step, 0.0, point))
+            after = self.frame.line("k", self._splat(step, 0, point))
         self.frame.registers[step.register.index, 0] = self.frame.line("c", f"slide_{way}1({after}, {last})")
         self.frame.memos[-1][update, 0, 0, point.width] = after
         return after
 
     def _composed(self, step: Linear, term: str | None, last: str, way: str, point: Point) -> str:
-        """The carry after each step, from the carry before all of them: factors and terms composed by doubling."""
-        factor = None if step.factor is None else self.values.value(step.factor, point)
-        level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))
-        one = self.frame.remember(0, ("one", step.register.dtype, point.width), "one", self._splat(step, 1.0, point))
-        zero = self.frame.remember(0, ("zero", step.register.dtype, point.width), "zero", self._splat(step, 0.0, point))
-        count = 1
-        while count < point.width:
-            if term is not None:
-                moved = f"slide_{way}{count}({term}, {zero})"
-                text = f"{term} + {moved}" if factor is None else f"fma({factor}, {moved}, {term})"
-                term = self.frame.line("s", text)
-            if factor is not None:
-                text = f"{factor} * slide_{way}{count}({factor}, {one})"
-                factor = self.frame.remember(level, ("power", factor, count, way), "m", text)
-            count *= 2
-        if factor is None:
-            return last if term is None else self.frame.line("s", f"{last} + {term}")
-        text = f"{factor} * {last}" if term is None else f"fma({factor}, {last}, {term})"
-        return self.frame.line("s", text)
+        """The carry after each step, from the carry before all of them: factors, terms and bounds composed by doubling.
 
-    def _splat(self, step: Linear, number: float, point: Point) -> str:
-        return f"opaque(splat_{suffix(step.register.dtype, point.width)}({number}))"
+        What is NaN in a lane stays so there. In the lanes behind it, a bound may hide it until the last line."""
+        parts = (step.factor, step.low, step.high)
+        factor, low, high = (None if part is None else self.values.value(part, point) for part in parts)
+        level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))
+        dtype, kind, count = step.register.dtype, kind_of(step.register.dtype), 1
+        (least, most), one, times = kind.limits, one_of(dtype), "*" if kind.floating else "&"
+
+        def slid(name: str, fill: float) -> str:
+            key = ("fill", dtype, fill, point.width)
+            return f"slide_{way}{count}({name}, {self.frame.remember(0, key, 'fill', self._splat(step, fill, point))})"
+
+        def after(before: str) -> str:
+            """What is carried after the steps that are composed so far, without bounds."""
+            if term is None:
+                return before if factor is None else f"{factor} {times} {before}"
+            if factor is None:
+                return f"{term} + {before}"
+            return f"fma({factor}, {before}, {term})" if kind.floating else f"{term} + ({factor} & {before})"
+
+        def nearest(sign: str, text: str, bound: str) -> str:
+            name = self.frame.line("b", text)
+            return f"select({name} {sign} {bound}, {name}, {bound})"
+
+        while count < point.width:
+            lower, upper = low, high
+            if high is not None:
+                upper = self.frame.line("high", nearest("<", after(slid(high, most)), high))
+            if low is not None:
+                text = after(slid(low, least))
+                text = text if high is None else nearest("<", text, high)
+                lower = self.frame.line("low", nearest(">", text, low))
+            term = None if term is None else self.frame.line("s", after(slid(term, 0)))
+            if factor is not None:
+                text = f"{factor} {times} {slid(factor, one)}"
+                factor = self.frame.remember(level, ("power", factor, count, way), "m", text)
+            low, high, count = lower, upper, count * 2
+        text = after(last)
+        text = text if high is None else f"minimum({text}, {high})"
+        return self.frame.line("s", text if low is None else f"maximum({text}, {low})")
+
+    def _splat(self, step: Linear, value: float, point: Point) -> str:
+        dtype = step.register.dtype
+        return f"opaque(splat_{suffix(dtype, point.width)}({number(dtype.type(value))}))"

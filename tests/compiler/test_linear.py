@@ -67,6 +67,68 @@ def test_as_the_reference(case, backwards, dtype):
     check(functions, makers, dtype)
 
 
+def integers(steps):
+    return RNG.integers(-3, 4, steps)
+
+
+BOUNDED = {
+    "running maximum": (lambda x, h: sj.maximum(h, x), [normal], [-np.inf]),
+    "queue": (lambda x, h: sj.maximum(0, h + x), [normal], [0]),
+    "leaky": (lambda x, h: sj.minimum(0.5 * h - x, 0.7), [normal], [0]),
+    "within bounds": (lambda x, h: sj.clip(h + x, -0.5, 1.0), [normal], [0]),
+    "within bounds of the step": (lambda x, a, h: sj.maximum(sj.minimum(x, h), a) + x, [normal, normal], [0]),
+    "bounds the wrong way round": (lambda x, h: sj.minimum(sj.maximum(h - x, 0.5), -0.5), [normal], [0]),
+    "drawdown": (
+        lambda x, h, top, worst: (h + x, sj.maximum(top, h + x), sj.maximum(worst, sj.maximum(top, h + x) - h - x)),
+        [normal],
+        [0, 0, 0],
+    ),
+}
+COUNTED = {
+    "sum": (lambda x, h: 3 + (h - x), [integers], [2]),
+    "run": (lambda x, a, h: sj.where(sj.equal(x, a), 1 + h, 1), [integers, integers], [0]),
+    "run in a run": (
+        lambda x, a, h: sj.where(x > 0, sj.where(a > 0, h + a, h - 1), sj.where(a > 1, h, x)),
+        [integers, integers],
+        [7],
+    ),
+    "largest": (lambda x, h, top: (h + x, sj.maximum(top, h)), [integers], [0, -100]),
+    "smallest": (lambda x, h: sj.minimum(x, h), [integers], [2]),
+    "fixed": (lambda x, h, g: (h, g + h * x), [integers], [3, 0]),
+}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("case", BOUNDED)
+def test_bounds(case, backwards):
+    """What is nearest to a linear recurrence within bounds; also where something is infinite or NaN."""
+    step, makers, init = BOUNDED[case]
+    functions = build(
+        step, len(makers), carried("float64", *init), ("reference", "emulate"), "float64", False, go_backwards=backwards
+    )
+    assert "slide_" in functions[1].source
+    for other in (normal, spike(np.nan), spike(np.inf), spike(-np.inf)):
+        for i in range(len(makers)):
+            check(functions, [*makers[:i], other, *makers[i + 1 :]], "float64")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("case", COUNTED)
+def test_integers(case, dtype):
+    step, makers, init = COUNTED[case]
+    functions = build(step, len(makers), carried(dtype, *init), ("reference", "emulate"), dtype, gradient=False)
+    assert "slide_up1" in functions[1].source
+    check(functions, makers, dtype)
+
+
+def test_bounds_and_integers_compiled():
+    step, makers, init = BOUNDED["within bounds"]
+    check(build(step, 1, carried("float32", *init), ("reference", "numba"), "float32", False), makers, "float32")
+    for dtype in ("int64", "int32"):
+        step, makers, init = COUNTED["run in a run"]
+        check(build(step, 2, carried(dtype, *init), ("reference", "numba"), dtype, False), makers, dtype)
+
+
 def test_compiled():
     step, makers, _ = LINEAR["one of another"]
     check(build(step, 2, carried("float64", 0.3, 0.1), ("reference", "numba"), "float64"), makers, "float64")
@@ -79,11 +141,32 @@ def test_compiled():
         (lambda x, h: h * h + x, 1),
         (lambda x, h, g: (0.5 * h + 0.2 * g + x, h), 2),  # each needs the other
         (lambda x, h, g: (g, h), 2),
+        (lambda x, h: sj.maximum(x * h, 0.0), 1),  # what bounds become depends on the sign of x
+        (lambda x, h: sj.maximum(-h, x), 1),
+        (lambda x, h: sj.where(x > 0, sj.maximum(h, x), h), 1),
+        (lambda x, h: 2.0 * sj.maximum(h, x), 1),
+        (lambda x, h: x - sj.maximum(h, x), 1),
     ],
 )
 def test_not_linear(step, carries):
     (f,) = build(step, 1, carried("float64", *[0.5] * carries), ["emulate"], "float64", gradient=False)
     assert "slide_" not in f.source
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x, h: h + h + x,
+        lambda x, h: x - h,
+        lambda x, h: x * h,
+        lambda x, h: sj.maximum(h + x, 0),  # it may wrap around
+        lambda x, h: sj.maximum(h, x) + 1,
+    ],
+)
+def test_not_linear_in_integers(step):
+    functions = build(step, 1, carried("int64", 1), ["reference", "emulate"], "int64", gradient=False)
+    assert "slide_" not in functions[1].source
+    check(functions, [integers], "int64")
 
 
 @pytest.mark.parametrize(("dtype", "large"), [("float32", 3e3), ("float64", 1e200)])

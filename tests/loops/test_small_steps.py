@@ -156,5 +156,5 @@ def test_what_a_step_hands_on_comes_last_in_extrema():
     given[1][40] = np.nan
     f, reference = (sj.function([x, y], outputs, mode=mode) for mode in ("numba", "reference"))
     check(f, reference, given)
-    short = sj.scan(lambda x, y, low: sj.minimum(sj.minimum(low, x), y), [x, y], sj.constant(1.0))
-    assert "minimum(minimum_0, c0)" in sj.function([x, y], short, mode="emulate").source
+    short = sj.scan(lambda x, y, low: sj.minimum(sj.minimum(low * low, x), y), [x, y], sj.constant(1.0))
+    assert "minimum(minimum_0, m0)" in sj.function([x, y], short, mode="emulate").source

@@ -15,7 +15,7 @@ from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Likeness, Names
 from scanjit.schedule.nests.loops import NestLoop, joined
-from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store
+from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of

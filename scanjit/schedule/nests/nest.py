@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scanjit import types
+from scanjit.kinds import kind_of
 from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
+from scanjit.signatures import DType
 from scanjit.types import Dimension
 
 
@@ -27,14 +29,24 @@ class Store:
     code: int = 0
 
 
+def one_of(dtype: DType) -> int | float:
+    """The factor that changes nothing: all bits of an integer (see `Linear`)."""
+    return -1 if kind_of(dtype).integral else 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A register that becomes `factor * register + term` in a step. A term of None is 0. A factor of None is 1; or 0,
-    if the register `forgets` what it was."""
+    """A register that becomes `max(low, min(high, factor * register + term))` in a step.
+
+    A term of None is 0, and bounds of None are none. A factor of None is 1; or 0, if the register `forgets` what it
+    was. Of an integer, the factor is 0 or all bits (`one_of`): `factor & register` takes less time than a product.
+    """
 
     register: Register
     factor: Value | None
     term: Value | None
+    low: Value | None
+    high: Value | None
     forgets: bool
 
 
@@ -48,8 +60,9 @@ class Lanewise:
 
     @property
     def roots(self) -> list[Value]:
-        """All factors and terms."""
-        return [value for step in self.registers for value in (step.factor, step.term) if value is not None]
+        """All factors, terms and bounds."""
+        parts = [(step.factor, step.term, step.low, step.high) for step in self.registers]
+        return [value for part in parts for value in part if value is not None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,21 @@ A step of a scalar recurrence waits for the one before it. In a linear recurrenc
 `h = A*h + B`. The lanes of a vector compute the A and B of 16 steps side by side (a prefix sum of pairs (a, b)), and
 then only one multiply-add in 16 steps waits.
 
+The same holds of `h = max(low, min(high, a*h + b))` if `a` is positive. A running maximum is one, and the time that the
+next customer of a queue waits: `wait = max(0, wait + served - passed)`.
+
 Steps that read only what was returned many steps before do not wait for each other at all.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB, WHERE
-from scanjit.schedule.nests import Apply, Fetch, Lanewise, Linear, Literal, Nest, Register, Value, walk_values
+from scanjit.ops.elementwise import ADD, CLIP, DIV, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
+from scanjit.schedule.nests import Apply, Fetch, Lanewise, Linear, Literal, Nest, Register, Value, one_of, walk_values
+from scanjit.signatures import DType
 from scanjit.walks import fold
 
 APART = 3
@@ -37,7 +42,7 @@ def linear(nest: Nest) -> list[Linear] | None:
     such order, or if one of them is not linear. A nest without carries, which reads what it has stored, has none."""
     if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
         return None
-    if not all(kind_of(register.dtype).floating for register in nest.registers):
+    if not all(_counts(register.dtype) for register in nest.registers):
         return None
     if any(isinstance(value, Fetch) for value in nest.values):
         return None
@@ -57,6 +62,12 @@ def linear(nest: Nest) -> list[Linear] | None:
     return found
 
 
+def _counts(dtype: DType) -> bool:
+    """Whether lanes can hold registers of a dtype: floats, and integers that are as large."""
+    kind = kind_of(dtype)
+    return kind.floating or (kind.integral and dtype.itemsize >= 4)
+
+
 def _registers(value: Value) -> set[Register]:
     return {part for part in walk_values([value]) if isinstance(part, Register)}
 
@@ -65,13 +76,28 @@ ONE = object()
 """The factor 1, until something has to be computed with it. A factor or a term of None is 0."""
 
 
+class _Form(NamedTuple):
+    """`max(low, min(high, factor * register + term))`."""
+
+    factor: object = None
+    term: Value | None = None
+    low: Value | None = None
+    high: Value | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound."""
+        return self.low is not None or self.high is not None
+
+
 def _form(register: Register, update: Value) -> Linear | None:
     reader = _Reader(register, update)
     try:
-        factor, term = reader.pair(update)
+        form = reader.form(update)
     except _NotLinear:
         return None
-    return Linear(register, factor if isinstance(factor, Value) else None, term, factor is None)
+    factor = form.factor if isinstance(form.factor, Value) else None
+    return Linear(register, factor, *form[1:], forgets=form.factor is None)
 
 
 class _NotLinear(Exception):
@@ -79,57 +105,90 @@ class _NotLinear(Exception):
 
 
 class _Reader:
-    """Finds `a` and `b` in an expression of a carry."""
+    """Finds the form of an expression of a carry."""
 
     def __init__(self, register: Register, update: Value) -> None:
-        self.register = register
-        self.known: dict[Value, tuple[object, Value | None]] = {}
+        self.register, self.floating = register, kind_of(register.dtype).floating
+        self.known: dict[Value, _Form] = {}
         self.varying: set[Value] = set()
         """The values that depend on the carry."""
         for value in walk_values([update]):
             if value is register or not self.varying.isdisjoint(value.operands):
                 self.varying.add(value)
 
-    def pair(self, value: Value) -> tuple[object, Value | None]:
-        """(factor, term); a factor may be `ONE`."""
-        return fold(value, self._inner, self._pair, self.known)
+    def form(self, value: Value) -> _Form:
+        """The form of a value."""
+        return fold(value, self._inner, self._form, self.known)
 
     def _inner(self, value: Value) -> Sequence[Value]:
         return value.args if isinstance(value, Apply) and value in self.varying else ()
 
-    def _pair(self, value: Value, args: list[tuple[object, Value | None]]) -> tuple[object, Value | None]:
+    def _form(self, value: Value, args: list[_Form]) -> _Form:
         if value is self.register:
-            return ONE, None
+            return _Form(ONE)
         if value not in self.varying:
-            return None, value
+            return _Form(None, value)
         if not isinstance(value, Apply):
             raise _NotLinear
         op = value.op
+        if op is CLIP:
+            return self._bound(MINIMUM, self._bound(MAXIMUM, args[0], args[1]), args[2])
+        if op in (MAXIMUM, MINIMUM):
+            moving, still = args if args[1].factor is None else reversed(args)
+            return self._bound(op, moving, still)
+        if op is WHERE and args[0].factor is None:
+            return self._either(value, args[1], args[2])
+        if any(arg.bounded for arg in args):
+            return self._shifted(op, *args)
         if op in (ADD, SUB):
-            (a, x), (b, y) = args
-            return self._sum(op, a, b), self._sum(op, x, y)
+            a, b = args
+            if not self.floating and b.factor is not None and (op is SUB or a.factor is not None):
+                raise _NotLinear
+            return _Form(self._sum(op, a.factor, b.factor), self._sum(op, a.term, b.term))
+        if not self.floating:
+            raise _NotLinear
         if op is NEG:
-            ((a, x),) = args
-            return self._sum(SUB, None, a), self._sum(SUB, None, x)
-        if op in (MUL, DIV) and args[1][0] is None:
-            return self._scaled(op, args[0][0], value.args[1]), self._scaled(op, args[0][1], value.args[1])
-        if op is MUL and args[0][0] is None:
-            return self._scaled(op, args[1][0], value.args[0]), self._scaled(op, args[1][1], value.args[0])
-        if op is WHERE and args[0][0] is None:
-            return self._either(value, args[1][0], args[2][0]), self._either(value, args[1][1], args[2][1])
+            return _Form(self._sum(SUB, None, args[0].factor), self._sum(SUB, None, args[0].term))
+        if op in (MUL, DIV) and args[1].factor is None:
+            return self._scaled(op, args[0], value.args[1])
+        if op is MUL and args[0].factor is None:
+            return self._scaled(op, args[1], value.args[0])
         raise _NotLinear
+
+    # ---- bounds ------------------------------------------------------------------------------------------------------
+
+    def _bound(self, op: Op, moving: _Form, still: _Form) -> _Form:
+        """At most, or at least, what does not depend on the carry. (Numbers that are bounded may not wrap around.)"""
+        positive = isinstance(moving.factor, Literal) and moving.factor.number > 0
+        exact = self.floating or (moving.factor is ONE and moving.term is None)
+        if still.factor is not None or not exact or not (moving.factor is ONE or positive):
+            raise _NotLinear
+        low, high = (None if b is None else self._apply(op, b, still.term) for b in (moving.low, moving.high))
+        if op is MAXIMUM:
+            return moving._replace(low=low or still.term)
+        return moving._replace(low=low, high=high or still.term)
+
+    def _shifted(self, op: Op, *args: _Form) -> _Form:
+        """A bounded form, plus or minus what does not depend on the carry."""
+        if op not in (ADD, SUB) or not self.floating:
+            raise _NotLinear
+        moving, still = args if op is SUB or args[1].factor is None else reversed(args)
+        if still.factor is not None:
+            raise _NotLinear
+        low, high = (None if b is None else self._sum(op, b, still.term) for b in moving[2:])
+        return _Form(moving.factor, self._sum(op, moving.term, still.term), low, high)
+
+    # ---- factors and terms -------------------------------------------------------------------------------------------
 
     def _value(self, factor: object) -> Value:
         """A factor as an expression."""
-        if factor is ONE:
-            return Literal(self.register.dtype, 1.0)
-        if factor is None:
-            return Literal(self.register.dtype, 0.0)
-        assert isinstance(factor, Value)
-        return factor
+        if isinstance(factor, Value):
+            return factor
+        dtype = self.register.dtype
+        return Literal(dtype, one_of(dtype) if factor is ONE else 0.0 if self.floating else 0)
 
-    def _apply(self, op: Op, *args: Value) -> Value:
-        return Apply(self.register.dtype, op, args, {})
+    def _apply(self, op: Op, *args: object) -> Value:
+        return Apply(self.register.dtype, op, tuple(map(self._value, args)), {})
 
     def _sum(self, op: Op, left: object, right: object) -> Value | None:
         if right is None:
@@ -140,14 +199,12 @@ class _Reader:
             return self._apply(NEG, self._value(right))
         return self._apply(op, self._value(left), self._value(right))
 
-    def _scaled(self, op: Op, factor: object, by: Value) -> Value | None:
-        if factor is None:
-            return None
-        if factor is ONE and op is MUL:
-            return by
-        return self._apply(op, self._value(factor), by)
+    def _scaled(self, op: Op, form: _Form, by: Value) -> _Form:
+        factor, term = (None if part is None else self._apply(op, self._value(part), by) for part in form[:2])
+        return _Form(by if form.factor is ONE and op is MUL else factor, term)
 
-    def _either(self, value: Apply, yes: object, no: object) -> Value | None:
-        if yes is None and no is None:
-            return None
-        return self._apply(WHERE, value.args[0], self._value(yes), self._value(no))
+    def _either(self, value: Apply, yes: _Form, no: _Form) -> _Form:
+        if yes.bounded or no.bounded:
+            raise _NotLinear
+        pairs = zip(yes[:2], no[:2], strict=True)
+        return _Form(*(None if a is b is None else self._apply(WHERE, value.args[0], a, b) for a, b in pairs))
