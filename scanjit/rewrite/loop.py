@@ -184,18 +184,6 @@ class OpenScan:
         self.results += [r for r in found if isinstance(r, OpenCarry)]
         return found, stop
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether nothing was changed, so that `finish` would give the same scan."""
-        body = self.scan.params["body"]
-        inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
-        outputs = self.outputs
-        if len(inputs) != len(body.inputs) or len(outputs) != len(body.outputs):
-            return False
-        pairs = (*zip(inputs, body.inputs, strict=True), *zip(outputs, body.outputs, strict=True))
-        used = set(walk(outputs)) | {c.inner for c in self.carries}
-        return all(a is b for a, b in pairs) and all(node in used for node in inputs)
-
     def finish(self, **changed: bool | int) -> Finished:
         """Put the scan together. `changed`: parameters that differ from those of the original scan."""
         self._drop_unused()

@@ -53,8 +53,6 @@ def _pruned(scan: Node, notes: list[Note], used: frozenset[int]) -> Mapping[int,
     _dead(loop, used, facts)
     for step in (_operands, _constant_carries, equal_carries, _known_ys):
         facts += step(loop)
-    if loop.unchanged and all(isinstance(r, OpenCarry | Y) for r in loop.results):
-        return None
     notes += [Note(_NAME, scan.where, fact) for fact in dict.fromkeys(facts)]
     return loop.finish().parts()
 

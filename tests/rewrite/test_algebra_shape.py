@@ -102,6 +102,10 @@ CASES: dict[str, Case] = {
         lambda x, y: RESHAPE(x, shape=(2, 3 * B)),
     ),
     "reshape back": (lambda x, y: RESHAPE(RESHAPE(x, shape=(6 * B,)), shape=(B, 6)), lambda x, y: x),
+    "rows of a reshape": (
+        lambda x, y: cut(RESHAPE(x, shape=(B, 2, 3)), 0, B // 2, axis=0),
+        lambda x, y: RESHAPE(cut(x, 0, B // 2, axis=0), shape=(B // 2, 2, 3)),
+    ),
     "reshape with ones": (lambda x, y: RESHAPE(x, shape=(B, 1, 6, 1)), lambda x, y: V(x, 0, None, 1, None)),
     "transposes of both": (lambda x, y: V(x, 1, 0) * V(y, 1, 0) + 1.0, lambda x, y: V(x * y + 1.0, 1, 0)),
     "gather of an entry": (

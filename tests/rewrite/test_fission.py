@@ -279,6 +279,11 @@ LEAVING: dict[str, tuple[Term, Node, dict[str, int]]] = {
     ),
     "an outer product": (lambda r, p, q: view(p, 0, 1, None) * view(q, 0, None, 1), full(0.0, (B, 4, 4)), {}),
     "a scalar": (lambda r, p, q: total(p * q), constant(0.0), {"sum": 1}),
+    "a product of rows that reduces": (
+        lambda r, p, q: contract(r, view(r, 0, 1), (0, 1), (0, 1), (0,)),
+        full(0.0, (B,)),
+        {"contract": 1},
+    ),
     "rows alone": (lambda r, p, q: fn("exp", r), full(0.0, (B, 4)), {"exp": 1, "sum": 1}),
 }
 
@@ -294,6 +299,10 @@ def test_sums_leave(name: str) -> None:
 
 STAYING: dict[str, tuple[Term, Node]] = {
     "elementwise": (lambda r, p, q: p * q, full(0.0, (B, 4))),
+    "a product of what a step computes": (
+        lambda r, p, q: contract(fn("exp", r), fn("tanh", r), (0, 1), (0, 1), (0,)),
+        full(0.0, (B,)),
+    ),
     "a product that reduces": (lambda r, p, q: contract(fn("exp", p), q * r, (0, 1), (0, 1), (0,)), full(0.0, (B,))),
 }
 

@@ -36,6 +36,12 @@ def test_results_that_nobody_uses_are_dropped() -> None:
     assert notes == ["1 results that nothing uses were dropped"]
 
 
+def test_a_loop_without_anything_to_prune_is_left() -> None:
+    ys = scan(lambda r, h: fn("tanh", r + h), [x()], [h()])
+    (out,), notes = passed("prune", [ys])
+    assert out is ys and not notes
+
+
 def test_dead_carries_are_dropped_with_what_only_they_need() -> None:
     """d needs c, c needs d: nothing else does."""
     w = symbol("w", 4, 4)
