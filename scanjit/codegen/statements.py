@@ -17,7 +17,7 @@ from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
-from scanjit.codegen.whole import is_alone, is_short, kept
+from scanjit.codegen.whole import is_alone, is_short, locals_of
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
@@ -181,10 +181,10 @@ class Statements:
         common, self.draft.alone = self.common, True
         after_step: list[str] = []
         after_loop: list[str] = []
-        for some in kept(loop, common.program, common.uses):
+        for some in locals_of(loop, common.program, common.uses):
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
-            self.draft.add(at, f"{name} = stack({some.room})", *some.cleared(name, lanes))
+            self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
             if some.slots > 1:
                 first, last = (
                     common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)

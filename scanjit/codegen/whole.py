@@ -2,7 +2,7 @@
 
 To call a nest of a few operations takes as long as the nest. Written in one function, all of a step is before LLVM at
 once. If one thread runs the loop (`alone`), it meets nobody in it, and what only the loop uses, or carries from step to
-step, lies on the stack (`Kept`): LLVM puts it into registers.
+step, lies on the stack (`Local`): LLVM puts it into registers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINE = 64
 
 
 @dataclass(frozen=True)
-class Kept:
+class Local:
     """A buffer that lies on the stack while a loop runs.
 
     That of a carry has two `slots`. In memory, steps use them in turn. On the stack, each step reads the first and
@@ -47,7 +47,7 @@ class Kept:
         return nbytes // self.slots
 
     @property
-    def room(self) -> int:
+    def stack_bytes(self) -> int:
         """The bytes that all slots take on the stack."""
         return -(-self.nbytes * self.slots // LINE) * LINE
 
@@ -95,7 +95,7 @@ def is_alone(loop: TimeLoop) -> bool:
     return all(tile is not None and tile.split is None and tile.own is None for tile in tiles)
 
 
-def kept(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Kept]:
+def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Local]:
     """What lies on the stack while a loop runs alone; `uses` counts how often the whole program refers to buffers."""
     found, refs = [], list(loop.all_refs())
     own = Counter(buffer for buffer, _, _ in refs)
@@ -106,7 +106,7 @@ def kept(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Kept]:
             continue
         offsets = [offset for other, offset, _ in refs if other is buffer]
         if uses[buffer] == count and all(isinstance(offset, int) for offset in offsets):
-            found.append(Kept(buffer, 1))
+            found.append(Local(buffer, 1))
         elif (
             buffer in loop.persistent
             and buffer.shape[0] == 2
@@ -115,7 +115,7 @@ def kept(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Kept]:
                 for offset in offsets
             )
         ):
-            found.append(Kept(buffer, 2))
+            found.append(Local(buffer, 2))
     return found
 
 

@@ -3,7 +3,7 @@
 The entry of a kernel is two files with one stem: `<stem>.py`, the generated source (so that tracebacks and readers see
 real code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
 everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or
-never asked for. The entry of a function is one file, `<stem>.recipe`: which kernels are called, and how (see `kept`).
+never asked for. The entry of a function is one file, `<stem>.recipe`: which kernels it calls, and how.
 The machine code of the threads, `<stem>.native`, is the same for all functions (see `native`).
 
 Object code that is read here is executed, as recipes say. So a file counts only if it belongs to this user, nobody else
@@ -141,7 +141,7 @@ class Entry(NamedTuple):
     payload: bytes
 
 
-class Kept(NamedTuple):
+class Files(NamedTuple):
     """The files of an entry: how many bytes they have, when they were written, when they were last used (both in
     seconds since 1970), and their paths."""
 
@@ -245,14 +245,14 @@ class Cache:
         self._unchecked = 0
         limit = self.limit if limit is None else limit
         entries = self.entries()
-        total, deleted = sum(kept.size for kept in entries.values()), 0
+        total, deleted = sum(files.size for files in entries.values()), 0
         if total > limit:
-            for stem, kept in sorted(entries.items(), key=lambda item: item[1].used):
+            for stem, files in sorted(entries.items(), key=lambda item: item[1].used):
                 if total <= limit * 3 // 4:
                     break
                 if stem != keep:
-                    _delete(kept.paths)
-                    total, deleted = total - kept.size, deleted + 1
+                    _delete(files.paths)
+                    total, deleted = total - files.size, deleted + 1
         an_hour_ago = time.time() - 3600  # a younger one may be about to be renamed
         _delete([path for path, status in self._files(_TEMPORARY) if status.st_mtime < an_hour_ago])
         return deleted
@@ -260,16 +260,16 @@ class Cache:
     def clear(self) -> int:
         """Delete all entries, and no other file in the directory. Returns the number of deleted kernels."""
         entries = self.entries()
-        for kept in entries.values():
-            _delete(kept.paths)
+        for files in entries.values():
+            _delete(files.paths)
         _delete([path for path, _ in self._files(_TEMPORARY)])
-        return sum(kept.is_kernel for kept in entries.values())
+        return sum(files.is_kernel for files in entries.values())
 
     def info(self) -> Info:
         """The state of the cache now."""
-        entries = self.entries()
-        size, kernels = sum(kept.size for kept in entries.values()), sum(kept.is_kernel for kept in entries.values())
-        recipes = sum(kept.is_recipe for kept in entries.values())
+        entries = self.entries().values()
+        kernels, recipes = sum(files.is_kernel for files in entries), sum(files.is_recipe for files in entries)
+        size = sum(files.size for files in entries)
         return Info(self.directory, kernels, size, self.limit, self._writable(), recipes)
 
     def _writable(self) -> bool:
@@ -291,15 +291,15 @@ class Cache:
                 with suppressed(OSError):
                     yield path, path.lstat()
 
-    def entries(self) -> dict[str, Kept]:
-        """What is kept, by stem."""
-        entries: dict[str, Kept] = {}
+    def entries(self) -> dict[str, Files]:
+        """The files of each entry, by stem."""
+        entries: dict[str, Files] = {}
         for path, status in self._files():
             if match := _ENTRY.fullmatch(path.name):
                 time = status.st_mtime
-                kept = entries.get(match["stem"], Kept(0, time, time, []))
-                size, paths = kept.size + status.st_size, [*kept.paths, path]
-                entries[match["stem"]] = Kept(size, min(kept.made, time), max(kept.used, time), paths)
+                files = entries.get(match["stem"], Files(0, time, time, []))
+                size, paths = files.size + status.st_size, [*files.paths, path]
+                entries[match["stem"]] = Files(size, min(files.made, time), max(files.used, time), paths)
         return entries
 
     def _write(self, name: str, data: bytes) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from scanjit.runtime.cache import Cache, Kept
+from scanjit.runtime.cache import Cache, Files
 
 _NAME = re.compile(r"(?P<name>\w+?)(_[0-9a-f]{12})?_[0-9a-f]{20}")
 """A stem. The digest of the content is cut off if the name of a function is very long."""
@@ -82,10 +82,10 @@ def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
     return found
 
 
-def _row(name: str, entries: list[Kept], programs: int) -> Row:
-    size = sum(kept.size for kept in entries)
-    made, used = min(kept.made for kept in entries), max(kept.used for kept in entries)
-    return Row(name, programs, sum(kept.is_kernel for kept in entries), size, made, used)
+def _row(name: str, entries: list[Files], programs: int) -> Row:
+    size = sum(files.size for files in entries)
+    made, used = min(files.made for files in entries), max(files.used for files in entries)
+    return Row(name, programs, sum(files.is_kernel for files in entries), size, made, used)
 
 
 def age(then: float) -> str:

@@ -10,14 +10,14 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node
-from scanjit.runtime import kept
+from scanjit.runtime import recipes
 from scanjit.runtime import sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
-from scanjit.runtime.kept import Key, key_of
 from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Recipe
+from scanjit.runtime.recipes import Key, key_of
 from scanjit.schedule.nests import verify as verifier
 from scanjit.show import Document
 from scanjit.types import Atom
@@ -68,7 +68,7 @@ class Staged:
 
     def _found(self) -> tuple[Recipe, list[list[Kernel]]] | None:
         """The recipe that an earlier process left in the cache, with its kernels."""
-        recipe = None if self._key is None or verifier.VERIFY else kept.found(self._key)
+        recipe = None if self._key is None or verifier.VERIFY else recipes.found(self._key)
         if recipe is None:
             return None
         kernels = [restored(stage.functions) for stage in recipe.stages]
@@ -85,9 +85,9 @@ class Staged:
         recipe = self.front.recipe(self.origins, lambda made: described(made.code, kernels[made.stage]))
         if self._key is not None:
             if verifier.VERIFY:
-                recipe = kept.again(self._key, recipe)
+                recipe = recipes.again(self._key, recipe)
             else:
-                kept.keep(self._key, recipe)
+                recipes.keep(self._key, recipe)
         return recipe, list(kernels.values())
 
     @property
@@ -110,16 +110,16 @@ class Staged:
         self._learn(sizes, values, recipe.sizes)
         left = runtime_sizes.check(self._conditions, sizes)
         for stage, made in zip(recipe.stages, self.stages, strict=True):
-            values += made.run([values[place] for place in stage.arguments], sizes)
+            values += made.run([values[number] for number in stage.arguments], sizes)
             self._learn(sizes, values, stage.sizes)
             left = runtime_sizes.check(left, sizes)
-        if any(values[place] for place in recipe.unfit):
+        if any(values[number] for number in recipe.unfit):
             raise _Unfit("a size that is computed in a branch of ifelse does not fit")
-        return [values[place] for place in recipe.outputs]
+        return [values[number] for number in recipe.outputs]
 
     def _learn(self, sizes: dict[Atom, int], values: list[np.ndarray], new: list[tuple[Atom, int]]) -> None:
-        """Add new sizes, which lie at these places, and those that conditions are about and that are known by now."""
-        sizes |= {atom: int(values[place]) for atom, place in new}
+        """Add new sizes, given with the numbers of their arrays, and the sizes of conditions that are known by now."""
+        sizes |= {atom: int(values[number]) for atom, number in new}
         for atom, dim in self._recipe.checked:
             if all(other in sizes for other in types.atoms(dim)):
                 sizes[atom] = types.evaluate(dim, sizes)

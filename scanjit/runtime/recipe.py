@@ -1,6 +1,7 @@
 """How a computation is run, as data: what the rewriter, the scheduler and the generator find out about a graph.
 
-The arrays of a call have numbers, here *places*: first come those of the arguments, then the results of each stage.
+The arrays of a call are numbered: first the arguments, then the results of each stage. A recipe refers to arrays by
+these numbers.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class StageRecipe:
 
     Attributes
     ----------
-    arguments : the places of its arguments.
-    shared : which arguments are the values of shared variables.
+    arguments : its arguments: the numbers of arrays.
+    shared : which of the arguments are the values of shared variables.
     layout : what else a call needs to know.
-    sizes : the sizes that are known when it has run, each with the place of its value.
+    sizes : the sizes that are known when it has run, each with the array of its value.
     functions : its code; the last one is called.
     """
 
@@ -54,9 +55,9 @@ class Recipe:
     Attributes
     ----------
     stages : one after the other.
-    outputs : the places of its results.
-    unfit : the places of what must be false: that a size which a branch computes does not fit.
-    sizes : the sizes that arguments are, each with the place of its value.
+    outputs : the arrays that are its results.
+    unfit : arrays that must be false. Each says whether a size that a branch computes does not fit.
+    sizes : the sizes that arguments are, each with the array of its value.
     checked : the sizes of the graph that conditions are about, each as a dimension of the rewritten graph.
     """
 
@@ -67,9 +68,9 @@ class Recipe:
     checked: list[tuple[Atom, Dimension]]
 
     def check(self, arguments: int) -> None:
-        """Raise an error if a number of something that is not there stands in it; there are so many arguments."""
+        """Raise an error if it refers to anything by a number that is too large. There are so many arguments."""
         count = arguments
-        _within(count, (place for _, place in self.sizes))
+        _within(count, (number for _, number in self.sizes))
         for stage in self.stages:
             table, results = stage.layout.table, stage.layout.results
             _within(count, stage.arguments)
@@ -80,7 +81,7 @@ class Recipe:
             _within(len(table.out_buffers), [*(n for _, n in table.outputs), *(n for n, _, _ in results)])
             _within(len(table.lives), (number for _, number in table.temporaries))
             count += len(results)
-            _within(count, (place for _, place in stage.sizes))
+            _within(count, (number for _, number in stage.sizes))
         _within(count, [*self.outputs, *self.unfit])
 
     @property
@@ -103,23 +104,23 @@ def recipe(
 ) -> Recipe:
     """The recipe of what gives `outputs` in some stages."""
     asked = [atom for _, dim in checked for atom in types.atoms(dim) if atom.kind == "value"]
-    places = {node: place for place, node in enumerate(origins)}
-    first = list(_sizes(places, [*asked, *(node.dim_atom for node in origins if node.dim_atom is not None)]))
+    numbers = {node: number for number, node in enumerate(origins)}
+    first = list(_sizes(numbers, [*asked, *(node.dim_atom for node in origins if node.dim_atom is not None)]))
     made: list[StageRecipe] = []
-    count = len(places)
+    count = len(numbers)
     for stage, layout, functions in stages:
-        arguments = [places[node] for node in stage.origins]
+        arguments = [numbers[node] for node in stage.origins]
         shared = [i for i, node in enumerate(stage.origins) if node.op is SHARED]
-        new = {node: place for place, node in enumerate(stage.outputs, count)}
+        new = {node: number for number, node in enumerate(stage.outputs, count)}
         count += len(stage.outputs)
-        places |= new
+        numbers |= new
         known = list(_sizes(new, [*stage.values, *asked]))
         made.append(StageRecipe(arguments, shared, layout, known, functions))
-    return Recipe(made, [places[node] for node in outputs], [places[node] for node in unfit], first, checked)
+    return Recipe(made, [numbers[node] for node in outputs], [numbers[node] for node in unfit], first, checked)
 
 
-def _sizes(places: Mapping[Node, int], atoms: Iterable[Atom]) -> Iterator[tuple[Atom, int]]:
-    """Those of these sizes whose values lie at known places."""
+def _sizes(numbers: Mapping[Node, int], atoms: Iterable[Atom]) -> Iterator[tuple[Atom, int]]:
+    """Those of these sizes whose values are arrays with a number, each with that number."""
     for atom in dict.fromkeys(atoms):
-        if atom.node in places:
-            yield atom, places[atom.node]
+        if atom.node in numbers:
+            yield atom, numbers[atom.node]

@@ -14,7 +14,7 @@ import pytest
 
 import scanjit as sj
 from scanjit import ir
-from scanjit.runtime import cache, host, kept, kernels
+from scanjit.runtime import cache, host, kernels, recipes
 from scanjit.runtime.cache import Entry
 from scanjit.runtime.function import CompiledFunction
 from scanjit.schedule.nests import verify as verifier
@@ -141,7 +141,7 @@ def test_every_fact_of_the_key_counts(folder: Path, monkeypatch: pytest.MonkeyPa
         (cache, "version", lambda target: "another"),
         (cache, "source_digest", lambda: "another"),
         (np, "__version__", "0.0"),
-        (kept.platform, "python_version", lambda: "0.0"),
+        (recipes.platform, "python_version", lambda: "0.0"),
     ]
     for place, name, other in facts:
         with monkeypatch.context() as patch:
@@ -156,8 +156,8 @@ def test_ops_of_the_users_own_have_no_key(folder: Path) -> None:
     name = "doubled_by_a_test"
     op = ir.Op(name, infer=lambda t: t, reference=lambda a: 2 * a)
     try:
-        assert kept.key_of([x], [op(x)], "f") is None
-        assert kept.key_of([x], [2 * x], "f") is not None
+        assert recipes.key_of([x], [op(x)], "f") is None
+        assert recipes.key_of([x], [2 * x], "f") is not None
     finally:
         del ir.OPS[name]
 
@@ -205,8 +205,8 @@ def test_content_that_does_not_fit_counts_as_not_there(folder: Path) -> None:
     content = entry.metadata["content"]
     found = [(("recipe", *at), new) for at, new in changes(content["recipe"])][::7]
     found += [(("sizes", *at), new) for at, new in changes(content["sizes"])][::3]
-    key = kept.key_of(*_asked(), "net")
-    assert key is not None and kept.found(key) is not None
+    key = recipes.key_of(*_asked(), "net")
+    assert key is not None and recipes.found(key) is not None
     believed = 0
     for at, new in found:
         other = json.loads(json.dumps(content))
@@ -215,7 +215,7 @@ def test_content_that_does_not_fit_counts_as_not_there(folder: Path) -> None:
             inner = inner[step]
         inner[at[-1]] = new
         store.store(path.stem, Entry({**entry.metadata, "content": other}, entry.payload), "recipe")
-        recipe = kept.found(key)
+        recipe = recipes.found(key)
         if recipe is not None:
             recipe.check(key.arguments)  # what is believed is at least whole
             believed += 1
@@ -287,6 +287,6 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.
 def test_the_verifier_reads_back_what_would_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """So every test that compiles tries it."""
     read: list[Any] = []
-    monkeypatch.setattr(kept, "again", lambda key, recipe: read.append(recipe) or recipe)
+    monkeypatch.setattr(recipes, "again", lambda key, recipe: read.append(recipe) or recipe)
     f = network(name="read_back")
     assert read and fronts(f)
