@@ -201,7 +201,8 @@ class _Search:
         for i, carry in enumerate(plan.carries):
             buffer = carry.store.buffer
             stored = carry.trajectory and (self._is_alone if carry.lag is None else isinstance(self.scan, Nest))
-            if stored and buffer in flow.temporaries and self._is_ring(buffer, readers):
+            whole = carry.store.shape[:1] == buffer.shape[:1]  # a part may follow rows that were there before
+            if stored and whole and buffer in flow.temporaries and self._is_ring(buffer, readers):
                 rings.setdefault(buffer, i)
         return {i: self._last(plan.carries[i]) for i in rings.values()}
 
