@@ -18,12 +18,13 @@ TRIAL_CALLS = 3
 """A trial lasts so many calls; in the first one, a worker wakes from a long sleep, and its caches are cold."""
 TRIAL_SECONDS = 0.02
 """A trial ends after so many seconds."""
-MEMORY = 16
+MEMORY = 32
 """A mean follows about the last so many calls."""
 SETTLED = 4
 """The current number has so many calls before another one is tried."""
-OUTLIER = 4.0
-"""A call counts as at most so many times the mean: one long interruption says nothing about the next calls."""
+OUTLIER = 8.0
+"""A call counts as at most so many times the mean: one long interruption says nothing about the next calls. On a busy
+machine each tenth call may take ten times as long: such interruptions count."""
 GAIN = 0.95
 """Another number is used from then on if its time is less than this part of the current one's."""
 CHANGED = 1.25

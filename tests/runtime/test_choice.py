@@ -65,6 +65,16 @@ def test_one_long_interruption_changes_nothing() -> None:
     assert machine.choice.threads() == 2
 
 
+def test_interruptions_that_come_again_and_again_count() -> None:
+    """One thread takes 0.85 ms, but every eighth of its calls waits for a processor: two threads are faster."""
+    choice, counts = Choice(2), []
+    for i in range(1000):
+        counts.append(choice.threads())
+        alone = 9.0 if i % 8 == 0 else 0.85
+        choice.note(counts[-1], 0, 1e6, 1e-3 * {1: alone, 2: 1.65}[counts[-1]])
+    assert counts[500:].count(2) > 400
+
+
 def test_sizes_of_one_magnitude_share_what_is_known() -> None:
     machine = Machine(2)
     for size in (1.0, 1.9, 1.2) * 20:
