@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 
@@ -32,35 +33,35 @@ class Jobs:
         """Run a job; one that runs once is left out if it ran in an earlier call."""
         if job in self.common.program.once:
             self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
-            source = self._timed(job, at.inside)
-            decided = [*source.numbers, *(offset for _, offset in source.addresses)]
-            decided += [] if source.tile.split is None else [source.tile.split.size]
-            self.common.kept_sizes |= dict.fromkeys(decided)
+            for source in self._timed(job, at.inside):
+                decided = [*source.numbers, *(offset for _, offset in source.addresses)]
+                decided += [] if source.tile.split is None else [source.tile.split.size]
+                self.common.kept_sizes |= dict.fromkeys(decided)
             at = at.inside
         else:
             self._timed(job, at)
         self.called(at)
 
-    def _timed(self, job: Job, at: Place) -> Source:
-        """Run a job. If time is taken, the first thread adds up how long it took, waiting included, and how often it
-        ran."""
+    def _timed(self, job: Job, at: Place) -> Sequence[Source]:
+        """Run a job; the functions that it calls. If time is taken, the first thread adds up how long it took, waiting
+        included, and how often it ran."""
         common = self.common
         if common.timed is None:
             return self._written(job, at)
         place = 2 * len(common.timed)
         common.timed.append(job)
         self.draft.add(at, "tick = clock()")
-        source = self._written(job, at)
+        sources = self._written(job, at)
         self.draft.add(at, "if thread == 0:")
         ticks, runs = (common.address(PROFILE, place + i, at) for i in (0, 1))
         self.draft.add(at.inside, f"store_i64({ticks}, load_i64({ticks}) + clock() - tick)")
         self.draft.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
-        return source
+        return sources
 
-    def _written(self, job: Job, at: Place) -> Source:
+    def _written(self, job: Job, at: Place) -> Sequence[Source]:
         if isinstance(job, Nest):
             return self._nest(job, at)
-        return self._pack(job, at) if isinstance(job, Pack) else self._call(source_of(job), at)
+        return self._pack(job, at) if isinstance(job, Pack) else self._call([source_of(job)], at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
@@ -91,53 +92,63 @@ class Jobs:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _pack(self, pack: Pack, at: Place) -> Source:
+    def _pack(self, pack: Pack, at: Place) -> Sequence[Source]:
         lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
-        return self._call(pack_source(pack, lanes), at)
+        return self._call([pack_source(pack, lanes)], at)
 
-    def _nest(self, nest: Nest, at: Place) -> Source:
+    def _nest(self, nest: Nest, at: Place) -> Sequence[Source]:
         program, nests = self.common.program, self.common.nests
-        single, source = program.single.get(nest), nests.of(nest)
-        if nest.time is not None and source.looks and not at.counted:
+        single, pieces = program.single.get(nest), nest if nest in program.pieces else None
+        if not (at.counted or self.draft.whole):
+            sources = nests.apart(nest)
+        else:  # in a step, each call counts
+            sources = [nests.of(nest)]
+        if nest.time is not None and sources[0].looks and not at.counted:
             self.begin_loop(at, nest.time.size)
-            self._call(source, at, nest if nest in program.pieces else None, told=True)
+            self._call(sources, at, pieces, told=True)
             self.draft.add(at, "end_loop(line)")
-            return source
+            return sources
         if single is None or nest.tile is None or nest.tile.rows is None:
-            return self._call(source, at, nest if nest in program.pieces else None)
+            return self._call(sources, at, pieces)
         self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
-        self._call(nests.of(single), at.inside)
+        self._call([nests.of(single)], at.inside)
         self.draft.add(at, "else:")
-        return self._call(source, at.inside)
+        return self._call(sources, at.inside)
 
-    def _call(self, source: Source, at: Place, nest: Nest | None = None, told: bool = False) -> Source:
-        """Call a function that runs a job; for a nest that is given, a piece at a time. Where it is `told` how many
-        steps a nest has made and one thread runs it, that is the thread of the call: it tells."""
+    def _call(
+        self, sources: Sequence[Source], at: Place, nest: Nest | None = None, told: bool = False
+    ) -> Sequence[Source]:
+        """Call functions that run a job, all for the same share of it; for a nest that is given, a piece at a time.
+        Where it is `told` how many steps a nest has made and one thread runs it, that is the thread of the call: it
+        tells."""
         if self.draft.whole:
-            self.draft.inside[source.name] = source
+            self.draft.inside |= {source.name: source for source in sources}
         else:
-            source = self.common.known(source)
-            self.draft.calls[source.name] = None
-        tile, kept = source.tile, self.sharing.step(at)
+            sources = [self.common.known(source) for source in sources]
+            self.draft.calls |= dict.fromkeys(source.name for source in sources)
+        tile, kept = sources[0].tile, self.sharing.step(at)
         if self.draft.alone:
-            self._call_for(source, at, "0")
-            return source
-        if told and tile.split is None:
+            self._call_for(sources, at, "0")
+        elif told and tile.split is None:
             self.draft.add(at, f"if {kept.thread} == 0:")
-            self._call_for(source, at.inside, "0")
+            self._call_for(sources, at.inside, "0")
             self.meet(at)
-            return source
-        piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at), "0"
-        if nest is not None:
-            turns = self._turns(nest)
-        operands = ", ".join([self._sync(at), kept.thread, kept.threads, *shared, turns, "line"])
-        self.draft.add(at, f"{piece} = first_piece({operands})", f"while {piece} >= 0:")
-        self._call_for(source, at.inside, piece)
-        self.draft.add(at.inside, f"{piece} = next_piece(line)")
-        return source
+        else:
+            piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at), "0"
+            if nest is not None:
+                turns = self._turns(nest)
+            operands = ", ".join([self._sync(at), kept.thread, kept.threads, *shared, turns, "line"])
+            self.draft.add(at, f"{piece} = first_piece({operands})", f"while {piece} >= 0:")
+            self._call_for(sources, at.inside, piece)
+            self.draft.add(at.inside, f"{piece} = next_piece(line)")
+        return sources
 
-    def _call_for(self, source: Source, at: Place, piece: str) -> None:
-        """Call a function for a piece of what the threads share."""
+    def _call_for(self, sources: Sequence[Source], at: Place, piece: str) -> None:
+        """Call functions for a piece of what the threads share."""
+        for source in sources:
+            self._call_one(source, at, piece)
+
+    def _call_one(self, source: Source, at: Place, piece: str) -> None:
         tile, line = source.tile, ["line"] if source.looks else []
         arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         arguments += [self.common.number(dim) for dim in source.numbers]

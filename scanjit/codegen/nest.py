@@ -1,5 +1,6 @@
 """A nest as Python source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
 
+from scanjit.codegen.apart import parts
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.looks import looking
 from scanjit.codegen.reduce import reduction
@@ -19,6 +20,7 @@ class NestSources:
     def __init__(self) -> None:
         self._written: dict[object, tuple[Likeness, Source]] = {}
         self._sources: dict[Nest, Source] = {}
+        self._apart: dict[Nest, list[Source]] = {}
 
     def of(self, nest: Nest) -> Source:
         """The source of a nest."""
@@ -29,6 +31,13 @@ class NestSources:
             known, source = self._written[own.key]
             self._sources[nest] = source if known is own else source.called(known.names_in(own), nest.tile)
         return self._sources[nest]
+
+    def apart(self, nest: Nest) -> list[Source]:
+        """The sources of the parts of a nest, if many of them have the same; else that of the nest."""
+        if nest not in self._apart:
+            some = [self.of(part) for part in parts(nest)]
+            self._apart[nest] = some if 2 * len({source.digest for source in some}) <= len(some) else [self.of(nest)]
+        return self._apart[nest]
 
 
 def nest_source(nest: Nest) -> Source:

@@ -1,0 +1,60 @@
+"""Nests that do the same several times with other buffers: a copy into each part of a vector, an update of each weight.
+
+Such a nest is one job: threads share it once. But its function is written, and compiled, for one of the parts, and
+called for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scanjit.schedule.nests import Buffer, Nest, Store, Value, walk_values
+from scanjit.walks import fold
+
+
+def parts(nest: Nest) -> list[Nest]:
+    """Nests that together do what a nest does, one after the other. Two of its stores are in one of them if they use
+    the same value, except for values that are the same at all points. The nest itself, if its parts depend on each
+    other."""
+    if len(nest.stores) < 2 or not _separable(nest):
+        return [nest]
+    groups: dict[int, list[Store]] = {}
+    group_of: dict[Value, int] = {}
+    moves: dict[Value, bool] = {}
+    for number, store in enumerate(nest.stores):
+        fold(store.value, lambda value: value.operands, _moves, moves)
+        values = [value for value in walk_values([store.value]) if moves[value]]
+        others = {group_of[value] for value in values if value in group_of}
+        groups[number] = [*(store for other in sorted(others) for store in groups.pop(other)), store]
+        group_of |= {value: number for value, group in group_of.items() if group in others} if others else {}
+        group_of |= dict.fromkeys(values, number)
+    if len(groups) == 1 or not _independent(list(groups.values())):
+        return [nest]
+    return [replace(nest, stores=tuple(stores)) for stores in groups.values()]
+
+
+def _separable(nest: Nest) -> bool:
+    """Whether a nest computes each point by itself, and writes nowhere but there."""
+    plain = all(not store.indices and not store.add for store in nest.stores)
+    inside = nest.time is None and not nest.sequential and nest.tile is not None and nest.tile.rows is None
+    return plain and inside and nest.repeatable
+
+
+def _moves(value: Value, operands: Sequence[bool]) -> bool:
+    """Whether a value differs from point to point."""
+    return bool(value.own_loops) or any(operands)
+
+
+def _independent(groups: Sequence[Sequence[Store]]) -> bool:
+    """Whether no group reads what another one writes."""
+    readers: dict[Buffer, set[int]] = {}
+    for number, stores in enumerate(groups):
+        for value in walk_values([store.value for store in stores]):
+            for access in value.accesses:
+                readers.setdefault(access.buffer, set()).add(number)
+    return all(
+        readers.get(store.access.buffer, {number}) <= {number}
+        for number, stores in enumerate(groups)
+        for store in stores
+    )
