@@ -45,6 +45,7 @@ nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+nb_output_stderr = "remove"  # how far compiling was
 
 # ---- reference ----
 autosummary_generate = True

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from scanjit import __version__
 from scanjit.runtime import cache
 from scanjit.runtime.inventory import Inventory, age, inventory
-
-MOST_LETTERS = 40
-"""The width of the column of names; longer ones stick out."""
+from scanjit.show import Table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_functions(found: Inventory) -> None:
     """Print a line for each function: what several of them share is counted for each."""
     if found.rows:
-        width = min(max(len("function"), *(len(row.name) for row in found.rows)), MOST_LETTERS)
-        print(f"\n{'function':{width}}  programs  kernels       size  made            last used")
-        for row in found.rows:
-            counts = f"{row.programs:8}  {row.kernels:7}  {_readable(row.size):>9}"
-            print(f"{row.name:{width}}  {counts}  {age(row.made):14}  {age(row.used)}")
+        rows = [
+            (row.name, f"{row.programs}", f"{row.kernels}", _readable(row.size), age(row.made), age(row.used))
+            for row in found.rows
+        ]
+        print(f"\n{Table(('function', 'programs', 'kernels', 'size', 'made', 'last used'), rows)}")
     for count, what in ((found.others, "of no function that is still there"), (found.useless, "that cannot be used")):
         if count:
             print(f"{count} kernel{'s' if count > 1 else ''} {what}")

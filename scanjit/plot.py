@@ -71,15 +71,14 @@ def profile(profile: Profile | CompiledFunction[Any], ax: Axes | None = None) ->
     found: Any = profile
     found = found if hasattr(found, "lines") else _asked(found, "profile")
     lines = sorted(found.lines, key=lambda line: -line.seconds)
-    rest, per = lines[_NAMED:], 1e3 / max(found.calls, 1)
-    measured = [line.seconds * per for line in lines[:_NAMED]] + [sum(line.seconds for line in rest) * per] * bool(rest)
-    limits = [line.limit * per for line in lines[:_NAMED]] + [sum(line.limit for line in rest) * per] * bool(rest)
-    names = [line.label for line in lines[:_NAMED]] + [f"{len(rest)} others"] * bool(rest)
-    axes = _axes(ax, height=1.2 + 0.3 * len(names))
-    places = range(len(names))
+    bars = [(line.label, line.seconds, line.limit) for line in lines[:_NAMED]]
+    if rest := lines[_NAMED:]:
+        bars.append((f"{len(rest)} others", sum(line.seconds for line in rest), sum(line.limit for line in rest)))
+    axes, places, per = _axes(ax, height=1.2 + 0.3 * len(bars)), range(len(bars)), 1e3 / max(found.calls, 1)
+    measured, limits = ([bar[i] * per for bar in bars] for i in (1, 2))
     axes.barh(places, measured, color=_LIGHT, edgecolor=_DARK, label="measured")
     axes.barh(places, limits, height=0.35, color=_DARK, label="limit of the machine")
-    axes.set_yticks(places, map(_plain, names))
+    axes.set_yticks(places, [_plain(bar[0]) for bar in bars])
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds a call")
     axes.set_title(_plain(f"{found.name}: {found.seconds * per:.3g} ms a call"))
@@ -248,8 +247,8 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
     axes.yaxis.set_major_locator(_library("ticker").MaxNLocator(integer=True))
     if bad.any():
         steps = np.flatnonzero(bad.any(axis=0))
-        axes.plot(steps, np.ones(len(steps)), "rv", transform=axes.get_xaxis_transform(), clip_on=False)
-        axes.set_title(f"red, at the steps that are marked: NaN or infinite, first at step {steps[0]}")
+        axes.plot(steps, np.full(len(steps), 0.97), "rv", mec="white", transform=axes.get_xaxis_transform())
+        axes.set_title(f"red, in the steps that are marked: NaN or infinite, first in step {steps[0]}")
     return axes
 
 

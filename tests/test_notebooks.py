@@ -164,13 +164,13 @@ def test_histories(tmp_path: Path) -> None:
 
 def test_documents() -> None:
     inner = Document("inner", "a\nb", folded=True)
-    document = Document("outer\nhead", Table(("number", "word"), [("1", "one"), ("-22.5", "two\0"), ("", "")]), inner)
+    document = Document("outer\nhead", Table(("number", "word"), [("1", "one"), ("", ""), ("-22.5", "two\0")]), inner)
     assert document.splitlines() == [
         "outer head:",
         "  number  word",
         "       1  one",
-        "   -22.5  two\\x00",
         "",
+        "   -22.5  two\\x00",
         "  inner:",
         "    a",
         "    b",

@@ -147,7 +147,7 @@ def test_states_with_nan_and_infinity() -> None:
     states[2, 1], states[3, 0] = np.nan, -np.inf
     axes = sj.plot.states(states)
     np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), ~np.isfinite(states.T))
-    assert axes.images[0].get_clim() == (0, 11) and axes.get_title().endswith("first at step 2")
+    assert axes.images[0].get_clim() == (0, 11) and axes.get_title().endswith("first in step 2")
     assert list(axes.lines[0].get_xdata()) == [2, 3]
     assert sj.plot.states(np.full((3, 2), np.nan)).get_title().endswith("step 0")
 

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -21,7 +21,8 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """A table in a `Document`. Columns of numbers are aligned at their right end, others at their left.
+    """A table: print it, or make it part of a `Document`. Columns of numbers are aligned at their right end, others at
+    their left.
 
     Attributes
     ----------
@@ -31,28 +32,19 @@ class Table:
     Examples
     --------
     >>> import scanjit as sj
-    >>> print(sj.show.Document("two loops", sj.show.Table(("ms", "loop"), (("0.5", "forward"), ("12.0", "backward")))))
-    two loops:
-        ms  loop
-       0.5  forward
-      12.0  backward
+    >>> print(sj.show.Table(("ms", "loop"), (("0.5", "forward"), ("12.0", "backward"))))
+      ms  loop
+     0.5  forward
+    12.0  backward
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def cells(self) -> tuple[list[list[str]], list[bool]]:
-        """The titles and the rows, with characters that every format can hold; and whether each column is of numbers.
-
-        Examples
-        --------
-        >>> import scanjit as sj
-        >>> sj.show.Table(("ms", "loop"), [("0.5", "forward")]).cells()
-        ([['ms', 'loop'], ['0.5', 'forward']], [True, False])
-        """
-        written = [[_one_line(cell) for cell in row] for row in (self.columns, *self.rows)]
-        columns = zip(*written, strict=True)
-        return written, [all(_NUMBER.match(cell) for cell in cells if cell) for _, *cells in columns]
+    def __str__(self) -> str:
+        rows, numbers = _cells(self)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(_padded, row, widths, numbers)).rstrip() for row in rows)
 
 
 class Document(str):
@@ -151,17 +143,18 @@ def _one_line(text: str) -> str:
     return writable(" ".join(text.splitlines()))
 
 
-def _lines(part: str | Table | Drawing) -> Iterable[str]:
-    """A part as lines of text."""
-    if isinstance(part, Document):
-        return [] if part.parts and "\n" not in part else part.splitlines()  # drawings alone have no text
-    if isinstance(part, str):
-        return [writable(line) for line in part.splitlines()]
-    if not isinstance(part, Table):
+def _lines(part: str | Table | Drawing) -> list[str]:
+    """A part as lines of text: none of a drawing, or of a document with nothing but drawings."""
+    if not isinstance(part, str | Table) or (isinstance(part, Document) and part.parts and "\n" not in part):
         return []
-    rows, numbers = part.cells()
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(_padded, row, widths, numbers)).rstrip() for row in rows]
+    return [writable(line) for line in str(part).splitlines()]
+
+
+def _cells(table: Table) -> tuple[list[list[str]], list[bool]]:
+    """The titles and the rows, each cell in one line; and whether each column is of numbers."""
+    written = [[_one_line(cell) for cell in row] for row in (table.columns, *table.rows)]
+    columns = zip(*written, strict=True)
+    return written, [all(_NUMBER.match(cell) for cell in cells if cell) for _, *cells in columns]
 
 
 def _padded(cell: str, width: int, number: bool) -> str:
@@ -176,7 +169,7 @@ def _html(part: str | Table | Drawing) -> str:
         return f'<pre style="{_BLOCK}">{html.escape(writable(part))}</pre>'
     if not isinstance(part, Table):
         return part._repr_svg_()
-    (titles, *rows), numbers = part.cells()
+    (titles, *rows), numbers = _cells(part)
     head = _row("th", titles, numbers, ";border-bottom:1px solid currentColor")
     body = "".join(_row("td", row, numbers) for row in rows)
     return f'<table style="border-collapse:collapse;color:inherit">{head}{body}</table>'

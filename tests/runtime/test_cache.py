@@ -364,7 +364,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     store_function(cache.default(), "orphan", 3)
     assert command.main(["cache"]) == 0
     shown = capsys.readouterr().out
-    assert "function  programs  kernels       size  made            last used\n" in shown
+    assert "function  programs  kernels  size  made  last used\n" in shown
     assert re.search(r"^train            1        2 +\d kB  now +now$", shown, re.MULTILINE)
     assert "1 kernel of no function that is still there\n" in shown
     with pytest.raises(SystemExit):
