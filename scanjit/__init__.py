@@ -95,12 +95,14 @@ _tracebacks.install()
 
 if _typing.TYPE_CHECKING:
     from scanjit import onnx as onnx
+    from scanjit import optimize as optimize
     from scanjit import plot as plot
+    from scanjit import timeseries as timeseries
     from scanjit import torch as torch
 else:
 
     def __getattr__(name: str) -> _Module:
-        """`sj.onnx`, `sj.plot` and `sj.torch` are imported when they are first used."""
-        if name in ("onnx", "plot", "torch"):
+        """These are imported when they are first used."""
+        if name in ("onnx", "optimize", "plot", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

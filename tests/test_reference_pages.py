@@ -31,6 +31,11 @@ def test_every_public_name_stands_in_the_reference():
     assert not {name for name in names if ("scanjit", name) not in ALL} - {"config"}
 
 
+@pytest.mark.parametrize("package", ["optimize", "timeseries"])
+def test_every_name_of_a_package_stands_in_the_reference(package):
+    assert not {name for name in getattr(sj, package).__all__ if ("scanjit", f"{package}.{name}") not in ALL}
+
+
 @pytest.mark.parametrize("module", ["cells", "layers", "objectives", "updates", "init", "training"])
 def test_every_name_of_lasagne_like_stands_in_the_reference(module):
     place = f"lasagne_like.{module}"

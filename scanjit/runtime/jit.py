@@ -266,10 +266,11 @@ class _Call:
         except (TypeError, ValueError):
             parameters = []
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
         paths = []
         for key, tree in zip(self.given, self.trees, strict=True):
             if isinstance(key, int):
-                key = names[key] if key < len(names) else f"args[{key - len(names)}]"
+                key = names[key] if key < len(names) else f"{rest}[{key - len(names)}]"
             paths += [key + path for path in tree.paths()]
         return [path for path, leaf in zip(paths, self.leaves, strict=True) if leaf is not None]
 

@@ -1,0 +1,58 @@
+"""What the functions of this package check of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.config import config
+from scanjit.optimize.method import Box
+
+
+def variables(given: Any, batched: bool) -> np.ndarray:
+    """The variables of a problem as a vector, or of many as the rows of a matrix."""
+    x = np.asarray(given)
+    if x.dtype not in ("float32", "float64"):
+        x = x.astype(config.floatX)
+    if x.ndim != 1 + batched or x.shape[-1] == 0:
+        raise errors.ArgumentError(
+            "variables have another shape",
+            got=x.shape,
+            expected="a matrix, one row a problem" if batched else "a vector",
+            fix="say batched=True for many problems" if x.ndim == 2 and not batched else "",
+        )
+    if len(x) == 0:
+        raise errors.ArgumentError("there is no problem", got=f"variables of shape {x.shape}")
+    return x
+
+
+def checked_args(args: Sequence[Any], x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
+    """The data as arrays, one entry a problem."""
+    arrays = tuple(np.asarray(arg) for arg in args)
+    for i, array in enumerate(arrays):
+        if batched and array.shape[:1] != x.shape[:1]:
+            raise errors.ArgumentError(
+                f"args[{i}] needs one entry a problem in its first axis",
+                got=f"shape {array.shape}",
+                expected=f"{len(x)} problems, as the variables have",
+                fix="give what all problems share in `common`",
+            )
+    return arrays
+
+
+def box(bounds: Any, x: np.ndarray) -> Box:
+    """The bounds as two arrays of the shape of the variables."""
+    count = x.shape[-1]
+    pairs = [(None, None)] * count if bounds is None else list(bounds)
+    if len(pairs) != count or any(np.shape(pair) != (2,) for pair in pairs):
+        raise errors.ArgumentError(
+            "bounds are one pair (lower, upper) a variable", got=repr(bounds), expected=f"{count} pairs"
+        )
+    lower = np.array([-np.inf if low is None else low for low, _ in pairs], x.dtype)
+    upper = np.array([np.inf if high is None else high for _, high in pairs], x.dtype)
+    if not (lower <= upper).all():
+        raise errors.ArgumentError("a lower bound is above its upper bound, or is NaN", got=repr(bounds))
+    return Box(*(np.ascontiguousarray(np.broadcast_to(side, x.shape)) for side in (lower, upper)))

@@ -1,0 +1,215 @@
+"""`minimize`: fit one problem, or thousands side by side."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.optimize.checks import box, checked_args, variables
+from scanjit.optimize.lbfgs import LBFGS
+from scanjit.optimize.method import Box, Method, State
+from scanjit.optimize.newton import GaussNewton, Newton
+from scanjit.optimize.programs import Programs
+from scanjit.optimize.result import RUNNING, SINGULAR, TOO_MANY, Result
+from scanjit.optimize.trust import Trust
+from scanjit.runtime.jit import value_and_grad
+
+METHODS: Mapping[str, Method] = {
+    "newton": Newton(),
+    "lbfgs": LBFGS(),
+    "gauss-newton": GaussNewton(),
+    "trust": Trust(),
+}
+
+SMALLEST = 16
+"""A batch is made no smaller than so many problems: those that have ended fill it up."""
+
+
+def minimize(
+    loss: Callable[..., Any],
+    start: Any,
+    args: Sequence[Any] = (),
+    *,
+    method: str = "newton",
+    batched: bool = False,
+    common: Sequence[Any] = (),
+    bounds: Any = None,
+    tolerance: float | None = None,
+    max_steps: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """The variables for which a loss is least: of one problem, or of many at once.
+
+    Parameters
+    ----------
+    loss : callable
+        `loss(x, *args, *common)` of symbols, for one problem: `x` is the vector of its variables, `args` are its data.
+        It returns a scalar; for "gauss-newton" the vector whose half sum of squares is to be least.
+    start : array_like
+        The first variables: a vector; with `batched=True` a matrix with one row a problem.
+    args : sequence of array_like
+        The data of a problem. With `batched=True`, each has a leading axis of problems. Series of different lengths are
+        padded, and come with a mask or with their lengths.
+    method : {"newton", "lbfgs", "gauss-newton", "trust"}
+        "newton" computes the matrix of second derivatives, for up to some tens of variables. "lbfgs" computes gradients
+        alone: cheaper steps, and more of them; for many variables, and where the loss is dear. "gauss-newton" is for
+        sums of squares. "trust" multiplies second derivatives by vectors: for many variables, where "lbfgs" is slow.
+    batched : bool
+        Whether these are many problems. Each ends by itself; those that have ended cost little more time.
+    common : sequence of array_like
+        What all problems share: it has no axis of problems.
+    bounds : sequence of (lower, upper), optional
+        One pair a variable, the same for all problems; None or infinity where there is no bound.
+    tolerance : float, optional
+        A problem has converged when no entry of its gradient is larger than this times `max(1, abs(fun))`, with the
+        least `abs(fun)` so far. Entries of variables that are kept at a bound do not count. By default 1.3e-6 in
+        float64 and 2.5e-3 in float32.
+    max_steps : int, optional
+        How often the loss may be computed: by default 200 to 2,000 times, as fits the method.
+    progress : callable, optional
+        Called with the number of problems that have ended, and that of all, whenever some more have ended.
+
+    Returns
+    -------
+    Result
+        `x`, `fun`, `jac`, `hess_inv`, `nit`, `nfev`, `status`, `success` and `message`, as of SciPy; of many problems,
+        arrays with one entry each. No problem raises an error: its `status` says how it ended. What is found for a
+        problem does not depend on which others are there.
+
+    See Also
+    --------
+    standard_errors : how sure the variables are.
+    for_scipy : a loss for SciPy's own optimizers.
+
+    Examples
+    --------
+    The decay of three series, each from its own start:
+
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> def loss(x, series):
+    ...     level, decay = x
+    ...     fitted = sj.scan(lambda h: h * decay, outputs_info=level, n_steps=series.shape[0])
+    ...     return ((fitted - series) ** 2).sum()
+    >>> series = np.array([[1.0, 0.5, 0.25], [2.0, 1.8, 1.62], [0.3, 0.3, 0.3]])
+    >>> found = sj.optimize.minimize(loss, np.full((3, 2), 0.6), [series], batched=True)
+    >>> found.x[:, 1].round(3).tolist(), found.success.tolist()
+    ([0.5, 0.9, 1.0], [True, True, True])
+    """
+    if method not in METHODS:
+        raise errors.ArgumentError("there is no such method", got=repr(method), expected=", ".join(map(repr, METHODS)))
+    chosen = METHODS[method]
+    x = variables(start, batched)
+    arrays = checked_args(args, x, batched)
+    if max_steps is not None and max_steps < 1:
+        raise errors.ArgumentError("max_steps is a positive number", got=max_steps)
+    tolerance = float(np.finfo(x.dtype).eps) ** 0.375 if tolerance is None else float(tolerance)
+    if not tolerance >= 0:
+        raise errors.ArgumentError("the tolerance is a number that is not negative", got=tolerance)
+    limit = chosen.steps if max_steps is None else int(max_steps)
+    programs = _programs(loss, chosen, batched)
+    state, inverse = _run(programs, x, box(bounds, x), arrays, tuple(common), tolerance, limit, progress)
+    return _result(state, inverse)
+
+
+@functools.lru_cache(maxsize=64)
+def _programs(loss: Callable[..., Any], method: Method, batched: bool) -> Programs:
+    """The programs for a loss are made once."""
+    return Programs(loss, method, batched)
+
+
+def _run(
+    programs: Programs,
+    x: np.ndarray,
+    sides: Box,
+    args: tuple[np.ndarray, ...],
+    common: tuple[Any, ...],
+    tolerance: float,
+    limit: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[State, np.ndarray | None]:
+    """Step until all problems have ended. Those that still run become a batch of their own when they are but half."""
+    asked = count = len(x) if programs.batched else 1
+    if programs.batched and asked == 1:  # two, because what is compiled for one problem rounds otherwise
+        count = 2
+        x, sides, args = _rows_of((x, sides, args), np.zeros(count, int))
+    state = programs.start(x, sides, args, common, tolerance)
+    taken = 1
+    while True:
+        running = np.flatnonzero(state.status == RUNNING)
+        if progress is not None:
+            progress(asked - int((running < asked).sum()), asked)
+        if not len(running) or taken >= limit:
+            break
+        rows = _rows(running, count) if len(running) < count else None
+        part = [_rows_of(value, rows) for value in (state, sides, args)]
+        enough = len(running) // 2 if count > SMALLEST else 0
+        steps, part = programs.go_on(*part, common, tolerance, enough, limit - taken)
+        state = part if rows is None else _with_rows(state, rows, part)
+        taken += int(steps)
+    found = state, programs.end(state, sides, args, common)
+    return found if asked == count else _rows_of(found, np.zeros(asked, int))
+
+
+def _rows(running: np.ndarray, count: int) -> np.ndarray:
+    """The problems of the next batch: those that run, and others if these are few."""
+    if len(running) >= min(SMALLEST, count):
+        return running
+    others = np.setdiff1d(np.arange(count), running)[: min(SMALLEST, count) - len(running)]
+    return np.union1d(running, others)
+
+
+def _rows_of(value: Any, rows: np.ndarray | None) -> Any:
+    """Some rows of each array of a nested tuple; all of them for None."""
+    if rows is None or value is None:
+        return value
+    if isinstance(value, tuple):
+        parts = [_rows_of(part, rows) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value[rows]
+
+
+def _with_rows(whole: Any, rows: np.ndarray, part: Any) -> Any:
+    """The nested tuple of arrays with these rows replaced."""
+    if isinstance(whole, tuple):
+        parts = [_with_rows(a, rows, b) for a, b in zip(whole, part, strict=True)]
+        return type(whole)(*parts) if hasattr(whole, "_fields") else tuple(parts)
+    whole = whole.copy()
+    whole[rows] = part
+    return whole
+
+
+def _result(state: State, inverse: np.ndarray | None) -> Result:
+    best, status = state.best, state.status
+    status = np.where(status == RUNNING, TOO_MANY, status)
+    if inverse is not None:
+        singular = Result.converged(status) & ~np.isfinite(inverse).all(axis=(-2, -1))
+        status = np.where(singular, SINGULAR, status)
+    return Result(best.x, best.fun, best.jac, inverse, state.nit, state.nfev, status)
+
+
+def for_scipy(loss: Callable[..., Any]) -> dict[str, Any]:
+    """A loss for `scipy.optimize.minimize`: the function that returns value and gradient, and the word for it.
+
+    Parameters
+    ----------
+    loss : callable
+        As for `minimize`.
+
+    Returns
+    -------
+    dict
+        `fun` and `jac`, for `scipy.optimize.minimize(**for_scipy(loss), x0=start, args=...)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> given = sj.optimize.for_scipy(lambda x: ((x - 3.0) ** 2).sum())
+    >>> given["jac"], given["fun"]([1.0, 3.0])
+    (True, (array(4.), array([-4.,  0.])))
+    """
+    return {"fun": value_and_grad(loss), "jac": True}

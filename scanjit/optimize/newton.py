@@ -1,0 +1,86 @@
+"""Newton's method and Gauss and Newton's: a matrix of second derivatives, damped as Levenberg and Marquardt do.
+
+Levenberg, K. (1944); Marquardt, D. W. (1963). How the damping changes is due to Nielsen, H. B. (1999), "Damping
+parameter in Marquardt's method".
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scanjit.autodiff import grad
+from scanjit.derivatives import hessian, jacobian
+from scanjit.ir import Node
+from scanjit.optimize.method import Box, Loss, Method, Point
+from scanjit.tensor import cholesky, diagonal, eye, isfinite, solve_triangular, where
+
+
+class Damping(NamedTuple):
+    """What is added to the diagonal of the matrix, relative to it, and by what it grows after the next bad step."""
+
+    amount: Node
+    growth: Node
+
+
+class Damped(Method, ABC):
+    """Steps to the minimum of a parabola whose matrix is the curvature of a point."""
+
+    steps = 200
+
+    def memory(self, start: Point) -> Any:
+        return Damping(0 * start.fun, 0 * start.fun + 2)
+
+    def propose(self, loss: Loss, best: Point, memory: Damping, box: Box) -> tuple[Node, Node]:
+        matrix, slope = _free(best, box), box.slope(best)
+        scale = abs(diagonal(matrix))
+        least = 1e-3 * scale.max() + np.finfo(slope.dtype).tiny
+        damped = matrix + eye(slope.shape[0], dtype=slope.dtype) * (memory.amount * (scale + least))
+        step = -_solve(cholesky(damped), slope)
+        definite = isfinite(step).all()  # if not, the damping grows
+        step = box.project(best.x + where(definite, step, 0)) - best.x
+        return step, where(definite, -(slope @ step + step @ matrix @ step / 2), np.inf)
+
+    def learn(self, best: Point, trial: Point, kept: Node, ratio: Node, memory: Damping) -> Damping:
+        less = memory.amount * np.maximum(1 / 3, 1 - (2 * np.minimum(ratio, 2) - 1) ** 3)
+        less = where(less < 1e-6, 0, less)
+        more = np.maximum(memory.amount, 1e-3) * memory.growth
+        return Damping(where(kept, less, more), where(kept, 2, 2 * memory.growth))
+
+    def inverse(self, best: Point, memory: Any, box: Box) -> Node:
+        fixed, matrix = box.fixed(best), _free(best, box)
+        factor = cholesky(matrix)
+        half = solve_triangular(factor, eye(best.x.shape[0], dtype=best.x.dtype), lower=True)
+        left = diagonal(factor) ** 2 / diagonal(matrix)  # of what a variable adds that the ones before it do not
+        definite = (left > 10 * np.finfo(best.x.dtype).eps).all()
+        return where(definite, where(fixed[:, None] | fixed, 0, half.T @ half), np.nan)
+
+
+class Newton(Damped):
+    """The parabola has the loss's first and second derivatives."""
+
+    def point(self, loss: Loss, x: Node) -> Point:
+        fun = loss(x)
+        return Point(x, fun, grad(fun, x), hessian(fun, x))
+
+
+class GaussNewton(Damped):
+    """The loss is half a sum of squares. Products of the terms' first derivatives stand for its second ones."""
+
+    def point(self, loss: Loss, x: Node) -> Point:
+        terms = loss(x)
+        slopes = jacobian(terms, x)
+        return Point(x, (terms**2).sum() / 2, terms @ slopes, slopes.T @ slopes)
+
+
+def _free(point: Point, box: Box) -> Node:
+    """The matrix, with a row and a column of the identity for each variable that is fixed at a bound."""
+    fixed = box.fixed(point)
+    unit = eye(point.x.shape[0], dtype=point.x.dtype)
+    return where(fixed[:, None] | fixed, unit, point.curvature)
+
+
+def _solve(factor: Node, right: Node) -> Node:
+    return solve_triangular(factor.T, solve_triangular(factor, right, lower=True), lower=False)

@@ -1,0 +1,327 @@
+"""Kalman filter and smoother, with missing data and changing matrices (Kalman, 1960; Rauch et al., 1965)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scanjit import errors
+from scanjit.ir import Node
+from scanjit.loops import scan
+from scanjit.tensor import (
+    as_tensor,
+    cast,
+    concatenate,
+    diagonal,
+    expand_dims,
+    eye,
+    inv,
+    isnan,
+    log,
+    slogdet,
+    solve,
+    swapaxes,
+    where,
+    zeros_like,
+)
+from scanjit.timeseries.densities import LOG_TAU
+from scanjit.timeseries.roots import lower, root
+
+
+class StateSpace(NamedTuple):
+    """A linear model of states and observations with normal errors.
+
+    `state[t+1] = transition @ state[t] + state_offset + error of covariance state_noise`
+    `y[t] = observation @ state[t] + offset + error of covariance noise`
+
+    Each matrix, and each offset, may have a leading axis of steps. `mean` and `covariance` are what is known of the
+    state of the first step before its observation. `covariance=None` says that nothing is known: only
+    `form="information"` can begin with that.
+    """
+
+    transition: Any
+    observation: Any
+    state_noise: Any
+    noise: Any
+    mean: Any
+    covariance: Any
+    state_offset: Any = 0.0
+    offset: Any = 0.0
+
+
+class Filtered(NamedTuple):
+    """What is known of the state of each step: by the observations up to it, and by those before it; and the logarithm
+    of the likelihood of each observation, given those before."""
+
+    mean: Node
+    covariance: Node
+    predicted_mean: Node
+    predicted_covariance: Node
+    log_likelihood: Node
+
+
+class Smoothed(NamedTuple):
+    """What is known of the state of each step by all observations."""
+
+    mean: Node
+    covariance: Node
+
+
+class _Step(NamedTuple):
+    """A step's matrices and observation. A missing entry has rows that say nothing: zeros, and a variance of 1. `seen`
+    counts the others."""
+
+    transition: Node
+    observation: Node
+    state_noise: Node
+    noise: Node
+    state_offset: Node
+    value: Node
+    seen: Node
+
+
+Known = tuple[Node, Node]
+"""What is known of a state: its mean and covariance, or what a form has in their place."""
+
+
+def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance") -> Filtered:
+    """What is known of the states of a linear model, step by step.
+
+    Parameters
+    ----------
+    observations : tensor_like
+        (steps, entries), or (steps,) for one entry. NaN is a missing entry. Series of different lengths are padded with
+        it: padded steps add nothing to the likelihood.
+    model : StateSpace
+    form : {"covariance", "square-root", "information"}
+        How uncertainty is kept. As a covariance (in Joseph's form, which stays positive). As a triangular root of it,
+        which keeps twice as many digits. As its inverse, which may be 0 where nothing is known; transitions must have
+        an inverse. Means that are not determined yet are NaN there, and observations until then add nothing to the
+        likelihood.
+
+    Returns
+    -------
+    Filtered
+        `mean` and `predicted_mean` (steps, states), `covariance` and `predicted_covariance` (steps, states, states),
+        `log_likelihood` (steps,).
+
+    Examples
+    --------
+    A random walk that is seen with errors, once not at all:
+
+    >>> import numpy as np, scanjit as sj
+    >>> @sj.jit
+    ... def walk(y):
+    ...     one = np.ones((1, 1))
+    ...     model = sj.timeseries.StateSpace(one, one, one, one, np.zeros(1), one)
+    ...     return sj.timeseries.kalman_filter(y, model).mean[:, 0]
+    >>> walk(np.array([2.0, np.nan, 4.0])).round(3)
+    array([1.   , 1.   , 3.143])
+    """
+    if form not in _FORMS:
+        raise errors.ArgumentError("there is no such form", got=repr(form), expected=", ".join(map(repr, _FORMS)))
+    begin, observe, move, shown = _FORMS[form]
+    sequences, per_step, fixed = _taken(as_tensor(observations), model)
+
+    def step(*given: Node) -> tuple[Node, ...]:
+        *parts, one, other = given
+        now = _present(dict(zip(per_step, parts, strict=True)) | fixed)
+        known = one, other
+        updated, likelihood = observe(known, now)
+        return *move(updated, now), *shown(updated), *shown(known), likelihood
+
+    first = begin(model, as_tensor(observations).dtype)
+    found = scan(step, sequences=sequences, outputs_info=[*first, *[None] * 5])
+    return Filtered(*found[2:])
+
+
+def kalman_smoother(observations: Any, model: StateSpace, form: str = "covariance") -> Smoothed:
+    """What is known of the states of a linear model by all observations, also by later ones.
+
+    Parameters
+    ----------
+    observations, model, form : as for `kalman_filter`.
+
+    Returns
+    -------
+    Smoothed
+        `mean` (steps, states), `covariance` (steps, states, states).
+
+    Examples
+    --------
+    >>> import numpy as np, scanjit as sj
+    >>> @sj.jit
+    ... def walk(y):
+    ...     one = np.ones((1, 1))
+    ...     model = sj.timeseries.StateSpace(one, one, one, one, np.zeros(1), one)
+    ...     return sj.timeseries.kalman_smoother(y, model).mean[:, 0]
+    >>> walk(np.array([2.0, np.nan, 4.0])).round(3)
+    array([1.429, 2.286, 3.143])
+    """
+    found = kalman_filter(observations, model, form)
+    transition = as_tensor(model.transition)
+    moves = transition[:-1] if transition.ndim == 3 else None
+
+    def step(*given: Node) -> tuple[Node, Node]:
+        mean, covariance, expected, uncertainty, *move, later, spread = given
+        gain = swapaxes(solve(uncertainty, (move[0] if move else transition) @ covariance), -1, -2)
+        return mean + gain @ (later - expected), covariance + gain @ (spread - uncertainty) @ gain.T
+
+    last = found.mean[-1], found.covariance[-1]
+    sequences = [found.mean[:-1], found.covariance[:-1], found.predicted_mean[1:], found.predicted_covariance[1:]]
+    before = scan(
+        step, sequences=sequences + ([] if moves is None else [moves]), outputs_info=list(last), go_backwards=True
+    )
+    return Smoothed(*(concatenate([part[::-1], end[None]]) for part, end in zip(before, last, strict=True)))
+
+
+def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str], dict[str, Node]]:
+    """What a loop over the steps reads step by step, with the names of it; and what is the same in all steps."""
+    values = observations if observations.ndim == 2 else expand_dims(observations, 1)
+    dtype = values.dtype
+    ranks = {"transition": 2, "observation": 2, "state_noise": 2, "noise": 2, "state_offset": 1, "offset": 1}
+    per_step, fixed = {"value": values}, {}
+    for name, rank in ranks.items():
+        part = cast(as_tensor(getattr(model, name)), dtype)
+        if part.ndim == rank + 1:
+            per_step[name] = part
+        elif part.ndim == rank or (rank == 1 and part.ndim == 0):
+            fixed[name] = part
+        else:
+            raise errors.ShapeError(
+                f"{name} has another number of axes", got=part.ndim, expected=f"{rank}, or {rank + 1} with one of steps"
+            )
+    return list(per_step.values()), list(per_step), fixed
+
+
+def _present(parts: dict[str, Node]) -> _Step:
+    absent = isnan(parts["value"])
+    observation = where(absent[:, None], 0, parts["observation"])
+    value = where(absent, 0, where(absent, 0, parts["value"]) - parts["offset"])
+    unit = eye(value.shape[0], dtype=value.dtype)
+    noise = where(absent[:, None] | absent, unit, parts["noise"])
+    transition = parts["transition"]
+    offset = zeros_like(transition[0]) + parts["state_offset"]
+    seen = (1 - cast(absent, value.dtype)).sum()
+    return _Step(transition, observation, parts["state_noise"], noise, offset, value, seen)
+
+
+def _likelihood(now: _Step, log_det: Node, squares: Node) -> Node:
+    return -(now.seen * LOG_TAU + log_det + squares) / 2
+
+
+# ---- uncertainty as a covariance ----
+
+
+def _begin(model: StateSpace, dtype: Any) -> Known:
+    if model.covariance is None:
+        raise errors.ArgumentError("a model that knows nothing of its first state needs form='information'", got="None")
+    return cast(as_tensor(model.mean), dtype), cast(as_tensor(model.covariance), dtype)
+
+
+def _observe(known: Known, now: _Step) -> tuple[Known, Node]:
+    mean, covariance = known
+    missed = now.value - now.observation @ mean
+    cross = now.observation @ covariance
+    spread = cross @ now.observation.T + now.noise
+    gain = solve(spread, cross).T
+    left = eye(mean.shape[0], dtype=mean.dtype) - gain @ now.observation
+    updated = mean + gain @ missed, left @ covariance @ left.T + gain @ now.noise @ gain.T
+    return updated, _likelihood(now, slogdet(spread)[1], missed @ solve(spread, missed))
+
+
+def _move(known: Known, now: _Step) -> Known:
+    mean, covariance = known
+    return now.transition @ mean + now.state_offset, now.transition @ covariance @ now.transition.T + now.state_noise
+
+
+# ---- as a triangular root of it ----
+
+
+def _begin_root(model: StateSpace, dtype: Any) -> Known:
+    mean, covariance = _begin(model, dtype)
+    return mean, root(covariance)
+
+
+def _observe_root(known: Known, now: _Step) -> tuple[Known, Node]:
+    mean, half = known
+    entries = now.value.shape[0]
+    rows = concatenate([root(now.noise), now.observation @ half], axis=1)
+    below = concatenate([zeros_like(now.observation.T), half], axis=1)
+    joint = lower(concatenate([rows, below]))
+    spread, cross, left = joint[:entries, :entries], joint[entries:, :entries], joint[entries:, entries:]
+    missed = solve(spread, now.value - now.observation @ mean)
+    log_det = 2 * log(abs(diagonal(spread))).sum()
+    return (mean + cross @ missed, left), _likelihood(now, log_det, missed @ missed)
+
+
+def _move_root(known: Known, now: _Step) -> Known:
+    mean, half = known
+    joint = lower(concatenate([now.transition @ half, root(now.state_noise)], axis=1))
+    return now.transition @ mean + now.state_offset, joint
+
+
+def _of_root(known: Known) -> Known:
+    return known[0], known[1] @ known[1].T
+
+
+# ---- as its inverse, with the inverse times the mean ----
+
+
+def _begin_information(model: StateSpace, dtype: Any) -> Known:
+    mean = cast(as_tensor(model.mean), dtype)
+    if model.covariance is None:
+        return zeros_like(mean), zeros_like(eye(mean.shape[0], dtype=dtype))
+    matrix = inv(cast(as_tensor(model.covariance), dtype))
+    return matrix @ mean, matrix
+
+
+def _observe_information(known: Known, now: _Step) -> tuple[Known, Node]:
+    vector, matrix = known
+    weights = solve(now.noise, now.observation).T
+    updated = vector + weights @ now.value, matrix + weights @ now.observation
+    before, after = _squares(vector, matrix), _squares(*updated)
+    log_det = slogdet(now.noise)[1] + after.log_det - before.log_det
+    squares = now.value @ solve(now.noise, now.value) + before.squares - after.squares
+    return updated, where(before.determined & after.determined, _likelihood(now, log_det, squares), 0)
+
+
+class _Mean(NamedTuple):
+    """Whether information determines a mean; its squares, weighted by the information; and the latter's determinant."""
+
+    determined: Node
+    squares: Node
+    log_det: Node
+
+
+def _squares(vector: Node, matrix: Node) -> _Mean:
+    size, unit = matrix.shape[0], eye(matrix.shape[0], dtype=matrix.dtype)
+    scale = abs(matrix).max()
+    sign, log_det = slogdet(matrix / where(scale > 0, scale, 1))
+    determined = (sign > 0) & (log_det > 30 * (1 - size) - 1)  # each further direction: at least 1e-13 of the first
+    return _Mean(
+        determined,
+        vector @ solve(where(determined, matrix, unit), vector),
+        where(determined, log_det + size * log(where(scale > 0, scale, 1)), 0),
+    )
+
+
+def _move_information(known: Known, now: _Step) -> Known:
+    vector, matrix = known
+    back = inv(now.transition)
+    moved = back.T @ matrix @ back
+    left = inv(eye(vector.shape[0], dtype=vector.dtype) + moved @ now.state_noise)
+    later = left @ moved
+    return left @ (back.T @ vector) + later @ now.state_offset, later
+
+
+def _of_information(known: Known) -> Known:
+    covariance = inv(known[1])
+    return covariance @ known[0], covariance
+
+
+_FORMS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "covariance": (_begin, _observe, _move, lambda known: known),
+    "square-root": (_begin_root, _observe_root, _move_root, _of_root),
+    "information": (_begin_information, _observe_information, _move_information, _of_information),
+}

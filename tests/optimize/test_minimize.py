@@ -1,0 +1,169 @@
+"""`minimize` beside SciPy, by all methods; batches, bounds, and problems that go wrong."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+METHODS = ["newton", "lbfgs", "trust"]
+
+
+def rosenbrock(x):
+    return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
+
+
+def decay(x, series, kept):
+    """Squares of what an exponential leaves of a series; `kept` is 0 for padded steps."""
+    fitted = sj.scan(lambda h: h * x[1], outputs_info=x[0], n_steps=series.shape[0])
+    return (kept * (fitted - series) ** 2).sum()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rosenbrock(method):
+    found = sj.optimize.minimize(rosenbrock, np.array([-1.2, 1.0, -0.5]), method=method)
+    assert found.success and found.status == 0 and "converged" in found.message
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-5)
+    assert 0 < found.nit < found.nfev < 300
+
+
+def test_as_scipy():
+    optimize = pytest.importorskip("scipy.optimize")
+    start = np.array([-1.2, 1.0, -0.5])
+    theirs = optimize.minimize(**sj.optimize.for_scipy(rosenbrock), x0=start)
+    ours = sj.optimize.minimize(rosenbrock, start, tolerance=1e-8)
+    np.testing.assert_allclose(ours.x, theirs.x, atol=1e-4)
+    np.testing.assert_allclose(ours.hess_inv, np.linalg.inv(optimize.rosen_hess(np.ones(3))), rtol=1e-5)
+    assert all(hasattr(ours, name) for name in ("fun", "jac", "nit", "nfev", "success", "status", "message"))
+
+
+def test_gauss_newton_as_least_squares():
+    optimize = pytest.importorskip("scipy.optimize")
+    t = np.linspace(0, 3, 20)
+    y = 2 * np.exp(-1.5 * t) + 0.3 + 0.01 * np.cos(9 * t)
+
+    def terms(x, t, y):
+        return x[0] * np.exp(-x[1] * t) + x[2] - y
+
+    ours = sj.optimize.minimize(terms, [1.0, 1.0, 0.0], [t, y], method="gauss-newton", tolerance=1e-9)
+    theirs = optimize.least_squares(lambda x: terms(x, t, y), [1.0, 1.0, 0.0])
+    np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-6)
+    np.testing.assert_allclose(ours.fun, theirs.cost, rtol=1e-6)
+    np.testing.assert_allclose(ours.hess_inv, np.linalg.inv(theirs.jac.T @ theirs.jac), rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds(method):
+    optimize = pytest.importorskip("scipy.optimize")
+    bounds = [(-2, 0.5), (None, None), (0.2, 2)]
+    start = np.array([-3.0, 1.0, 0.5])  # the first one is outside
+    ours = sj.optimize.minimize(rosenbrock, start, method=method, bounds=bounds)
+    theirs = optimize.minimize(**sj.optimize.for_scipy(rosenbrock), x0=start, method="L-BFGS-B", bounds=bounds)
+    np.testing.assert_allclose(ours.x, theirs.x, atol=2e-4)
+    assert ours.status == 1 and ours.success and "bound" in ours.message
+    if ours.hess_inv is not None:
+        at_bound = np.array([ours.x[0] == 0.5, False, ours.x[2] == 0.2])
+        assert at_bound.any()
+        np.testing.assert_array_equal(ours.hess_inv == 0, at_bound[:, None] | at_bound)
+
+
+@pytest.fixture(scope="module")
+def series():
+    random = np.random.default_rng(0)
+    lengths = random.integers(5, 30, 40)
+    kept = (np.arange(30) < lengths[:, None]).astype(float)
+    levels, decays = random.uniform(1, 2, (40, 1)), random.uniform(0.5, 0.95, (40, 1))
+    return levels * decays ** np.arange(1, 31) * kept + 0.01 * random.normal(size=(40, 30)), kept
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_problems_do_not_see_their_neighbours(method, series):
+    start = np.full((40, 2), 0.7)
+    told = []
+    whole = sj.optimize.minimize(
+        decay, start, series, method=method, batched=True, progress=lambda *counts: told.append(counts)
+    )
+    assert whole.success.all() and whole.nfev.min() < whole.nfev.max()
+    assert told[0] == (0, 40) and told[-1] == (40, 40) and sorted(told) == told
+    for rows in (slice(7, 11), np.arange(40)[::-1], slice(3, 4)):
+        part = sj.optimize.minimize(decay, start[rows], [array[rows] for array in series], method=method, batched=True)
+        for name in ("x", "fun", "jac", "nit", "nfev", "status"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows], err_msg=name)
+    alone = sj.optimize.minimize(decay, start[5], [array[5] for array in series], method=method)
+    np.testing.assert_allclose(alone.x, whole.x[5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bad_problems_harm_nobody(method, series):
+    """A series of NaN, one of infinity, one that is padded as a whole, one of a constant: each says how it ended."""
+    start, (values, kept) = np.full((40, 2), 0.7), (series[0].copy(), series[1].copy())
+    good = sj.optimize.minimize(decay, start, series, method=method, batched=True)
+    values[3], values[4, 2], kept[5], values[6] = np.nan, np.inf, 0, 1.5
+    found = sj.optimize.minimize(decay, start, [values, kept], method=method, batched=True)
+    assert found.status[3] == 3 and found.status[4] == 3 and "not finite" in found.message[3]
+    assert found.status[5] in (0, 5)  # its loss is 0 everywhere
+    np.testing.assert_allclose(found.x[6], [1.5, 1.0], atol=1e-3)
+    others = np.setdiff1d(np.arange(40), [3, 4, 5, 6])
+    np.testing.assert_array_equal(found.x[others], good.x[others])
+    np.testing.assert_array_equal(found.x[3], start[3])
+    assert "36" in repr(good) or "40" in repr(good)
+
+
+def test_a_saddle_is_said_to_be_one():
+    found = sj.optimize.minimize(lambda x: x[0] ** 2 - x[1] ** 2, [0.0, 0.0])
+    assert found.status == 5 and not found.success and np.isnan(found.hess_inv).all()
+    assert "saddle" in found.message
+
+
+def test_a_minimum_that_is_no_single_one():
+    found = sj.optimize.minimize(lambda x: (x[0] + x[1] - 1.0) ** 2, [0.0, 0.0])
+    assert found.status == 5 and abs(found.x.sum() - 1) < 1e-6
+    assert sj.optimize.minimize(lambda x: (x[0] + x[1] - 1.0) ** 2, [0.0, 0.0], method="lbfgs").success
+
+
+def test_a_loss_that_falls_without_end():
+    found = sj.optimize.minimize(lambda x: x[0], [0.0], max_steps=30)
+    assert not found.success and found.fun < -100
+    found = sj.optimize.minimize(lambda x: -(x[0] ** 2), [1.0], method="lbfgs", max_steps=20)
+    assert found.status == 2 and found.nfev == 20 and "max_steps" in found.message
+
+
+def test_common_data_and_single_precision():
+    t = np.linspace(0, 1, 9, dtype="float32")
+
+    def loss(x, y, t):
+        return ((x[0] + x[1] * t - y) ** 2).sum()
+
+    y = np.array([[1.0], [2.0]], "float32") + np.array([[3.0], [0.5]], "float32") * t
+    found = sj.optimize.minimize(loss, np.zeros((2, 2), "float32"), [y], common=[t], batched=True)
+    assert found.x.dtype == "float32" and found.success.all()
+    np.testing.assert_allclose(found.x, [[1, 3], [2, 0.5]], atol=1e-3)
+
+
+def test_many_variables():
+    def loss(x):
+        return ((x - 3.0) ** 2).sum() + ((x[1:] - x[:-1]) ** 2).sum()
+
+    for method in ("lbfgs", "trust"):
+        found = sj.optimize.minimize(loss, np.zeros(300), method=method)
+        assert found.success
+        np.testing.assert_allclose(found.x, 3.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "bfgs"}, "there is no such method"),
+        ({"start": np.zeros((2, 2))}, "say batched=True"),
+        ({"start": np.zeros(0)}, "another shape"),
+        ({"start": np.zeros((0, 2)), "batched": True}, "no problem"),
+        ({"start": np.zeros((2, 2)), "args": [np.zeros(3)], "batched": True}, "one entry a problem"),
+        ({"bounds": [(0, 1)]}, "one pair"),
+        ({"bounds": [(1, 0), (0, 1)]}, "above its upper bound"),
+        ({"bounds": [(np.nan, 0), (0, 1)]}, "above its upper bound, or is NaN"),
+        ({"tolerance": -1.0}, "not negative"),
+        ({"max_steps": 0}, "a positive number"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(sj.ArgumentError, match=message):
+        sj.optimize.minimize(**{"loss": rosenbrock, "start": np.zeros(2)} | arguments)
