@@ -31,8 +31,9 @@ SLOT = 4096
 """Bytes of memory for each thread."""
 LINE = 64
 """Bytes of a cache line. Memory is aligned to it, so that no vector lies in two lines."""
-LEAST_SECONDS = 1e-3
-"""Calls are repeated for so many seconds to find the fastest."""
+LEAST_SECONDS, LEAST_CALLS = 1e-3, 8
+"""Calls are repeated for so many seconds, and so often, to find the fastest. A call during which the system runs
+something else may take ten milliseconds."""
 
 
 class Measured(NamedTuple):
@@ -64,12 +65,12 @@ def _bandwidth(nbytes: int) -> float:
 def _pace(measured: Measured) -> float:
     """Work per second, in the fastest of several calls."""
     measured.call()
-    best, spent = float("inf"), 0.0
-    while spent < LEAST_SECONDS:
+    best, spent, calls = float("inf"), 0.0, 0
+    while spent < LEAST_SECONDS or calls < LEAST_CALLS:
         start = time.perf_counter()
         measured.call()
         taken = time.perf_counter() - start
-        best, spent = min(best, taken), spent + max(taken, 1e-6)
+        best, spent, calls = min(best, taken), spent + max(taken, 1e-6), calls + 1
     return measured.amount / best
 
 
