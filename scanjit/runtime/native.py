@@ -11,7 +11,6 @@ call of a function that the caller gave: it may tell somebody how far the progra
 """
 
 import ctypes
-import functools
 import hashlib
 import os
 import re
@@ -552,15 +551,21 @@ class Native:
         self._set_place(self.place)
 
 
-@functools.cache
+_made: dict[None, Native] = {}
+
+
 def native() -> Native:
-    """The machine code of this process, compiled when it is first needed, or taken from the cache."""
-    return Native()
+    """The machine code of this process, compiled when it is first needed, or taken from the cache.
+
+    There is one: a program's workers must be those that wait at its meeting place. Threads that need it first at the
+    same time may each make one; all use the one that is there first.
+    """
+    return _made.get(None) or _made.setdefault(None, Native())
 
 
 def _after_fork() -> None:
-    if native.cache_info().currsize:
-        native().new_team()
+    for made in _made.values():
+        made.new_team()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,6 +1,5 @@
 """The types of values in generated code."""
 
-import functools
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -48,10 +47,12 @@ class Signature(NamedTuple):
     args: tuple[Type, ...]
 
 
-@functools.cache
+_made: dict[tuple[Kind, int], SimdType] = {}
+
+
 def simd_type(kind: Kind, lanes: int) -> SimdType:
-    """The one type of vectors of `lanes` elements of `kind`."""
-    return SimdType(kind, lanes)
+    """The one type of vectors of `lanes` elements of `kind`, for all threads."""
+    return _made.get((kind, lanes)) or _made.setdefault((kind, lanes), SimdType(kind, lanes))
 
 
 def mask_type(lanes: int) -> SimdType:
