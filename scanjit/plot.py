@@ -138,6 +138,7 @@ def memory(memory: Memory | CompiledFunction[Any], ax: Axes | None = None, **siz
     axes.axhline(high / 1e6, color=_DARK, linestyle="--", label=f"workspace, {found.workspace / 1e6:.3g} MB")
     axes.set_xlim(0, end)
     axes.set_ylim(0, high * 1.15 / 1e6 or 1.0)
+    axes.xaxis.set_major_locator(_library("ticker").MaxNLocator(integer=True))
     axes.set_xlabel("statement")
     axes.set_ylabel("place in the workspace, MB")
     axes.set_title(_plain(f"{found.name}: {found.peak / 1e6:.3g} MB with the results"))
