@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.kinds import holds_numbers
 from scanjit.show.identifiers import writable
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
         values = np.asarray(states)
     except ValueError:  # a list of lists of different lengths
         values = np.asarray(None)
-    if values.dtype.kind not in "biuf" or values.ndim not in (1, 2) or not values.size:
+    if not holds_numbers(values.dtype) or values.ndim not in (1, 2) or not values.size:
         raise errors.ArgumentError(
             "the states of one sequence are drawn, as numbers of shape (steps, units)",
             got=f"{values.dtype}{values.shape}",
