@@ -2,13 +2,14 @@
 
     python -m benchmarks lstm gru --peers torch,jax --threads 2 --json results.json
     python -m benchmarks report results.json
-    python -m benchmarks environment pytensor
+    python -m benchmarks environment torch jax onnxruntime openvino tensorflow pytensor
     python -m benchmarks tiles
     python -m benchmarks columns
     python -m benchmarks models
 
-Every engine runs in a process of its own, of its own interpreter if it needs one, and is stopped while others are
-timed.
+Every engine runs in a process of its own, and is stopped while others are timed. `environment` makes a virtual
+environment for each peer that is named, of the newest Python here on which the peer can be installed; where there is
+none, an engine runs on this Python if it is installed here.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines import PACKAGES
+from benchmarks.engines import PACKAGES, REQUIREMENTS
 
 ROOT = Path(__file__).absolute().parent.parent
 ENVIRONMENTS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "scanjit-benchmarks"
@@ -29,7 +30,7 @@ class Absent(Exception):
 
 
 def interpreter(engine: str, given: Mapping[str, str]) -> str:
-    """The Python for an engine: the one that was asked for, this one if it has the package, or one made for it.
+    """The Python for an engine: the one that was asked for, one made for it, or this one if it has the package.
 
     Raises
     ------
@@ -38,21 +39,44 @@ def interpreter(engine: str, given: Mapping[str, str]) -> str:
     """
     if engine in given:
         return given[engine]
-    if importlib.util.find_spec(PACKAGES[engine]):
-        return sys.executable
-    own = ENVIRONMENTS / engine / "bin" / "python"
+    own = _python(ENVIRONMENTS / engine)
     if own.exists():
         return str(own)
+    if importlib.util.find_spec(PACKAGES[engine]):
+        return sys.executable
     raise Absent(f"not installed (`python -m benchmarks environment {engine}` makes a place for it)")
 
 
 def make_environment(engine: str) -> None:
-    """A virtual environment with an engine in it, which `interpreter` will find."""
+    """A virtual environment with an engine in it, which `interpreter` will find: of the newest Python that is here for
+    which there are ready-made packages of it."""
     folder = ENVIRONMENTS / engine
-    extra = ["onnx"] if engine == "onnxruntime" else []
-    package = "tensorflow-cpu" if engine == "tensorflow" else PACKAGES[engine]
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", package, *extra], check=True)
+    for python in pythons():
+        subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
+        command = [str(_python(folder)), "-m", "pip", "install", "--only-binary=:all:", *REQUIREMENTS[engine]]
+        if subprocess.run(command, check=False).returncode == 0:
+            print(f"{engine}: {folder}, of {python}")
+            return
+    shutil.rmtree(folder, ignore_errors=True)
+    raise SystemExit(f"no Python that is here has packages of {engine}: tried {', '.join(pythons())}")
+
+
+def pythons() -> list[str]:
+    """The interpreters on the path and of pyenv, the newest first; this one counts, too."""
+    found = {sys.version_info[1]: sys.executable}
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for minor in range(11, 30):
+        places = [shutil.which(f"python3.{minor}"), *sorted(map(str, versions.glob(f"3.{minor}.*/bin/python")))]
+        for python in filter(None, places):
+            asked = [python, "-c", "import sys, venv, ensurepip; print(sys.version_info[1])"]
+            answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+            if answer == str(minor):  # else pyenv stands there in place of a Python that is not installed
+                found.setdefault(minor, python)
+    return [found[minor] for minor in sorted(found, reverse=True)]
+
+
+def _python(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 class Engine:

@@ -31,6 +31,7 @@ import dataclasses  # noqa: E402
 import gc  # noqa: E402
 import importlib  # noqa: E402
 import json  # noqa: E402
+import platform  # noqa: E402
 import traceback  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -52,9 +53,10 @@ class Worker:
         self.repeats: dict[str, int] = {}
 
     def hello(self) -> dict[str, Any]:
-        """Import the library: its version, and how long that took since the process began."""
+        """Import the library: its version, that of Python, and how long that took since the process began."""
         module = importlib.import_module(PACKAGES[self.engine])
-        return {"version": getattr(module, "__version__", ""), "seconds": time.perf_counter() - BEGIN}
+        version = f"{getattr(module, '__version__', '').partition('-')[0]} (Python {platform.python_version()})"
+        return {"version": version.strip(), "seconds": time.perf_counter() - BEGIN}
 
     def make(self, key: str, case: str, task: dict[str, Any]) -> dict[str, Any]:
         """Trace and compile."""

@@ -3,16 +3,18 @@
 import functools
 import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import scanjit as sj
-from benchmarks import columns, models, report, startup, tape, tiles
+from benchmarks import columns, models, remote, report, startup, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -148,6 +150,31 @@ def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "torch" / "bin").mkdir(parents=True)
     (tmp_path / "torch" / "bin" / "python").touch()
     assert interpreter("torch", {}) == str(tmp_path / "torch" / "bin" / "python")
+
+
+def test_an_environment_is_of_the_newest_python_that_has_the_engine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str], check: bool) -> SimpleNamespace:
+        asked.append(command)
+        return SimpleNamespace(returncode=int("pip" in command and len(asked) < 4))
+
+    monkeypatch.setattr(remote, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(remote, "pythons", lambda: ["/newest", "/older", "/oldest"])
+    monkeypatch.setattr(remote.subprocess, "run", run)
+    remote.make_environment("onnxruntime")
+    assert [command[0] for command in asked[::2]] == ["/newest", "/older"] and "onnx" in asked[1]
+    assert "of /older" in capsys.readouterr().out
+    asked.clear()
+    monkeypatch.setattr(remote, "pythons", lambda: ["/newest"])
+    with pytest.raises(SystemExit, match="no Python that is here has packages of torch: tried /newest"):
+        remote.make_environment("torch")
+
+
+def test_pythons_that_are_here() -> None:
+    assert sys.executable in remote.pythons()
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from benchmarks import tape
 from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
 from benchmarks.cases import lstm
 from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid, loop, reordered, split
-from benchmarks.engines import jax, onnxruntime, pytensor, scanjit, tensorflow, torch
+from benchmarks.engines import jax, onnx, pytensor, scanjit, tensorflow, torch
 
 DEEPBENCH = grid("B T I H", (32, 1, 512, 512), (1, 50, 1024, 1024), (32, 25, 1024, 1024))
 """Some of DeepBench's shapes for a GRU, with fewer steps where it has 1,500."""
@@ -146,7 +146,7 @@ def _case(name: str, sizes: list[dict[str, int]], dtypes: tuple[str, ...]) -> Ca
             "scanjit": scanjit.program(by_scanjit),
             "torch": by_torch,
             "jax": jax.program(by_jax),
-            "onnxruntime": onnxruntime.program(_onnx_nodes, _onnx_weights, lambda y: y[:, 0]),
+            **onnx.programs(_onnx_nodes, _onnx_weights, lambda y: y[:, 0]),
             "tensorflow": by_tensorflow,
             "pytensor": pytensor.program(by_pytensor),
         },

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
 from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid, loop, reordered, split
-from benchmarks.engines import jax, numba, onnxruntime, plain, pytensor, scanjit, tensorflow, torch
+from benchmarks.engines import jax, numba, onnx, plain, pytensor, scanjit, tensorflow, torch
 
 GRID = grid(
     "B T I H",
@@ -147,13 +147,11 @@ def _onnx_nodes(helper: Any, task: Task) -> list[Any]:
     return [lstm]
 
 
-by_onnxruntime = onnxruntime.program(_onnx_nodes, onnx_weights, lambda y: y[:, 0])
-
 MAKE = {
     "scanjit": scanjit.program(by_scanjit),
     "torch": by_torch,
     "jax": jax.program(by_jax),
-    "onnxruntime": by_onnxruntime,
+    **onnx.programs(_onnx_nodes, onnx_weights, lambda y: y[:, 0]),
     "tensorflow": by_tensorflow,
     "pytensor": pytensor.program(by_pytensor),
     "numba": numba.program("lstm_numba"),

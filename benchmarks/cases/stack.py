@@ -11,7 +11,7 @@ from benchmarks import tape
 from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
 from benchmarks.cases import lstm
 from benchmarks.cases.common import SEQUENCE, Draw, grid
-from benchmarks.engines import jax, onnxruntime, scanjit, torch
+from benchmarks.engines import jax, onnx, scanjit, torch
 
 
 def names_of(layers: int) -> list[str]:
@@ -155,7 +155,7 @@ def _case(layers: int) -> Case:
             "scanjit": scanjit.program(by_scanjit),
             "torch": by_torch,
             "jax": jax.program(by_jax),
-            "onnxruntime": onnxruntime.program(partial(_onnx_nodes, layers), _onnx_weights, lambda y: y),
+            **onnx.programs(partial(_onnx_nodes, layers), _onnx_weights, lambda y: y),
         },
         value=("T", "B", "out"),
         wrt=("x", *names),

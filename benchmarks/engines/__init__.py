@@ -9,6 +9,7 @@ PACKAGES = {
     "torch": "torch",
     "jax": "jax",
     "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
     "tensorflow": "tensorflow",
     "pytensor": "pytensor",
     "numba": "numba",
@@ -22,6 +23,7 @@ TITLES = {
     "torch": "PyTorch",
     "jax": "JAX",
     "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
     "tensorflow": "TensorFlow",
     "pytensor": "PyTensor",
     "numba": "Numba, by hand",
@@ -29,7 +31,18 @@ TITLES = {
     "lasagne_like": "lasagne_like",
 }
 
-PEERS = ("torch", "jax", "onnxruntime", "tensorflow", "pytensor")
+REQUIREMENTS = {
+    "torch": ("torch>=2.15",),
+    "jax": ("jax>=0.11",),
+    "onnxruntime": ("onnxruntime>=1.31", "onnx"),
+    "openvino": ("openvino>=2026.0", "onnx"),
+    "tensorflow": ("tensorflow-cpu>=2.20",),
+    "pytensor": ("pytensor",),
+    "numba": ("numba",),
+}
+"""For each engine what is installed in an environment of its own: what was new when these benchmarks were written."""
+
+PEERS = ("torch", "jax", "onnxruntime", "openvino", "tensorflow", "pytensor")
 """Whom the targets compare with. Loops by hand are shown where there are some: they are what one would otherwise write,
 and no library."""
 BY_HAND = ("numba", "numpy")
