@@ -170,7 +170,6 @@ end:
 
 define internal void @clock(ptr %team) {
   %ticks = at team.ticks %team
-  %asleep = at team.asleep %team
   %alarm = get team.alarm %team
   %nap = get team.nap %team
   br label %awake
@@ -193,8 +192,7 @@ sleep:
   %still = icmp sle i64 %again, 0
   br i1 %still, label %wait, label %take
 take:
-  %pair = cmpxchg ptr %asleep, i64 1, i64 0 seq_cst seq_cst
-  %mine = extractvalue { i64, i1 } %pair, 1
+  %mine = change seq_cst team.asleep %team, 1 to 0
   br i1 %mine, label %awake, label %wait
 wait:
   call i32 @PyThread_acquire_lock(ptr %alarm, i32 1)
@@ -216,13 +214,11 @@ start:
   call i32 @PyThread_start_new_thread(ptr @clock, ptr %team)
   ret i64 %others
 ready:
-  %asleep = at team.asleep %team
   %sleeps = get seq_cst team.asleep %team
   %quiet = icmp eq i64 %sleeps, 0
   br i1 %quiet, label %done, label %wake
 wake:
-  %pair = cmpxchg ptr %asleep, i64 1, i64 0 seq_cst seq_cst
-  %mine = extractvalue { i64, i1 } %pair, 1
+  %mine = change seq_cst team.asleep %team, 1 to 0
   br i1 %mine, label %ring, label %done
 ring:
   %bell = get team.alarm %team
@@ -248,15 +244,12 @@ define internal void @worker(ptr %slot) {
   br label %wait
 wait:
   call i32 @PyThread_acquire_lock(ptr %wake, i32 1)
-  %given = at slot.given %slot
   br label %try
 try:
-  %pair = cmpxchg ptr %given, i64 1, i64 2 acq_rel acquire
-  %mine = extractvalue { i64, i1 } %pair, 1
+  %mine = change acq_rel slot.given %slot, 1 to 2
   br i1 %mine, label %run, label %late
 late:
-  %other = cmpxchg ptr %given, i64 3, i64 0 acq_rel acquire
-  %over = extractvalue { i64, i1 } %other, 1
+  %over = change acq_rel slot.given %slot, 3 to 0
   br i1 %over, label %wait, label %try
 run:
   %program = get slot.program %slot
@@ -320,9 +313,7 @@ define i64 @scanjit_run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 ask:
-  %busy = at team.busy %team
-  %pair = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
-  %free = extractvalue { i64, i1 } %pair, 1
+  %free = change acq_rel team.busy %team, 0 to 1
   br i1 %free, label %gather, label %alone
 gather:
   %workers = sub i64 %threads, 1
@@ -357,9 +348,7 @@ one:
   set slot.program %slot, %program
   set slot.table %slot, %table
   set slot.threads %slot, %threads
-  %given = at slot.given %slot
-  %asleep = cmpxchg ptr %given, i64 3, i64 1 acq_rel acquire
-  %awakes = extractvalue { i64, i1 } %asleep, 1
+  %awakes = change acq_rel slot.given %slot, 3 to 1
   br i1 %awakes, label %next, label %call
 call:
   set release slot.given %slot, 1
@@ -376,9 +365,7 @@ work:
 wait:
   %j = phi i64 [ 0, %work ], [ %j1, %following ]
   %other = at team.slots %team, i64 %j
-  %taken = at slot.given %other
-  %early = cmpxchg ptr %taken, i64 1, i64 3 acq_rel acquire
-  %never = extractvalue { i64, i1 } %early, 1
+  %never = change acq_rel slot.given %other, 1 to 3
   br i1 %never, label %forget, label %ends
 forget:
   set release slot.table %other, 0
@@ -442,9 +429,9 @@ end:
   ret i64 %both
 }
 """
-"""The functions, in LLVM's language and three words more, which `_expanded` explains."""
+"""The functions, in LLVM's language and four words more, which `_expanded` explains."""
 
-_ACCESS = re.compile(r"  (?:(%\w+) = )?(get|set|at) (?:(\w+) )?(\w+)\.(\w+) ([%@]\w+)(?:, (.+))?")
+_ACCESS = re.compile(r"  (?:(%\w+) = )?(get|set|at|change) (?:(\w+) )?(\w+)\.(\w+) ([%@]\w+)(?:, (.+))?")
 
 
 def _expanded(text: str) -> str:
@@ -453,6 +440,7 @@ def _expanded(text: str) -> str:
     `%x = at team.busy %team` is the address of a field of the structure at %team (or of item `%i` of an array:
     `at team.slots %team, i64 %i`); `%x = get team.busy %team` is its value; `set team.busy %team, 1` stores a value.
     With the name of an ordering, as in `get seq_cst team.running %team`, an access is atomic.
+    `%done = change acq_rel team.busy %team, 0 to 1` stores a 1 if a 0 is there; %done says whether it was.
     """
     fields = {name: [tuple(field.rsplit(" ", 1)) for field in of.split(", ")] for name, of in _STRUCTS.items()}
     lines = [f"%{name} = type {{ {', '.join(kind for kind, _ in of)} }}" for name, of in fields.items()]
@@ -471,6 +459,11 @@ def _expanded(text: str) -> str:
             lines.append(f"  {result} = load {atomic}{kind}, ptr {place}{ordered}")
         elif word == "set":
             lines.append(f"  store {atomic}{kind} {given}, ptr {place}{ordered}")
+        elif word == "change":
+            before, after = given.split(" to ")
+            failed = "acquire" if order == "acq_rel" else order
+            lines.append(f"  %was{number} = cmpxchg ptr {place}, {kind} {before}, {kind} {after} {order} {failed}")
+            lines.append(f"  {result} = extractvalue {{ {kind}, i1 }} %was{number}, 1")
     return "\n".join(lines)
 
 
