@@ -12,6 +12,7 @@ from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.scan_apart import apart
+from scanjit.rewrite.scan_entries import by_entries
 from scanjit.rewrite.scan_hoist import hoist
 from scanjit.rewrite.scan_last import last_rows
 from scanjit.rewrite.scan_merge import merge
@@ -83,6 +84,9 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
+    ("prune", prune),
+    ("by_entries", by_entries),  # last: all others treat a vector as one value
+    ("simplify", simplify),
     ("prune", prune),
 )
 """The names and the passes of `loops`."""

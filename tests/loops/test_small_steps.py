@@ -107,7 +107,7 @@ def test_known_sizes(model, size):
 
 
 def test_a_loop_alone_has_no_barriers_and_keeps_its_state_on_the_stack():
-    source = function(hmm, 4, "float64", "emulate").source
+    source = function(hmm, 16, "float64", "emulate").source
     loop = source[source.index("def loop_") :]
     loop = loop[: loop.index("\n\n\n")]
     assert "stack(" in loop

@@ -1,0 +1,187 @@
+"""Loops over a few numbers in vectors and small matrices become loops over numbers.
+
+In a step `P = F @ P @ F.T + Q` of matrices of 2 x 2, each op would be a loop of its own, and the next one would wait
+for what it has stored. Written entry by entry, the step is straight lines, with all that is carried in registers.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import partial, reduce
+from typing import TypeAlias
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
+from scanjit.ops.elementwise import ADD, MUL, Elementwise
+from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE
+from scanjit.ops.stretch import constant_value
+from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.rewrite.alike import change_loops
+from scanjit.rewrite.engine import Note
+from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
+
+MOST_READ = 128
+"""A step reads so many numbers of a tensor at most."""
+MOST_WORK = 140
+"""A step takes so many operations at most. A vector takes a few at a time, but has to be stored and loaded."""
+EXPENSIVE = 20
+"""An elementwise op that costs as much is better done for all entries of a vector at once."""
+
+Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
+"""A node for each entry of a tensor."""
+
+
+def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Write the steps of loops entry by entry, if they are short and mix the entries of vectors or matrices."""
+    return change_loops(outputs, notes, _changed)
+
+
+def _changed(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
+    loop = OpenScan.of(scan)
+    if not _fits(loop):
+        return None
+    with errors.located(scan.where):
+        notes.append(Note("by_entries", scan.where, "a short step is computed number by number"))
+        return _by_entries(loop)
+
+
+def _fits(loop: OpenScan) -> bool:
+    """Whether a step is short, and an op in it needs several entries of what is carried."""
+    order, work, mixes = walk(loop.outputs), 0, False
+    moving = loop.depends(carry.inner for carry in loop.carries)
+    if any(carry.lag is not None for carry in loop.carries):
+        return False
+    for node in order:
+        if node.several or node.applied.sizes or not all(isinstance(dim, int) for dim in node.type.shape):
+            return False
+        size = _size(node)
+        if node.op in ORIGINS or node.op is CONSTANT:
+            if size > MOST_READ:
+                return False
+        elif isinstance(node.op, Elementwise):
+            if size > 1 and node.op.cost >= EXPENSIVE:
+                return False
+            work += size * node.op.cost
+        elif node.op is CONTRACT and node.dtype != np.bool_:
+            work += _size(*node.operands) // size if size else 0
+        elif isinstance(node.op, Reduction) and _size(*node.operands) > 0:
+            work += _size(*node.operands)
+        elif not isinstance(node.op, View) and node.op not in (RESHAPE, CONCATENATE, SET_SLICE):
+            return False
+        joins = isinstance(node.op, Reduction) or node.op in (CONTRACT, CONCATENATE, SET_SLICE, SLICE)
+        mixes = mixes or (joins and node in moving)
+    return mixes and work <= MOST_WORK
+
+
+def _size(*nodes: Node) -> int:
+    total = types.product(dim for node in nodes for dim in node.type.shape)
+    assert isinstance(total, int)
+    return total
+
+
+def _by_entries(loop: OpenScan) -> dict[int, Node]:
+    """The results of the loop over numbers."""
+    old, ends, ys = loop.carries, loop.ends, loop.ys
+    known: dict[Node, Entries] = {}
+    loop.carries = []
+    carried: list[list[OpenCarry]] = []
+    for carry in old:
+        inits = _outside(carry.init, 0)
+        own = [OpenCarry(init, symbol := new_input(init.type), symbol, None) for init in inits.flat]
+        known[carry.inner] = _array((c.inner for c in own), inits.shape)
+        carried.append(own)
+    for inputs, add, first in ((loop.xs, loop.x, 1), (loop.consts, loop.const, 0)):
+        for operand, inner in list(inputs.items()):
+            if not inner.ndim:
+                known[inner] = _array([inner], ())
+                continue
+            del inputs[operand]
+            rows = _outside(operand, first)
+            known[inner] = _array((row if row.op is CONSTANT else add(row) for row in rows.flat), rows.shape)
+    for node in walk([*(carry.new for carry in old), *ys, *ends]):
+        if node not in known:
+            known[node] = _entries(node, [known[arg] for arg in node.operands])
+    for carry, own in zip(old, carried, strict=True):
+        for part, new in zip(own, known[carry.new].flat, strict=True):
+            part.new = new
+        loop.carries += own
+    loop.stop = known[ends[0]].item() if ends else None
+    for i, result in enumerate(loop.results):
+        if isinstance(result, Y):
+            loop.results[i] = partial(_stacked, known[result.node])
+        else:
+            place = next(k for k, carry in enumerate(old) if carry is result)
+            loop.results[i] = partial(_last, carried[place], known[old[place].inner].shape)
+    loop.results += map(Y, dict.fromkeys(node for y in ys for node in known[y].flat))
+    return loop.finish().parts()
+
+
+def _stacked(entries: Entries, finished: Finished) -> Node:
+    return _joined([finished.y(node) for node in entries.flat], entries.shape)
+
+
+def _last(carries: Sequence[OpenCarry], shape: tuple[int, ...], finished: Finished) -> Node:
+    return _joined([finished.carry(carry) for carry in carries], shape)
+
+
+def _joined(parts: Sequence[Node], shape: tuple[int, ...]) -> Node:
+    """A tensor of its entries, each of which may have an axis of time."""
+    if not shape:
+        return parts[0]
+    lead = parts[0].type.shape
+    columns = [DIMSHUFFLE(part, order=(*range(len(lead)), None)) for part in parts]
+    return RESHAPE(CONCATENATE(*columns, axis=len(lead)), shape=(*lead, *shape))
+
+
+def _outside(node: Node, first: int) -> Entries:
+    """The entries of a node outside of the loop, along all axes but the `first` ones."""
+    shape = tuple(dim for dim in node.type.shape[first:] if isinstance(dim, int))
+    value = constant_value(node) if first == 0 else None
+    if value is not None:
+        return _array((constant(x, node.dtype) for x in np.broadcast_to(value, shape).flat), shape)
+    parts = []
+    for index in np.ndindex(shape):
+        ones = {"length": (*node.type.shape[:first], *(1 for _ in shape)), "step": (1,) * node.ndim}
+        part = SLICE(node, start=(*(0 for _ in range(first)), *index), **ones) if shape else node
+        parts.append(DIMSHUFFLE(part, order=tuple(range(first))) if shape else part)
+    return _array(parts, shape)
+
+
+def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
+    """The entries of a node, from those of its operands. What moves data moves entries."""
+    op, shape = node.op, tuple(dim for dim in node.type.shape if isinstance(dim, int))
+    if op is CONSTANT:
+        return _outside(node, 0)
+    if isinstance(op, Elementwise):
+        given = np.broadcast_arrays(*operands)
+        return _array((op(*args, **node.params) for args in zip(*(x.flat for x in given), strict=True)), shape)
+    if isinstance(op, Reduction):
+        (x,), axes = operands, node.params["axes"]
+        rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(_size(node), -1)
+        return _array((reduce(op.join, row) for row in rows), shape)
+    if op is CONTRACT:
+        left, right = operands
+        return _array(_products(left, right, **node.params), shape)
+    return op.reference(*operands, **node.params)
+
+
+def _products(
+    a: Entries, b: Entries, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]
+) -> Iterable[Node]:
+    """The sums of products of a contraction, in the order of its entries."""
+    sizes = dict(zip((*left, *right), (*a.shape, *b.shape), strict=True))
+    summed = [label for label in sizes if label not in out]
+    for index in itertools.product(*(range(sizes[label]) for label in out)):
+        at = dict(zip(out, index, strict=True))
+        terms = []
+        for inner in itertools.product(*(range(sizes[label]) for label in summed)):
+            at |= dict(zip(summed, inner, strict=True))
+            terms.append(MUL(a[tuple(at[x] for x in left)], b[tuple(at[x] for x in right)]))
+        yield reduce(ADD, terms)
+
+
+def _array(nodes: Iterable[Node], shape: tuple[int, ...]) -> Entries:
+    return np.fromiter(nodes, object).reshape(shape)

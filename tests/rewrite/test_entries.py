@@ -1,0 +1,109 @@
+"""Steps over a few numbers are written number by number: the same results, forward and gradient."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+F = np.array([[1.0, 0.1], [0.0, 1.0]])
+MIXED = np.array([[0.5, -0.2, 0.1], [0.3, 0.4, 0.0], [0.1, -0.1, 0.6]])
+LARGE = np.random.default_rng(0).random((20, 20))
+
+
+def kalman(x, p):
+    def step(x, m, P):
+        m, P = F @ m, F @ P @ F.T + p[0] * sj.as_tensor(np.eye(2))
+        s = P[0, 0] + p[1]
+        k = P[:, 0] / s
+        return m + k * (x[0] - m[0]), P - k[:, None] * P[0], sj.log(s)
+
+    m, P, log = sj.scan(step, x, [sj.zeros(2, "float64"), sj.as_tensor(np.eye(2)), None])
+    return [m, P[-1], log.sum() + (m * m).sum()]
+
+
+def shifted(x, p):
+    """Concatenations, slices, windows that are replaced, axes in another order."""
+
+    def step(x, h):
+        h = sj.concatenate([h[1:], p[0] * h[:1] + x[:1]])
+        return h[1:2].set(x[1] * h[::2].sum()), sj.stack([h, 2 * h], axis=1).T.reshape((3, 2))
+
+    return list(sj.scan(step, x, [sj.zeros(3, "float64"), None]))
+
+
+def extremes(x, p):
+    """Reductions over some and over all axes; the order of steps is turned round."""
+
+    def step(x, h):
+        a = h[:, None] - x[None] * p
+        return sj.where(h > 0.5, a.max(1), a.min(1) * 0.5) + a.mean(), sj.concatenate([h, h]).reshape((2, 2)).prod(1)
+
+    return list(sj.scan(step, x, [sj.as_tensor(np.array([0.1, 0.9])), None], go_backwards=True))
+
+
+def matrix(x, p):
+    return [sj.scan(lambda x, s: MIXED @ s + p[0] * x[0], x, sj.zeros(3, "float64"))[-1]]
+
+
+def until(x, p):
+    def step(x, s):
+        s = MIXED @ s + x[1] + p[1]
+        return s, sj.until(s.sum() > 1.5)
+
+    return [sj.scan(step, x, [sj.zeros(3, "float64")])]
+
+
+def counted(x, p):
+    """Integers and bools."""
+
+    def step(x, count, seen):
+        now = (x > 0.0)[None] & sj.as_tensor(np.array([[True, True], [True, False]]))
+        return count[::-1] + now.astype("int64").sum(0), seen[::-1] | now.any(1), seen.astype("int64").sum() * p[0]
+
+    return list(sj.scan(step, x, [sj.zeros(2, "int64"), sj.zeros(2, "bool"), None]))
+
+
+MODELS = [kalman, shifted, extremes, matrix, until, counted]
+
+
+@pytest.mark.parametrize("steps", [None, 5])
+@pytest.mark.parametrize("model", MODELS)
+def test_as_the_reference(model, steps):
+    x, p = sj.tensor((steps, 2), "float64"), sj.tensor((2,), "float64")
+    outputs = model(x, p)
+    if model not in (until, counted):
+        cost = sum((y.astype("float64") ** 2).sum() for y in outputs)
+        outputs = [*outputs, *sj.grad(cost, [x, p])]
+    reference, f = (sj.function([x, p], outputs, mode=mode) for mode in ("reference", "emulate"))
+    assert "number by number" in f.explain()
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 5, 12) if steps is None else (steps,):
+        given = rng.standard_normal((n, 2)), np.array([0.3, 0.7])
+        if n == 0 and model in (kalman, matrix):
+            continue  # there is no last one
+        for got, wanted in zip(f(*given), reference(*given), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_compiled():
+    x, p = sj.tensor((None, 2), "float64"), sj.tensor((2,), "float64")
+    given = np.random.default_rng(0).standard_normal((9, 2)), np.array([0.3, 0.7])
+    outputs = kalman(x, p)
+    outputs += sj.grad(outputs[-1], [x, p])
+    reference, f = (sj.function([x, p], outputs, mode=mode) for mode in ("reference", "numba"))
+    for got, wanted in zip(f(*given), reference(*given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step", "size"),
+    [
+        (lambda x, h: 0.5 * h + x, 2),  # lanes of a vector
+        (lambda x, h: sj.tanh(h[::-1]) + x, 4),  # so expensive that lanes are better
+        (lambda x, h: sj.as_tensor(LARGE) @ h + x, 20),  # long
+        (lambda x, h: h.cumsum() + x, "K"),
+    ],
+)
+def test_others_stay(step, size):
+    x, h = sj.tensor((None,), "float64"), sj.tensor((size,), "float64")
+    assert "number by number" not in sj.function([x, h], sj.scan(step, x, h), mode="emulate").explain()
