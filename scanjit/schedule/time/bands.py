@@ -56,6 +56,8 @@ LEAST_ROWS = 8
 LEAST_PIECE = 512
 """The same, if scans go through rows of an argument, of which a band is a piece: processors foresee what comes next
 only in long pieces."""
+MOST_CACHES = 5
+"""Such pieces are all points at once, if what the shortest of them needs is more than so many times what stays near."""
 
 
 def in_bands(program: Program) -> Program:
@@ -122,9 +124,12 @@ class _Group:
         point = sum((buffer.nbytes // self.size for buffer in self.short), start=0)
         scans = [(nest, loop) for nest, loop in self.members.items() if nest.time is not None]
         least, near = LEAST_ROWS, target.near_bytes // types.maximum(point, 1)
+        fits: Dimension = 1
         if all(loop is nest.space[-1] for nest, loop in scans):
-            least = LEAST_PIECE if any(self._goes_through_rows(*scan) for scan in scans) else LEAST_POINTS
-        band = types.maximum(near // least, 1) * least
+            least = LEAST_POINTS
+            if any(self._goes_through_rows(*scan) for scan in scans):
+                least, fits = LEAST_PIECE, types.minimum(near // (LEAST_PIECE // MOST_CACHES), 1)
+        band = types.maximum(near // least, 1) * least * fits + self.size * (1 - fits)
         return None if types.not_negative(band - self.size) else types.minimum(band, self.size)
 
     def _goes_through_rows(self, scan: Nest, points: NestLoop) -> bool:
