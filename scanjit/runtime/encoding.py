@@ -37,6 +37,7 @@ class Encoded:
     variables : the shared variables.
     arrays : the arrays of constants.
     objects : what only a pickle can hold, such as the functions of custom ops. A graph in a file has none.
+    values : the names of sizes that are values of nodes without a name, each with the position of the node.
     """
 
     graph: JSON
@@ -44,6 +45,7 @@ class Encoded:
     variables: list[SharedVariable]
     arrays: list[np.ndarray] = field(default_factory=list)
     objects: list[Any] = field(default_factory=list)
+    values: dict[str, int] = field(default_factory=dict)
 
 
 def encode(
@@ -133,7 +135,10 @@ class _Encoder:
         if atom.kind == "size":
             return ["size", self._sizes[atom]]
         if atom.kind == "value":
-            return ["value", self.order[atom.node]]
+            place = self.order[atom.node]
+            if not atom.node.name:
+                self.into.values[atom.name] = place
+            return ["value", place]
         return ["call", self._called[atom]]
 
 
