@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC
-from typing import Any
+from typing import Any, Self
 
 
 class Captured(ABC):
@@ -19,7 +19,7 @@ class Captured(ABC):
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
         self._arguments = (args, kwargs)
         return self

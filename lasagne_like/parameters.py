@@ -31,7 +31,9 @@ class Parametrized(ABC):
     name: str | None
     params: OrderedDict[sj.Node | sj.SharedVariable, set[str]]
 
-    def add_param(self, spec: Any, shape: Iterable[int | None], name: str | None = None, **tags: bool) -> Any:
+    def add_param(
+        self, spec: utils.Parameter, shape: Iterable[int | None], name: str | None = None, **tags: bool
+    ) -> sj.SharedVariable:
         """Make a parameter and register it. To be called by subclasses.
 
         Parameters
@@ -46,12 +48,12 @@ class Parametrized(ABC):
 
         Returns
         -------
-        SharedVariable or expression
+        SharedVariable, or the expression that was given
             To be kept as an attribute.
         """
         if name is not None and self.name is not None:
             name = f"{self.name}.{name}"
-        param = utils.create_param(spec, shape, name)
+        param: Any = utils.create_param(spec, shape, name)
         tags = {"trainable": True, "regularizable": True, **tags}
         self.params[param] = {tag for tag, value in tags.items() if value}
         return param

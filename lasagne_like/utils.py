@@ -5,7 +5,7 @@ import inspect
 import numbers
 from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ import scanjit as sj
 from lasagne_like.arguments import Captured, given
 
 __all__ = [
+    "Nonlinearity",
+    "Parameter",
     "Shape",
     "as_expression",
     "as_theano_expression",
@@ -33,10 +35,17 @@ __all__ = [
 Shape = tuple[int | None, ...]
 """The shape of what a layer gives: None where any size will do."""
 
+Parameter = sj.TensorLike | Callable[[tuple[int, ...]], Any]
+"""What a parameter can be made of: an initializer, an array, a number, a shared variable or an expression."""
+
+Nonlinearity = Callable[[Any], Any] | None
+"""A function that is applied to each element; None for none."""
+
 int_types = (numbers.Integral, np.integer)
 """Types of integers, for `isinstance`."""
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 def floatX(arr: Any) -> np.ndarray:
@@ -87,7 +96,7 @@ class Shown(Captured, ABC):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class NamedFunction:
+class NamedFunction(Generic[_P, _T]):
     """A decorator: the function is shown as its name, `tanh`. Signatures show it so.
 
     Examples
@@ -99,11 +108,11 @@ class NamedFunction:
 
     __name__: str
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[_P, _T]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call the function."""
         return self._function(*args, **kwargs)
 

@@ -38,7 +38,7 @@ from scanjit.runtime.loading import load
 from scanjit.runtime.printing import dprint
 from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import pprint
-from scanjit.symbol import TensorLike as TensorLike
+from scanjit.symbol import TensorLike
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import NAMES as _tensor
 from scanjit.tensor import tensor as tensor  # the function, not the package of that name
@@ -62,6 +62,7 @@ __all__ = [
     "ScanjitError",
     "ShapeError",
     "SharedVariable",
+    "TensorLike",
     "assert_",
     "check_grad",
     "config",

@@ -34,6 +34,12 @@ def test_the_source_distribution_holds_what_tests_read() -> None:
     assert {path.name for path in ROOT.glob("*.py")} <= set(manifest)
 
 
+def test_an_editable_installation_is_a_folder_on_the_path() -> None:
+    """Type checkers read `.pth` files. Without this setting, setuptools writes an import hook instead."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert settings["package-dir"] == {"": "."}
+
+
 def test_every_supported_python_is_tested() -> None:
     tested = re.search(r"^SUPPORTED=\(([^)]*)\)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     assert tested

@@ -8,6 +8,7 @@ from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.structure import flatten
 from lasagne_like.cells.wrappers import Wrapper
+from lasagne_like.utils import Parameter
 
 __all__ = ["AttentionCellWrapper", "AttentionState"]
 
@@ -77,9 +78,9 @@ class AttentionCellWrapper(Wrapper):
         size: int | None = None,
         hidden_size: int | None = None,
         input_size: int | None = None,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        v: Any = init.Uniform(0.5),
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter = init.Constant(0.0),
+        v: Parameter = init.Uniform(0.5),
         name: str | None = None,
     ) -> None:
         super().__init__(cell, name)

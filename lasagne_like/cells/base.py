@@ -6,7 +6,7 @@ import copy
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,13 @@ from lasagne_like.cells.structure import flatten, is_shape, transform
 from lasagne_like.parameters import Parametrized
 
 __all__ = ["Cell"]
+
+
+class CellOptions(TypedDict, total=False):
+    """What every cell takes, for type checkers."""
+
+    grad_clipping: float
+    name: str | None
 
 
 class Cell(Parametrized, Captured):

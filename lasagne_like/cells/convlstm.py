@@ -2,15 +2,15 @@
 
 import math
 from abc import ABC
-from typing import Any
+from typing import Any, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.cells.base import Cell
+from lasagne_like.cells.base import Cell, CellOptions
 from lasagne_like.cells.lstm import LSTMState
 from lasagne_like.cells.structure import is_shape
 from lasagne_like.descriptions import completed
-from lasagne_like.utils import as_tuple, int_types
+from lasagne_like.utils import Nonlinearity, Parameter, as_tuple, int_types
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
@@ -53,10 +53,10 @@ class _ConvLSTM(Cell, ABC):
         filter_size: int | tuple[int, ...],
         W_in: Any = init.GlorotUniform(),
         W_hid: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.tanh,
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
         forget_bias: float = 1.0,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_filters, self.filter_size = num_filters, as_tuple(filter_size, self.ndim, int_types)

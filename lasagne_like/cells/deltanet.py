@@ -1,16 +1,16 @@
 """Linear attention with the delta rule."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.xlstm import width_of_heads
 from lasagne_like.random import get_rng
-from lasagne_like.utils import NamedFunction, floatX
+from lasagne_like.utils import NamedFunction, Parameter, floatX
 
 __all__ = ["GatedDeltaNet"]
 
@@ -67,13 +67,13 @@ class GatedDeltaNet(Cell):
         num_units: int,
         num_heads: int = 1,
         num_keys: int | None = None,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         W_a: Any = init.GlorotUniform(),
         W_b: Any = init.GlorotUniform(),
         A_log: Any = _log_decays,
         b_a: Any = init.Constant(-4.0),
         epsilon: float = 1e-6,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_heads, self.epsilon = num_units, num_heads, epsilon

@@ -1,9 +1,7 @@
 """`Gate`: the specification of the parameters of a gate."""
 
-from typing import Any
-
 from lasagne_like import init, nonlinearities
-from lasagne_like.utils import Shown
+from lasagne_like.utils import Nonlinearity, Parameter, Shown
 
 __all__ = ["Gate"]
 
@@ -42,11 +40,11 @@ class Gate(Shown):
 
     def __init__(
         self,
-        W_in: Any = init.Normal(0.1),
-        W_hid: Any = init.Normal(0.1),
-        W_cell: Any = init.Normal(0.1),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.sigmoid,
+        W_in: Parameter | None = init.Normal(0.1),
+        W_hid: Parameter = init.Normal(0.1),
+        W_cell: Parameter | None = init.Normal(0.1),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.sigmoid,
     ) -> None:
         self.W_in, self.W_hid, self.W_cell, self.b = W_in, W_hid, W_cell, b
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)

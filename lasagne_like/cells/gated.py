@@ -1,11 +1,11 @@
 """The base of cells with gates: each gate has its own parameters, but one product computes all gates."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.gate import Gate
 
 __all__ = ["GatedCell", "layer_normed"]
@@ -52,7 +52,11 @@ class GatedCell(Cell):
     weight_norm = False
 
     def __init__(
-        self, num_units: int, gates: Mapping[str, Gate] | None = None, recurrent: bool = True, **kwargs: Any
+        self,
+        num_units: int,
+        gates: Mapping[str, Gate] | None = None,
+        recurrent: bool = True,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.recurrent = num_units, recurrent

@@ -2,14 +2,15 @@
 
 from abc import ABC
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.utils import Parameter
 
 __all__ = ["BidirectionalGridLSTM", "GridLSTM", "GridState", "TimeFreqLSTM"]
 
@@ -30,10 +31,10 @@ class _Windowed(Cell, ABC):
         peepholes: bool = False,
         cell_clip: float | None = None,
         forget_bias: float = 1.0,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         W_cell: Any = init.Normal(0.1),
-        b: Any = init.Constant(0.0),
-        **kwargs: Any,
+        b: Parameter | None = init.Constant(0.0),
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         if feature_size < 1 or frequency_skip < 1:
@@ -213,10 +214,10 @@ class GridLSTM(_Windowed):
         coupled: bool = False,
         cell_clip: float | None = None,
         forget_bias: float = 1.0,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         W_cell: Any = init.Normal(0.1),
-        b: Any = init.Constant(0.0),
-        **kwargs: Any,
+        b: Parameter | None = init.Constant(0.0),
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(
             num_units, feature_size, frequency_skip, peepholes, cell_clip, forget_bias, W, W_cell, b, **kwargs

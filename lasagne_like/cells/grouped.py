@@ -1,14 +1,14 @@
 """An LSTM cut into groups that do not read each other."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.lstm import LSTMState
-from lasagne_like.utils import NamedFunction, biased
+from lasagne_like.utils import NamedFunction, Nonlinearity, Parameter, biased
 
 __all__ = ["GLSTM"]
 
@@ -62,12 +62,12 @@ class GLSTM(Cell):
         num_groups: int,
         W_in: Any = _glorot,
         W_hid: Any = _glorot,
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.tanh,
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
         forget_bias: float = 1.0,
         num_proj: int | None = None,
         W_proj: Any = init.GlorotUniform(),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj

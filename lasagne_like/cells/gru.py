@@ -1,9 +1,10 @@
 """Gated recurrent units, and a cell with a single gate."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
 from lasagne_like.utils import biased
@@ -54,7 +55,7 @@ class GRU(GatedCell):
         hidden_update: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
         reset_after: bool = True,
         b_hid: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"updategate": updategate, "resetgate": resetgate, "hidden_update": hidden_update}
         super().__init__(num_units, gates, **kwargs)
@@ -119,7 +120,7 @@ class UGRNN(GatedCell):
         gate: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None),
         hidden_update: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=nonlinearities.tanh),
         forget_bias: float = 1.0,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(num_units, {"gate": gate, "hid": hidden_update}, **kwargs)
         self.forget_bias = forget_bias

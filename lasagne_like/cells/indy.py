@@ -2,12 +2,14 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
 from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.utils import Nonlinearity
 
 __all__ = ["IndyGRU", "IndyLSTM"]
 
@@ -18,7 +20,7 @@ _TANH = Gate(init.GlorotUniform(), nonlinearity=nonlinearities.tanh)
 class _Independent(GatedCell, ABC):
     """Gates with vectors `u_<gate>` in place of matrices for the state."""
 
-    def __init__(self, num_units: int, gates: Mapping[str, Gate], u: Any, **kwargs: Any) -> None:
+    def __init__(self, num_units: int, gates: Mapping[str, Gate], u: Any, **kwargs: Unpack[CellOptions]) -> None:
         super().__init__(num_units, gates, recurrent=False, **kwargs)
         self._u = u
 
@@ -68,9 +70,9 @@ class IndyLSTM(_Independent):
         cell: Gate = _TANH,
         outgate: Gate = _SIGMOID,
         u: Any = init.Uniform(range=(-1.0, 1.0)),
-        nonlinearity: Any = nonlinearities.tanh,
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
         forget_bias: float = 1.0,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         super().__init__(num_units, gates, u, **kwargs)
@@ -120,7 +122,7 @@ class IndyGRU(_Independent):
         updategate: Gate = _SIGMOID,
         hidden_update: Gate = _TANH,
         u: Any = init.Uniform(range=(-1.0, 1.0)),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"resetgate": resetgate, "updategate": updategate, "hidden_update": hidden_update}
         super().__init__(num_units, gates, u, **kwargs)

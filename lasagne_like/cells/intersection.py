@@ -1,8 +1,9 @@
 """The cell with a gate through time and a gate through depth."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
 from lasagne_like.utils import biased
@@ -61,7 +62,7 @@ class IntersectionRNN(GatedCell):
         forget_bias: float = 1.0,
         W_in_proj: Any = None,
         b_in_proj: Any = init.Constant(0.0),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(num_units, {"hidgate": hidgate, "hid": hid, "outgate": outgate, "out": out}, **kwargs)
         self.forget_bias = forget_bias

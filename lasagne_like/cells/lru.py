@@ -1,13 +1,13 @@
 """Linear recurrences with one decay for each unit: complex, or gated by the input."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.random import get_rng
 from lasagne_like.utils import NamedFunction, biased, floatX
 
@@ -64,7 +64,7 @@ class LRU(Cell):
         B: Any = None,
         C: Any = None,
         D: Any = init.Normal(1.0),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         low, high = radii
@@ -154,7 +154,7 @@ class RGLRU(Cell):
         b_r: Any = init.Constant(0.0),
         b_i: Any = init.Constant(0.0),
         L: Any = _decays,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.specs = {"W_r": W_r, "W_i": W_i, "b_r": b_r, "b_i": b_i, "L": L}

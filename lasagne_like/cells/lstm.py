@@ -1,11 +1,13 @@
 """The LSTM cell with all its options."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell, layer_normed
+from lasagne_like.utils import Nonlinearity
 
 __all__ = ["LSTM", "LSTMState"]
 
@@ -84,7 +86,7 @@ class LSTM(GatedCell):
         forgetgate: Gate = Gate(),
         cell: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
         outgate: Gate = Gate(),
-        nonlinearity: Any = nonlinearities.tanh,
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
         peepholes: bool = False,
         *,
         forget_bias: float = 0.0,
@@ -96,7 +98,7 @@ class LSTM(GatedCell):
         layer_norm: bool = False,
         weight_norm: bool = False,
         epsilon: float = 1e-6,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         if coupled:

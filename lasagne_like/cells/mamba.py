@@ -1,14 +1,14 @@
 """Selective state spaces: the recurrence alone, and the block around it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.random import get_rng
-from lasagne_like.utils import NamedFunction
+from lasagne_like.utils import NamedFunction, Parameter
 
 __all__ = ["S6", "Mamba", "MambaState"]
 
@@ -66,11 +66,11 @@ class S6(Cell):
         self,
         num_states: int = 16,
         rank: int | None = None,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         A_log: Any = _log_integers,
         b_delta: Any = _time_steps,
         skip: Any = init.Constant(1.0),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_states, self.rank = num_states, rank
@@ -153,9 +153,9 @@ class Mamba(Cell):
         expand: int = 2,
         width: int = 4,
         rank: int | None = None,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         W_conv: Any = init.Uniform(0.5),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         if width < 2:

@@ -1,10 +1,12 @@
 """Cells whose gates see the input only: linear recurrences, one element of the state at a time."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from lasagne_like import init, nonlinearities
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
+from lasagne_like.utils import Nonlinearity
 
 __all__ = ["SRU", "MinGRU", "MinLSTM"]
 
@@ -39,7 +41,9 @@ class MinGRU(GatedCell):
     ['W_in_to_gate', 'W_in_to_hid']
     """
 
-    def __init__(self, num_units: int, gate: Gate = _SIGMOID, hidden_update: Gate = _LINEAR, **kwargs: Any) -> None:
+    def __init__(
+        self, num_units: int, gate: Gate = _SIGMOID, hidden_update: Gate = _LINEAR, **kwargs: Unpack[CellOptions]
+    ) -> None:
         super().__init__(num_units, {"gate": gate, "hid": hidden_update}, recurrent=False, **kwargs)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
@@ -81,7 +85,7 @@ class MinLSTM(GatedCell):
         forgetgate: Gate = _SIGMOID,
         ingate: Gate = _SIGMOID,
         hidden_update: Gate = _LINEAR,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"forgetgate": forgetgate, "ingate": ingate, "hid": hidden_update}
         super().__init__(num_units, gates, recurrent=False, **kwargs)
@@ -130,8 +134,8 @@ class SRU(GatedCell):
         forgetgate: Gate = _SIGMOID,
         resetgate: Gate = _SIGMOID,
         hid: Gate = Gate(init.GlorotUniform(), b=None, nonlinearity=None),
-        nonlinearity: Any = nonlinearities.tanh,
-        **kwargs: Any,
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"cell": cell, "forgetgate": forgetgate, "resetgate": resetgate, "hid": hid}
         super().__init__(num_units, gates, recurrent=False, **kwargs)

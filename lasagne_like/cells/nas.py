@@ -1,12 +1,12 @@
 """The cell that neural architecture search found."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.lstm import LSTMState
-from lasagne_like.utils import biased
+from lasagne_like.utils import Parameter, biased
 
 __all__ = ["NAS"]
 
@@ -51,10 +51,10 @@ class NAS(Cell):
         num_units: int,
         W_in: Any = init.GlorotUniform(),
         W_hid: Any = init.GlorotUniform(),
-        b: Any = None,
+        b: Parameter | None = None,
         num_proj: int | None = None,
         W_proj: Any = init.GlorotUniform(),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_proj = num_units, num_proj

@@ -1,15 +1,16 @@
 """An LSTM with a gate that opens and closes in time."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.lstm import LSTM, LSTMState
 from lasagne_like.cells.structure import is_shape
 from lasagne_like.random import get_rng
-from lasagne_like.utils import floatX
+from lasagne_like.utils import Parameter, floatX
 
 __all__ = ["PhasedLSTM"]
 
@@ -64,7 +65,7 @@ class PhasedLSTM(LSTM):
         period: Any = None,
         shift: Any = None,
         train_ratio_on: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         if "num_proj" in kwargs:
             raise TypeError("PhasedLSTM has no projection: its gate is one for each unit")
@@ -83,7 +84,8 @@ class PhasedLSTM(LSTM):
         n = (self.num_units,)
         self.period = self.add_param(period, n, name="period", regularizable=False)
         if shift is None:
-            known = self.period.get_value() if isinstance(self.period, sj.SharedVariable) else np.ones(n)
+            made: Parameter = self.period  # an expression, if one was given
+            known = made.get_value() if isinstance(made, sj.SharedVariable) else np.ones(n)
             shift = floatX(get_rng().uniform(0.0, 1.0, n) * known)
         self.shift = self.add_param(shift, n, name="shift", regularizable=False)
         self.ratio_on = self.add_param(ratio_on, n, name="ratio_on", regularizable=False, trainable=self.train_ratio_on)

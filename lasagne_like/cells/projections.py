@@ -7,7 +7,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.wrappers import Wrapper
-from lasagne_like.utils import biased
+from lasagne_like.utils import Nonlinearity, Parameter, biased
 
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 
@@ -19,9 +19,9 @@ class _Projection(Wrapper, ABC):
         self,
         cell: Cell,
         size: int,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = None,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = None,
         name: str | None = None,
     ) -> None:
         super().__init__(cell, name)
@@ -127,7 +127,7 @@ class EmbeddingWrapper(Wrapper):
     """
 
     def __init__(
-        self, cell: Cell, input_size: int, output_size: int, W: Any = init.Normal(), name: str | None = None
+        self, cell: Cell, input_size: int, output_size: int, W: Parameter = init.Normal(), name: str | None = None
     ) -> None:
         super().__init__(cell, name)
         self.flattens_input = True

@@ -1,12 +1,13 @@
 """The time mixing of RWKV-7."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.xlstm import width_of_heads
+from lasagne_like.utils import Parameter
 
 __all__ = ["RWKV7", "RWKV7State"]
 
@@ -75,7 +76,7 @@ class RWKV7(Cell):
         self,
         num_heads: int = 1,
         rank: int = 16,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         mu: Any = init.Uniform(range=(0.0, 1.0)),
         w0: Any = init.Uniform(range=(-6.0, 1.0)),
         a0: Any = init.Constant(0.0),
@@ -83,7 +84,7 @@ class RWKV7(Cell):
         k_added: Any = init.Constant(1.0),
         bonus: Any = init.Constant(0.0),
         epsilon: float = 64e-5,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_heads, self.rank, self.epsilon = num_heads, rank, epsilon

@@ -1,10 +1,10 @@
 """Plain recurrent cells: a dense one, and one with independent units."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from lasagne_like import init, nonlinearities
-from lasagne_like.cells.base import Cell, features_of
-from lasagne_like.utils import biased
+from lasagne_like.cells.base import Cell, CellOptions, features_of
+from lasagne_like.utils import Nonlinearity, Parameter, biased
 
 __all__ = ["IndRNN", "SimpleRNN"]
 
@@ -34,11 +34,11 @@ class SimpleRNN(Cell):
     def __init__(
         self,
         num_units: int,
-        W_in_to_hid: Any = init.GlorotUniform(),
-        W_hid_to_hid: Any = init.Orthogonal(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.tanh,
-        **kwargs: Any,
+        W_in_to_hid: Parameter = init.GlorotUniform(),
+        W_hid_to_hid: Parameter = init.Orthogonal(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)
@@ -85,11 +85,11 @@ class IndRNN(Cell):
     def __init__(
         self,
         num_units: int,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         u: Any = init.Uniform(range=(0.0, 1.0)),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.rectify,
-        **kwargs: Any,
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.state_shape = num_units, (num_units,)

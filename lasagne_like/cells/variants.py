@@ -1,7 +1,8 @@
 """LSTM cells with names of their own. Each stands for some options of `LSTM`."""
 
-from typing import Any
+from typing import Any, Unpack
 
+from lasagne_like.cells.base import CellOptions
 from lasagne_like.cells.lstm import LSTM
 from lasagne_like.cells.noise import Draws, rate
 
@@ -31,7 +32,7 @@ class LayerNormLSTM(LSTM):
     ((2,), (5,))
     """
 
-    def __init__(self, num_units: int, forget_bias: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, num_units: int, forget_bias: float = 1.0, **kwargs: Unpack[CellOptions]) -> None:
         super().__init__(num_units, layer_norm=True, forget_bias=forget_bias, **kwargs)
 
 
@@ -66,7 +67,12 @@ class LayerNormBasicLSTM(Draws, LSTM):
     """
 
     def __init__(
-        self, num_units: int, forget_bias: float = 1.0, dropout: float = 0.0, seed: int | None = None, **kwargs: Any
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         for option in {"peepholes", "cell_clip", "num_proj", "proj_clip"} & set(kwargs):
             raise TypeError(f"LayerNormBasicLSTM has no {option}: LayerNormLSTM does")
@@ -109,7 +115,7 @@ class WeightNormLSTM(LSTM):
     (5,)
     """
 
-    def __init__(self, num_units: int, **kwargs: Any) -> None:
+    def __init__(self, num_units: int, **kwargs: Unpack[CellOptions]) -> None:
         super().__init__(num_units, weight_norm=True, **kwargs)
 
 
@@ -133,5 +139,5 @@ class CoupledInputForgetGateLSTM(LSTM):
     False
     """
 
-    def __init__(self, num_units: int, **kwargs: Any) -> None:
+    def __init__(self, num_units: int, **kwargs: Unpack[CellOptions]) -> None:
         super().__init__(num_units, coupled=True, **kwargs)

@@ -10,6 +10,7 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.structure import flatten, transform
+from lasagne_like.utils import Parameter
 
 __all__ = ["HighwayWrapper", "ResetWrapper", "ResidualWrapper", "StackedCells", "Wrapper"]
 
@@ -184,8 +185,8 @@ class HighwayWrapper(Wrapper):
     def __init__(
         self,
         cell: Cell,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(1.0),
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(1.0),
         coupled: bool = True,
         W_transform: Any = init.GlorotUniform(),
         b_transform: Any = init.Constant(-1.0),

@@ -1,14 +1,14 @@
 """The LSTMs of xLSTM: one whose memory is a matrix, and one with exponential gates."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.cells.base import Cell, features_of
+from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell
-from lasagne_like.utils import biased
+from lasagne_like.utils import Parameter, biased
 
 __all__ = ["MLSTM", "SLSTM", "MLSTMState", "SLSTMState"]
 
@@ -69,11 +69,11 @@ class MLSTM(Cell):
         self,
         num_units: int,
         num_heads: int = 1,
-        W: Any = init.GlorotUniform(),
+        W: Parameter = init.GlorotUniform(),
         W_gates: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
+        b: Parameter | None = init.Constant(0.0),
         b_gates: Any = init.Constant(0.0),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_heads, self.width = num_units, num_heads, width_of_heads(num_units, num_heads)
@@ -159,7 +159,7 @@ class SLSTM(GatedCell):
         forgetgate: Gate = _LINEAR,
         cell: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=nonlinearities.tanh),
         outgate: Gate = Gate(init.GlorotUniform(), init.Orthogonal(), None),
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         super().__init__(num_units, gates, **kwargs)

@@ -58,7 +58,7 @@ class Layer(Parametrized):
     input_shape: Shape
     takes_structures: bool = False
 
-    def __init__(self, incoming: Any, name: str | None = None) -> None:
+    def __init__(self, incoming: Incoming, name: str | None = None) -> None:
         self.input_shape = shape_of(incoming)
         self.input_layer = None if isinstance(incoming, tuple) else incoming
         self._begin(name)
@@ -172,7 +172,7 @@ class MergeLayer(Layer):
     input_layers: list[Layer | None]
     input_shapes: list[Shape]
 
-    def __init__(self, incomings: Sequence[Any], name: str | None = None) -> None:
+    def __init__(self, incomings: Sequence[Incoming], name: str | None = None) -> None:
         self.input_shapes = [shape_of(incoming) for incoming in incomings]
         self.input_layers = [None if isinstance(incoming, tuple) else incoming for incoming in incomings]
         self._begin(name)
@@ -195,12 +195,16 @@ class MergeLayer(Layer):
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(inputs, **kwargs)")
 
 
+Incoming = Layer | Shape
+"""What feeds a layer: another layer, or the shape of an input that is given later."""
+
+
 def _shown(shapes: Any) -> str:
     """A shape, or a list of them, as text."""
     return ", ".join(map(str, shapes)) if isinstance(shapes, list) else str(shapes)
 
 
-def shape_of(incoming: Any) -> Shape:
+def shape_of(incoming: Incoming) -> Shape:
     """The output shape of a layer; a tuple is a shape already."""
     if isinstance(incoming, tuple):
         return incoming

@@ -7,7 +7,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.cells import Cell
 from lasagne_like.cells.structure import flatten, transform
-from lasagne_like.layers.base import MergeLayer
+from lasagne_like.layers.base import Incoming, MergeLayer
 from lasagne_like.layers.rnn import RNNLayer
 
 __all__ = ["Bidirectional"]
@@ -58,7 +58,7 @@ class Bidirectional(MergeLayer):
         self,
         cell_or_layer: Any,
         merge: str | None = "concat",
-        incoming: Any = None,
+        incoming: Incoming | None = None,
         backward: Any = None,
         name: str | None = None,
         **kwargs: Any,

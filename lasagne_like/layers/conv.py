@@ -4,8 +4,8 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, as_tuple, int_types
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types
 
 __all__ = ["Conv1DLayer", "conv_input_length", "conv_output_length"]
 
@@ -83,6 +83,7 @@ class Conv1DLayer(Layer):
         True is a convolution, False a correlation.
     num_groups : int
         Channels are split into this many groups, each with filters of its own.
+    name : str, optional
 
     Examples
     --------
@@ -96,20 +97,21 @@ class Conv1DLayer(Layer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_filters: int,
         filter_size: Any,
         stride: Any = 1,
         pad: Any = 0,
         untie_biases: bool = False,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.rectify,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
         flip_filters: bool = True,
         num_groups: int = 1,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         if len(self.input_shape) != 3 or self.input_shape[1] is None:
             raise ValueError(
                 f"Conv1DLayer takes an input of shape (batch, channels, length) with fixed channels, got "

@@ -8,9 +8,10 @@ from lasagne_like import init, nonlinearities, utils
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.cells.structure import transform
 from lasagne_like.descriptions import completed
-from lasagne_like.layers.base import Layer, MergeLayer, check_single, shape_of
+from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single, shape_of
 from lasagne_like.layers.noise import DropoutLayer
 from lasagne_like.layers.rnn import RNNLayer
+from lasagne_like.utils import Parameter
 
 __all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
 
@@ -58,7 +59,7 @@ class _Cudnn(MergeLayer, ABC):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
         num_layers: int = 1,
         direction: str = "unidirectional",
@@ -67,10 +68,10 @@ class _Cudnn(MergeLayer, ABC):
         double_bias: bool = False,
         W_in: Any = init.GlorotUniform(),
         W_hid: Any = init.Orthogonal(),
-        b: Any = init.Constant(0.0),
+        b: Parameter | None = init.Constant(0.0),
         initial_state: Any = None,
         learn_init: bool = False,
-        mask_input: Any = None,
+        mask_input: Incoming | None = None,
         seq_lengths: Any = None,
         return_state: bool = False,
         stateful: bool = False,
@@ -109,7 +110,7 @@ class _Cudnn(MergeLayer, ABC):
         for one in self.all_layers:
             self.params.update(one.params)
 
-    def _check(self, incoming: Any, num_layers: int, direction: str, input_mode: str) -> None:
+    def _check(self, incoming: Incoming, num_layers: int, direction: str, input_mode: str) -> None:
         shape = shape_of(incoming)
         check_single(shape, self)
         if len(shape) != 3 or shape[2] is None:

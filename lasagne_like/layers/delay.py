@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Layer, MergeLayer, check_single
+from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
 from lasagne_like.utils import Shape, fits, int_types
 
 __all__ = ["DelayLayer", "FutureValueLayer", "PastValueLayer"]
@@ -49,7 +49,7 @@ class DelayLayer(MergeLayer):
     steps: int
 
     def __init__(
-        self, incoming: Any, steps: Any = 1, initial: Any = 0.0, starts: Any = None, *, name: str | None = None
+        self, incoming: Incoming, steps: Any = 1, initial: Any = 0.0, starts: Any = None, *, name: str | None = None
     ) -> None:
         extra = [layer for layer in (initial, starts) if isinstance(layer, Layer)]
         super().__init__([incoming, *extra], name)

@@ -5,8 +5,8 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, biased
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, biased
 
 __all__ = ["DenseLayer", "NINLayer"]
 
@@ -27,6 +27,7 @@ class DenseLayer(Layer):
     num_leading_axes : int
         How many axes of the input stay as they are. The axes behind them are flattened to num_inputs features, so their
         sizes must be fixed. A negative number counts the axes that are flattened.
+    name : str, optional
 
     Examples
     --------
@@ -42,15 +43,16 @@ class DenseLayer(Layer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.rectify,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
         num_leading_axes: int = 1,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_units = num_units
         ndim = len(self.input_shape)
@@ -99,6 +101,7 @@ class NINLayer(Layer):
     b : initializer, array, shared variable, expression or None
         Of shape (num_units,), or (num_units, ...) with the sizes of the further axes for `untie_biases`.
     nonlinearity : callable or None
+    name : str, optional
 
     References
     ----------
@@ -113,15 +116,16 @@ class NINLayer(Layer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
         untie_biases: bool = False,
-        W: Any = init.GlorotUniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.rectify,
-        **kwargs: Any,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_units, self.untie_biases = num_units, untie_biases
         if len(self.input_shape) < 2 or self.input_shape[1] is None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.utils import Parameter, Shape
 
 __all__ = ["EmbeddingLayer"]
 
@@ -23,6 +23,7 @@ class EmbeddingLayer(Layer):
         The size of the vectors, a new last axis.
     W : initializer, array, shared variable or expression
         Of shape (input_size, output_size).
+    name : str, optional
 
     Examples
     --------
@@ -36,8 +37,16 @@ class EmbeddingLayer(Layer):
             [4., 5.]]])
     """
 
-    def __init__(self, incoming: Any, input_size: int, output_size: int, W: Any = init.Normal(), **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self,
+        incoming: Incoming,
+        input_size: int,
+        output_size: int,
+        W: Parameter = init.Normal(),
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
         self.input_size, self.output_size = input_size, output_size
         self.W = self.add_param(W, (input_size, output_size), name="W")
 

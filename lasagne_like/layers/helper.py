@@ -5,7 +5,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from lasagne_like.layers import cycles
 from lasagne_like.layers.base import Layer
 from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.input import InputLayer
+from lasagne_like.utils import Shape
 
 __all__ = [
     "count_params",
@@ -27,8 +28,10 @@ __all__ = [
     "set_all_param_values",
 ]
 
+Layers = Layer | Iterable[Layer]
 
-def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) -> list[Layer]:
+
+def get_all_layers(layer: Layers, treat_as_input: Iterable[Layer] | None = None) -> list[Layer]:
     """One or more layers, and all layers that they depend on. Each comes after the layers that feed it.
 
     Parameters
@@ -65,7 +68,7 @@ def get_all_layers(layer: Any, treat_as_input: Iterable[Layer] | None = None) ->
     return list(done)
 
 
-def _listed(layer: Any) -> list[Layer]:
+def _listed(layer: Layers) -> list[Layer]:
     layers = list(layer) if isinstance(layer, Iterable) else [layer]
     for one in layers:
         if not isinstance(one, Layer):
@@ -112,6 +115,10 @@ def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
     return {start: inputs for start in starts}
 
 
+@overload
+def get_output(layer_or_layers: Layer, inputs: Any = None, **kwargs: Any) -> sj.Node: ...
+@overload
+def get_output(layer_or_layers: Iterable[Layer], inputs: Any = None, **kwargs: Any) -> list[sj.Node]: ...
 def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
     """The output of one or more layers, as an expression.
 
@@ -177,6 +184,10 @@ def _warn_of_unused(kwargs: Mapping[str, Any], layers: Iterable[Layer]) -> None:
         warnings.warn("get_output() was called with unused kwargs:\n\t" + "\n\t".join(unused), stacklevel=3)
 
 
+@overload
+def get_output_shape(layer_or_layers: Layer, input_shapes: Any = None) -> Shape: ...
+@overload
+def get_output_shape(layer_or_layers: Iterable[Layer], input_shapes: Any = None) -> list[Shape]: ...
 def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
     """The shape of the output of one or more layers.
 
@@ -211,7 +222,7 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
     return [known[layer] for layer in layer_or_layers] if several else known[layer_or_layers]
 
 
-def get_updates(layer_or_layers: Any) -> OrderedDict[sj.SharedVariable, sj.Node]:
+def get_updates(layer_or_layers: Layers) -> OrderedDict[sj.SharedVariable, sj.Node]:
     """New values of shared variables that belong to outputs: running averages of batch normalization, carried states.
 
     Expressions do not carry updates with them, so a function that trains a network passes them on:
@@ -244,7 +255,11 @@ def get_updates(layer_or_layers: Any) -> OrderedDict[sj.SharedVariable, sj.Node]
     return found
 
 
-def get_all_params(layer: Any, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
+@overload
+def get_all_params(layer: Layers, unwrap_shared: Literal[True] = True, **tags: bool) -> list[sj.SharedVariable]: ...
+@overload
+def get_all_params(layer: Layers, unwrap_shared: bool, **tags: bool) -> list[Any]: ...
+def get_all_params(layer: Layers, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
     """The parameters of all layers that one or more layers depend on, each once.
 
     Parameters
@@ -269,7 +284,7 @@ def get_all_params(layer: Any, unwrap_shared: bool = True, **tags: bool) -> list
     return utils.unique(p for one in layers for p in one.get_params(unwrap_shared=unwrap_shared, **tags))
 
 
-def count_params(layer: Any, **tags: bool) -> int:
+def count_params(layer: Layers, **tags: bool) -> int:
     """The number of elements of all parameters that `get_all_params` returns.
 
     Parameters
@@ -285,7 +300,7 @@ def count_params(layer: Any, **tags: bool) -> int:
     return sum(p.get_value(borrow=True).size for p in get_all_params(layer, **tags))
 
 
-def get_all_param_values(layer: Any, **tags: bool) -> list[np.ndarray]:
+def get_all_param_values(layer: Layers, **tags: bool) -> list[np.ndarray]:
     """Copies of the values of all parameters that `get_all_params` gives, in its order.
 
     Parameters
@@ -301,7 +316,7 @@ def get_all_param_values(layer: Any, **tags: bool) -> list[np.ndarray]:
     return [p.get_value() for p in get_all_params(layer, **tags)]
 
 
-def set_all_param_values(layer: Any, values: Sequence[Any], **tags: bool) -> None:
+def set_all_param_values(layer: Layers, values: Sequence[Any], **tags: bool) -> None:
     """Set the parameters that `get_all_params` gives, in its order: all of them, or after an error none.
 
     Parameters

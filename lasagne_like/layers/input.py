@@ -35,7 +35,7 @@ class InputLayer(Layer):
     """
 
     def __init__(
-        self, shape: Iterable[int | None], input_var: Any = None, name: str | None = None, **kwargs: Any
+        self, shape: Iterable[int | None], input_var: sj.TensorLike | None = None, name: str | None = None
     ) -> None:
         self.shape: Shape = tuple(shape)
         self._begin(name)
@@ -51,7 +51,7 @@ class InputLayer(Layer):
                 )
             if not fits(known, self.shape):
                 raise ValueError(f"{self} has shape {self.shape}, but the variable has shape {known}")
-        self.input_var = input_var
+        self.input_var: Any = input_var
 
     @property
     def output_shape(self) -> Shape:

@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import MergeLayer
+from lasagne_like.layers.base import Incoming, MergeLayer
 from lasagne_like.layers.crop import autocrop, autocrop_array_shapes
 from lasagne_like.utils import Shape, number
 
@@ -33,6 +33,7 @@ class ConcatLayer(MergeLayer):
     axis : int
     cropping : sequence of modes, optional
         See `autocrop`; the axis itself is never cropped.
+    name : str, optional
 
     Examples
     --------
@@ -43,12 +44,13 @@ class ConcatLayer(MergeLayer):
 
     def __init__(
         self,
-        incomings: Sequence[Any],
+        incomings: Sequence[Incoming],
         axis: int = 1,
         cropping: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incomings, **kwargs)
+        super().__init__(incomings, name=name)
         self.axis = axis
         self.cropping: list[str | None] | None = None
         if cropping is not None:
@@ -82,6 +84,7 @@ class ElemwiseMergeLayer(MergeLayer):
         Such as `scanjit.add`, `scanjit.multiply`, `scanjit.maximum`.
     cropping : sequence of modes, optional
         See `autocrop`.
+    name : str, optional
 
     Examples
     --------
@@ -93,12 +96,13 @@ class ElemwiseMergeLayer(MergeLayer):
 
     def __init__(
         self,
-        incomings: Sequence[Any],
+        incomings: Sequence[Incoming],
         merge_function: Callable[[Any, Any], Any],
         cropping: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incomings, **kwargs)
+        super().__init__(incomings, name=name)
         self.merge_function, self.cropping = merge_function, cropping
 
     def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
@@ -119,6 +123,7 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
         One for all, or one for each. They are not parameters of the layer.
     cropping : sequence of modes, optional
         See `autocrop`.
+    name : str, optional
 
     Examples
     --------
@@ -129,12 +134,13 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
 
     def __init__(
         self,
-        incomings: Sequence[Any],
+        incomings: Sequence[Incoming],
         coeffs: Any = 1,
         cropping: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incomings, sj.add, cropping=cropping, **kwargs)
+        super().__init__(incomings, sj.add, cropping=cropping, name=name)
         self.coeffs = list(coeffs) if isinstance(coeffs, list | tuple) else [coeffs] * len(incomings)
         if len(self.coeffs) != len(incomings):
             raise ValueError(f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings")

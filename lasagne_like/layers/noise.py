@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Layer
+from lasagne_like.layers.base import Incoming, Layer, shape_of
 from lasagne_like.random import new_seed
 from lasagne_like.utils import number
 
@@ -22,8 +22,8 @@ __all__ = [
 class _Noise(Layer, ABC):
     """A layer with a stream of random symbols of its own, seeded by the package's generator."""
 
-    def __init__(self, incoming: Any, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         self._seed = new_seed()
 
     @cached_property
@@ -49,6 +49,7 @@ class DropoutLayer(_Noise):
     shared_axes : tuple of ints
         Axes along which all values share one decision: (0,) drops the same in every item of a batch, (1,) the same at
         every step of a sequence (batch, time, features).
+    name : str, optional
 
     References
     ----------
@@ -64,9 +65,15 @@ class DropoutLayer(_Noise):
     """
 
     def __init__(
-        self, incoming: Any, p: Any = 0.5, rescale: bool = True, shared_axes: tuple[int, ...] = (), **kwargs: Any
+        self,
+        incoming: Incoming,
+        p: Any = 0.5,
+        rescale: bool = True,
+        shared_axes: tuple[int, ...] = (),
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         if isinstance(p, int | float) and not 0 <= p <= 1:
             raise ValueError(f"p is the probability of becoming zero, 0 <= p <= 1; got {p}")
         self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
@@ -87,7 +94,7 @@ class DropoutLayer(_Noise):
 dropout = DropoutLayer
 
 
-def dropout_channels(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
+def dropout_channels(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutLayer:
     """A `DropoutLayer` that drops whole channels: one decision for all places behind the second axis.
 
     Parameters
@@ -102,7 +109,7 @@ def dropout_channels(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
     >>> dropout_channels((None, 3, 8, 8), p=0.2).shared_axes
     (2, 3)
     """
-    ndim = len(getattr(incoming, "output_shape", incoming))
+    ndim = len(shape_of(incoming))
     kwargs["shared_axes"] = tuple(range(2, ndim))
     return DropoutLayer(incoming, *args, **kwargs)
 
@@ -110,7 +117,7 @@ def dropout_channels(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
 spatial_dropout = dropout_channels
 
 
-def dropout_locations(incoming: Any, *args: Any, **kwargs: Any) -> DropoutLayer:
+def dropout_locations(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutLayer:
     """A `DropoutLayer` that drops whole places: one decision for all channels (axis 1).
 
     Parameters
@@ -137,6 +144,7 @@ class GaussianNoiseLayer(_Noise):
     incoming : Layer or tuple
     sigma : float or scalar expression
         The standard deviation.
+    name : str, optional
 
     References
     ----------
@@ -153,8 +161,8 @@ class GaussianNoiseLayer(_Noise):
     True
     """
 
-    def __init__(self, incoming: Any, sigma: Any = 0.1, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, sigma: Any = 0.1, *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         self.sigma = sigma
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:

@@ -4,9 +4,9 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Layer
+from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
-from lasagne_like.utils import number
+from lasagne_like.utils import Parameter, number
 
 __all__ = ["BatchNormLayer", "StandardizationLayer", "batch_norm", "instance_norm", "layer_norm"]
 
@@ -34,6 +34,7 @@ class BatchNormLayer(Layer):
         Of the shape of the input without `axes`. None fixes them to 0 and 1.
     mean, inv_std : initializer, array, shared variable or expression
         The initial values of the averages. They have the tag `batch_norm_stat` and are not trainable.
+    name : str, optional
 
     References
     ----------
@@ -56,17 +57,18 @@ class BatchNormLayer(Layer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         axes: Any = "auto",
         epsilon: float = 1e-4,
         alpha: Any = 0.1,
-        beta: Any = init.Constant(0),
-        gamma: Any = init.Constant(1),
-        mean: Any = init.Constant(0),
-        inv_std: Any = init.Constant(1),
-        **kwargs: Any,
+        beta: Parameter | None = init.Constant(0),
+        gamma: Parameter | None = init.Constant(1),
+        mean: Parameter = init.Constant(0),
+        inv_std: Parameter = init.Constant(1),
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         self.axes = all_axes_but(len(self.input_shape), axes)
         self.epsilon, self.alpha = epsilon, alpha
         shape = sizes_besides(self, self.axes)
@@ -112,6 +114,7 @@ class StandardizationLayer(Layer):
         The axes to take mean and variance over. "spatial" is all behind the second; "features" all behind the first;
         "auto" is "features" for 2 dimensions and "spatial" for more.
     epsilon : float
+    name : str, optional
 
     Examples
     --------
@@ -122,8 +125,10 @@ class StandardizationLayer(Layer):
     array([[-1.,  1.]])
     """
 
-    def __init__(self, incoming: Any, axes: Any = "auto", epsilon: float = 1e-4, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self, incoming: Incoming, axes: Any = "auto", epsilon: float = 1e-4, *, name: str | None = None
+    ) -> None:
+        super().__init__(incoming, name=name)
         ndim = len(self.input_shape)
         if isinstance(axes, str):
             if axes not in ("auto", "spatial", "features"):

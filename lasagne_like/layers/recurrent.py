@@ -9,20 +9,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
+import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.descriptions import completed
 from lasagne_like.layers import helper
-from lasagne_like.layers.base import Layer, check_single, shape_of
+from lasagne_like.layers.base import Incoming, Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
 from lasagne_like.layers.rnn import RNNLayer
-from lasagne_like.utils import fits
+from lasagne_like.utils import Nonlinearity, Parameter, fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 
+L = TypeVar("L", bound=Layer)
 _ZEROS = init.Constant(0.0)
 
 
@@ -60,7 +62,7 @@ class LoopOptions:
     grad_clipping: float = 0
     unroll_scan: bool = False
     precompute_input: bool = True
-    mask_input: Any = None
+    mask_input: Incoming | None = None
     only_return_final: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,7 +72,29 @@ class LoopOptions:
         return {name: value for name, value in vars(self).items() if name not in others} | dict(self.more)
 
 
-def _with_options(cls: type) -> type:
+class LoopArguments(TypedDict, total=False):
+    """The same as keyword arguments, for type checkers, with those of `RNNLayer`."""
+
+    hid_init: Parameter | Layer
+    backwards: bool
+    learn_init: bool
+    gradient_steps: int
+    grad_clipping: float
+    unroll_scan: bool
+    precompute_input: bool
+    mask_input: Incoming | None
+    only_return_final: bool
+    seq_lengths: Incoming | sj.TensorLike | None
+    zero_output_for_mask: bool
+    return_state: bool
+    stateful: bool
+    time_major: bool
+    checkpoint: int | Literal["sqrt", "all"] | None
+    fuse_layers: bool
+    name: str | None
+
+
+def _with_options(cls: type[L]) -> type[L]:
     """A decorator: the layer takes each of the `LoopOptions` as an argument of its own, and its docstring describes
     them.
 
@@ -78,7 +102,8 @@ def _with_options(cls: type) -> type:
     two come after `learn_init`, as `peepholes` does in Lasagne."""
     cls.__doc__ = completed(cls.__doc__, LoopOptions)
 
-    make = cls.__init__  # type: ignore[misc]
+    changed: Any = cls
+    make = changed.__init__
     *own, keywords = inspect.signature(make).parameters.values()
     at = [one.name for one in own].index("options")
     options = [
@@ -99,7 +124,7 @@ def _with_options(cls: type) -> type:
         make(**given, options=LoopOptions(**{one.name: given.pop(one.name) for one in options}, more=more))
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
-    cls.__init__ = __init__  # type: ignore[misc]
+    changed.__init__ = __init__
     return cls
 
 
@@ -159,12 +184,12 @@ class CustomRecurrentLayer(RNNLayer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         input_to_hidden: Any,
         hidden_to_hidden: Any,
-        nonlinearity: Any = nonlinearities.rectify,
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
         options: Any = LoopOptions(),
-        **kwargs: Any,
+        **kwargs: Unpack[LoopArguments],
     ) -> None:
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
         self.grad_clipping = options.grad_clipping
@@ -278,14 +303,14 @@ class RecurrentLayer(CustomRecurrentLayer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
-        W_in_to_hid: Any = init.Uniform(),
-        W_hid_to_hid: Any = init.Uniform(),
-        b: Any = init.Constant(0.0),
-        nonlinearity: Any = nonlinearities.rectify,
+        W_in_to_hid: Parameter = init.Uniform(),
+        W_hid_to_hid: Parameter = init.Uniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
         options: Any = LoopOptions(),
-        **kwargs: Any,
+        **kwargs: Unpack[LoopArguments],
     ) -> None:
         shape = shape_of(incoming)
         check_single(shape, self)
@@ -346,17 +371,17 @@ class LSTMLayer(RNNLayer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
         ingate: Gate = Gate(),
         forgetgate: Gate = Gate(),
         cell: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
         outgate: Gate = Gate(),
-        nonlinearity: Any = nonlinearities.tanh,
+        nonlinearity: Nonlinearity = nonlinearities.tanh,
         cell_init: Any = init.Constant(0.0),
         options: Any = LoopOptions(),
         peepholes: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[LoopArguments],
     ) -> None:
         inner = LSTM(
             num_units, ingate, forgetgate, cell, outgate, nonlinearity, peepholes, grad_clipping=options.grad_clipping
@@ -371,6 +396,10 @@ class LSTMLayer(RNNLayer):
         self.nonlinearity = inner.nonlinearity
         self.cell_init, self.hid_init = self.initial["cell"], self.initial["hid"]
         _expose(self, "ingate", "forgetgate", "cell", "outgate")
+
+    if TYPE_CHECKING:  # the parameters of gates are attributes
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 @_with_options
@@ -396,13 +425,13 @@ class GRULayer(RNNLayer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         num_units: int,
         resetgate: Gate = Gate(W_cell=None),
         updategate: Gate = Gate(W_cell=None),
         hidden_update: Gate = Gate(W_cell=None, nonlinearity=nonlinearities.tanh),
         options: Any = LoopOptions(),
-        **kwargs: Any,
+        **kwargs: Unpack[LoopArguments],
     ) -> None:
         super().__init__(
             incoming,
@@ -414,3 +443,7 @@ class GRULayer(RNNLayer):
         self.nonlinearity_hid = hidden_update.nonlinearity
         self.hid_init = self.initial[""]
         _expose(self, "resetgate", "updategate", "hidden_update", "hid")  # "hid": the layer has b_hid, as the cell
+
+    if TYPE_CHECKING:  # the parameters of gates are attributes
+
+        def __getattr__(self, name: str) -> Any: ...

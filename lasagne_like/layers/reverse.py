@@ -4,7 +4,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import utils
-from lasagne_like.layers.base import MergeLayer
+from lasagne_like.layers.base import Incoming, MergeLayer
 
 __all__ = ["ReverseLayer"]
 
@@ -39,7 +39,7 @@ class ReverseLayer(MergeLayer):
     """
 
     def __init__(
-        self, incoming: Any, seq_lengths: Any = None, time_major: bool = False, name: str | None = None
+        self, incoming: Incoming, seq_lengths: Any = None, time_major: bool = False, name: str | None = None
     ) -> None:
         super().__init__([incoming, *([] if seq_lengths is None else [seq_lengths])], name)
         self.time_major = time_major

@@ -12,7 +12,7 @@ from lasagne_like.arguments import Captured, named
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
-from lasagne_like.layers.base import Layer, MergeLayer, check_single
+from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
 from lasagne_like.utils import fits, known_sizes
 
 __all__ = ["RNNLayer", "SelectLayer"]
@@ -108,7 +108,7 @@ class RNNLayer(MergeLayer, Captured):
         gradient_steps: int = -1,
         unroll_scan: bool = False,
         precompute_input: bool = True,
-        mask_input: Any = None,
+        mask_input: Incoming | None = None,
         only_return_final: bool = False,
         seq_lengths: Any = None,
         zero_output_for_mask: bool = False,

@@ -6,7 +6,7 @@ from typing import Any
 
 from lasagne_like.cells import Cell
 from lasagne_like.cells.structure import flatten, is_shape
-from lasagne_like.layers.base import Layer
+from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.layers.cycles import without_updates
 from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.helper import get_all_layers, get_output
@@ -37,7 +37,7 @@ class StepLayer(Layer):
     ((4,),)
     """
 
-    def __init__(self, incoming: Any, cell: Cell, *, name: str | None = None) -> None:
+    def __init__(self, incoming: Incoming, cell: Cell, *, name: str | None = None) -> None:
         super().__init__(incoming, name)
         if not isinstance(cell, Cell):
             raise TypeError(f"{self} makes a step of a cell, got {cell!r}")
@@ -192,6 +192,6 @@ class SequencerLayer(RNNLayer):
     ['W', 'b']
     """
 
-    def __init__(self, incoming: Any, module: Any, **kwargs: Any) -> None:
+    def __init__(self, incoming: Incoming, module: Any, **kwargs: Any) -> None:
         whole = isinstance(module, Cell | list | tuple)
         super().__init__(incoming, module if whole else NetworkCell(module), **kwargs)

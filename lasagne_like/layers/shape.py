@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Layer
+from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.utils import Shape, int_types
 
 __all__ = [
@@ -44,6 +44,7 @@ class FlattenLayer(Layer):
     incoming : Layer or tuple
     outdim : int
         The number of axes of the output.
+    name : str, optional
 
     Examples
     --------
@@ -52,8 +53,8 @@ class FlattenLayer(Layer):
     ((None, 12), (24,))
     """
 
-    def __init__(self, incoming: Any, outdim: int = 2, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, outdim: int = 2, *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         if not 1 <= outdim <= len(self.input_shape):
             raise ValueError(
                 f"outdim must be between 1 and the dimensions of the input {self.input_shape}, got {outdim}"
@@ -80,6 +81,7 @@ class ReshapeLayer(Layer):
         Each entry is a size; `[i]` for the size of axis i of the input; -1, at most once, for the size that follows
         from the number of elements; or an integer scalar expression, such as a size of another expression
         (`x.shape[0]`).
+    name : str, optional
 
     Examples
     --------
@@ -88,8 +90,8 @@ class ReshapeLayer(Layer):
     (None, 100, 5, 4)
     """
 
-    def __init__(self, incoming: Any, shape: Sequence[Any], **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, shape: Sequence[Any], *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         self.shape = tuple(shape)
         for size in self.shape:
             if isinstance(size, list):
@@ -150,6 +152,7 @@ class DimshuffleLayer(Layer):
     pattern : tuple
         For each axis of the output the number of an axis of the input, or "x" for a new one. Only axes of size 1 can
         be left out.
+    name : str, optional
 
     Examples
     --------
@@ -158,8 +161,8 @@ class DimshuffleLayer(Layer):
     (7, 5, 3, 1, 2)
     """
 
-    def __init__(self, incoming: Any, pattern: Sequence[Any], **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, pattern: Sequence[Any], *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         used = [entry for entry in pattern if not (isinstance(entry, str) and entry == "x")]
         if not all(isinstance(entry, int_types) for entry in used):
             raise ValueError(f"a pattern has numbers of axes and 'x', got {pattern}")
@@ -203,6 +206,7 @@ class PadLayer(Layer):
     val : float
     batch_ndim : int
         How many axes are not padded, from the first on.
+    name : str, optional
 
     Examples
     --------
@@ -211,8 +215,10 @@ class PadLayer(Layer):
     (None, 3, 10)
     """
 
-    def __init__(self, incoming: Any, width: Any, val: Any = 0, batch_ndim: int = 2, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self, incoming: Incoming, width: Any, val: Any = 0, batch_ndim: int = 2, *, name: str | None = None
+    ) -> None:
+        super().__init__(incoming, name=name)
         self.width, self.val, self.batch_ndim = width, val, batch_ndim
         self._widths(len(self.input_shape))  # raises errors now rather than later
 
@@ -245,6 +251,7 @@ class SliceLayer(Layer):
     indices : int or slice
         An int takes one entry and drops the axis.
     axis : int
+    name : str, optional
 
     Examples
     --------
@@ -253,8 +260,8 @@ class SliceLayer(Layer):
     ((2, 4), (2, 3, 2))
     """
 
-    def __init__(self, incoming: Any, indices: Any, axis: int = -1, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(self, incoming: Incoming, indices: Any, axis: int = -1, *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
         self.slice, self.axis = indices, axis
         if not -len(self.input_shape) <= axis < len(self.input_shape):
             raise ValueError(f"there is no axis {axis} in an input of shape {self.input_shape}")

@@ -5,8 +5,8 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, floatX, int_types, is_expression, known_sizes
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, floatX, int_types, is_expression, known_sizes
 
 __all__ = ["BiasLayer", "ExpressionLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
@@ -19,6 +19,7 @@ class NonlinearityLayer(Layer):
     incoming : Layer or tuple
     nonlinearity : callable or None
         None for none.
+    name : str, optional
 
     Examples
     --------
@@ -28,8 +29,10 @@ class NonlinearityLayer(Layer):
     (None, 3)
     """
 
-    def __init__(self, incoming: Any, nonlinearity: Any = nonlinearities.rectify, **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self, incoming: Incoming, nonlinearity: Nonlinearity = nonlinearities.rectify, *, name: str | None = None
+    ) -> None:
+        super().__init__(incoming, name=name)
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
@@ -74,6 +77,7 @@ class BiasLayer(Layer):
         Of the shape of the input without `shared_axes`; None for none.
     shared_axes : "auto", int or tuple of ints
         The axes along which all entries have the same bias: "auto" is all but the second.
+    name : str, optional
 
     Examples
     --------
@@ -82,8 +86,15 @@ class BiasLayer(Layer):
     (30, 50)
     """
 
-    def __init__(self, incoming: Any, b: Any = init.Constant(0), shared_axes: Any = "auto", **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self,
+        incoming: Incoming,
+        b: Parameter | None = init.Constant(0),
+        shared_axes: Any = "auto",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
         self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
         self.b: Any = None
         if b is not None:
@@ -103,6 +114,7 @@ class ScaleLayer(Layer):
         Of the shape of the input without `shared_axes`.
     shared_axes : "auto", int or tuple of ints
         The axes along which all entries have the same coefficient: "auto" is all but the second.
+    name : str, optional
 
     Examples
     --------
@@ -111,8 +123,15 @@ class ScaleLayer(Layer):
     (40,)
     """
 
-    def __init__(self, incoming: Any, scales: Any = init.Constant(1), shared_axes: Any = "auto", **kwargs: Any) -> None:
-        super().__init__(incoming, **kwargs)
+    def __init__(
+        self,
+        incoming: Incoming,
+        scales: Parameter = init.Constant(1),
+        shared_axes: Any = "auto",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
         self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
         shape = sizes_besides(self, self.shared_axes)
         self.scales = self.add_param(scales, shape, "scales", regularizable=False)
@@ -164,6 +183,7 @@ class ExpressionLayer(Layer):
     output_shape : None, tuple, callable or "auto"
         The shape of the output: None for that of the input, a tuple for a fixed one (with None for sizes that are
         not), a function of the shape of the input, or "auto" to find out from the function.
+    name : str, optional
 
     Examples
     --------
@@ -176,12 +196,13 @@ class ExpressionLayer(Layer):
 
     def __init__(
         self,
-        incoming: Any,
+        incoming: Incoming,
         function: Callable[[Any], Any],
         output_shape: str | Sequence[int | None] | Callable[[Any], Any] | None = None,
-        **kwargs: Any,
+        *,
+        name: str | None = None,
     ) -> None:
-        super().__init__(incoming, **kwargs)
+        super().__init__(incoming, name=name)
         if isinstance(output_shape, str) and output_shape != "auto":
             raise ValueError(f"output_shape is None, a tuple, a callable or 'auto', got {output_shape!r}")
         self.function, self._output_shape = function, output_shape

@@ -174,10 +174,12 @@ class SharedVariable(_Symbol):
 
     # ---- in expressions it is its node: the operators are installed below ------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # probes of protocols (copy, pickle, NumPy's): those of the node are not ours
-            raise AttributeError(name)
-        return getattr(self.__scanjit_node__(), name)
+    if not TYPE_CHECKING:  # they know all that there is, from `Symbol`
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # probes of protocols (copy, pickle, NumPy's): those of the node are not ours
+                raise AttributeError(name)
+            return getattr(self.__scanjit_node__(), name)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return self.__scanjit_node__().__array_ufunc__(ufunc, method, *map(_as_node, inputs), **options)
