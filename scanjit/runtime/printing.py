@@ -53,8 +53,8 @@ def dprint(
     >>> x = sj.vector("x")
     >>> sj.dprint((2 * x).sum())
     %0: float64() = 2.0
-    %1: float64(n...) = input 'x'
-    %2: float64(n...) = mul %0 %1
+    %1: float64(x.shape[0]) = input 'x'
+    %2: float64(x.shape[0]) = mul %0 %1
     %3: float64() = sum %2 {axes=(0,)}
     return %3
 
@@ -62,7 +62,7 @@ def dprint(
 
     >>> h = sj.scan(lambda row, h: 0.5 * h + row, x, sj.constant(0.0), name="decay")
     >>> sj.dprint(sj.grad(h[-1], x), loop="decay.grad")
-    scan {length=n..., reverse=True, name=decay.grad}
+    scan {length=x.shape[0], reverse=True, name=decay.grad}
       | %0: float64() = carry 0
       | %1: float64() = row 0
       | %2: float64() = add %0 %1
