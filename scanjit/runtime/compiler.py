@@ -7,6 +7,7 @@ and its one exported symbol has to be known before it is compiled, so that kerne
 import contextlib
 import ctypes
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -147,8 +148,12 @@ def _optimised(translated: Translated, loaded: bool) -> Iterator[tuple[llvm.Modu
     context, in which another thread may work by then.
     """
     with _workshop() as workshop:
+        text = translated.module
+        if loaded and "windows" in translated.target.triple:
+            # Else there were tables for exceptions, which LLVM loads only if memory is in a certain order.
+            text = re.sub(r"(?m)^(define .*\))", r"\1 nounwind", text)
         try:
-            module = llvm.parse_assembly(translated.module, workshop.context)
+            module = llvm.parse_assembly(text, workshop.context)
         except RuntimeError as error:
             raise _failed(translated.unit, error) from error
         with module:
@@ -156,10 +161,6 @@ def _optimised(translated: Translated, loaded: bool) -> Iterator[tuple[llvm.Modu
                 module.verify()
             except RuntimeError as error:
                 raise _failed(translated.unit, error) from error
-            if loaded and "windows" in translated.target.triple:
-                # Without this there are tables for exceptions, which LLVM loads only if memory is in a certain order.
-                for function in module.functions:
-                    function.add_function_attribute("nounwind")
             # Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function
             # of 1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call.
             machine = workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)

@@ -68,7 +68,7 @@ def test_random_programs_in_two_processes(first: int, tmp_path: Path) -> None:
 
 
 def test_vectors_of_another_width_are_another_program(tmp_path: Path) -> None:
-    run(tmp_path, [3])
+    run(tmp_path, [3], SCANJIT_VECTOR_BYTES="8")
     other, _ = run(tmp_path, [3], SCANJIT_VECTOR_BYTES="16")
     assert other["3"][0] == 1
 

@@ -132,8 +132,8 @@ def alarms(handler, *times):
     if not hasattr(signal, "setitimer"):
         pytest.skip("there are no timers")
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, *times)
     try:
+        signal.setitimer(signal.ITIMER_REAL, *times)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -171,7 +171,7 @@ def long_loops():
 def test_every_kind_of_loop_ends(name, threads):
     f = LONG.setdefault(name, sj.function([LENGTH], long_loops()[name]))
     f(3)
-    with alarms(raising, 0.02), pytest.raises(Stop):
+    with pytest.raises(Stop), alarms(raising, 0.02):
         run(f, threads, [2**40])
     assert nobody_works()
 
@@ -183,7 +183,7 @@ LONG = {}
 def test_a_handler_that_raises_ends_a_call(endless, threads):
     f, count = endless
     before = int(count.get_value())
-    with alarms(raising, 0.02), pytest.raises(Stop):
+    with pytest.raises(Stop), alarms(raising, 0.02):
         run(f, threads, [np.full((300, 200), ENDLESS)])
     assert int(count.get_value()) == before and nobody_works()
     run(f, threads, [np.full((300, 200), -1.0)])
@@ -201,7 +201,7 @@ def test_a_handler_that_raises_nothing_runs_while_the_call_goes_on(endless):
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise Stop
 
-    with alarms(handler, 0.02, 0.02), pytest.raises(Stop):
+    with pytest.raises(Stop), alarms(handler, 0.02, 0.02):
         run(f, 2, [np.full((300, 200), ENDLESS)])
     assert len(times) == 3 and all((x == -1).all() for x in nested) and nobody_works()
 
