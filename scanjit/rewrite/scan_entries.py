@@ -5,6 +5,7 @@ for what it has stored. Written entry by entry, the step is straight lines, with
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from typing import TypeAlias
@@ -58,6 +59,8 @@ def _fits(loop: OpenScan) -> bool:
         if node.several or node.applied.sizes or not all(isinstance(dim, int) for dim in node.type.shape):
             return False
         size = _size(node)
+        if size == 0:
+            return False
         if node.op in ORIGINS or node.op is CONSTANT:
             if size > MOST_READ:
                 return False
@@ -66,8 +69,8 @@ def _fits(loop: OpenScan) -> bool:
                 return False
             work += size * node.op.cost
         elif node.op is CONTRACT and node.dtype != np.bool_:
-            work += _size(*node.operands) // size if size else 0
-        elif isinstance(node.op, Reduction) and _size(*node.operands) > 0:
+            work += math.isqrt(size * _size(*node.operands))  # (n, k) @ (k, m) are n * k * m products
+        elif isinstance(node.op, Reduction):
             work += _size(*node.operands)
         elif not isinstance(node.op, View) and node.op not in (RESHAPE, CONCATENATE, SET_SLICE):
             return False
