@@ -3,6 +3,7 @@ outside. An ifelse with a constant condition becomes its branch."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 
@@ -56,23 +57,32 @@ def _taken(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
     """Maps each size that only branches compute to a bool: whether a branch that uses it is taken. A size comes after
     those that it depends on."""
     computed = set(walk(outputs))
-    taken: dict[Node, Node] = {}
+    uses: dict[Node, list[tuple[Node, ...]]] = {}
+    """For each size: the conditions of the branches around each of its uses, the outer ones first."""
 
-    def visit(order: Sequence[Node], active: Node | None) -> None:
-        """Find the sizes in branches. `active`: whether the branch around them is taken."""
+    def visit(order: Sequence[Node], around: tuple[Node, ...]) -> None:
+        """Find the sizes in branches. `around`: the conditions that hold there."""
         for node in order:
-            if node in sizes and node not in computed and active is not None:
-                taken[node] = taken[node] | active if node in taken else active
+            if node in sizes and node not in computed and around:
+                # Where `a` and `b` hold, `a` does: if `b` is computed from the size, the size depends on `a` alone.
+                others = uses.setdefault(node, [])
+                if not any(set(other) <= set(around) for other in others):
+                    uses[node] = [*(other for other in others if not set(around) <= set(other)), around]
             if node.op is IFELSE:
                 condition, *operands = node.operands
                 inside, half = node.params["body"](*operands), len(node.types)
                 given = set(operands)
                 for results, chosen in ((inside[:half], condition), (inside[half:], ~condition)):
-                    own = [inner for inner in walk(results, given) if inner not in given]
-                    visit(own, chosen if active is None else captured(active, [chosen], [constant(False)])[0])
+                    visit([inner for inner in walk(results, given) if inner not in given], (*around, chosen))
 
-    visit(walk(outputs), None)
+    visit(walk(outputs), ())
+    taken = {size: functools.reduce(operator.or_, map(_all, found)) for size, found in uses.items()}
     return {size: taken[size] for size in walk(taken) if size in taken}
+
+
+def _all(conditions: Sequence[Node]) -> Node:
+    """Whether all conditions hold. Each is computed only where those before it hold."""
+    return functools.reduce(lambda before, c: captured(before, [c], [constant(False)])[0], conditions)
 
 
 def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step: bool) -> dict[Node, Node]:

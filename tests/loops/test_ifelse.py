@@ -359,6 +359,23 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
     assert failed and passed > 9
 
 
+@pytest.mark.parametrize("derived", [False, True])
+def test_a_length_of_a_branch_is_read_only_if_it_is_taken(derived: bool) -> None:
+    """Whether the branch runs depends on its length too: there must be a step whose value is read."""
+    x, n, m = sj.vector("x"), sj.vector("n", "int64"), sj.scalar("m", "int64")
+    y = sj.ifelse(m > 0, lambda: sj.scan(lambda g: g * x[1], outputs_info=x[1], n_steps=n[m])[-1], lambda: x[0])
+    y = sj.grad(y, x) if derived else y
+    plain, compiled = (sj.function([x, n, m], y, mode=mode) for mode in ("reference", "emulate"))
+    for values, number in itertools.product(([3, 2], [2, 0, 1], [4]), (-7, 0, 1)):
+        try:
+            expected = plain([0.5, 1.5], values, number)
+        except (sj.OutOfBoundsError, sj.ShapeError) as error:
+            with pytest.raises(type(error)):
+                compiled([0.5, 1.5], values, number)
+        else:
+            np.testing.assert_allclose(compiled([0.5, 1.5], values, number), expected, rtol=1e-12)
+
+
 def test_sizes_of_sizes_in_a_branch_are_computed_only_if_it_is_taken() -> None:
     """`x` is too short for the inner size: the branch that asks for it is not taken."""
     x, k, on = sj.vector("x"), sj.scalar("k", "int64"), sj.scalar("on", "bool")
