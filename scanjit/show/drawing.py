@@ -112,7 +112,7 @@ def _box(node: Node, x: float, y: float, width: float) -> str:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphDrawing:
     """The drawing of a graph, made when it is shown. `subject` is an expression or a function."""
 
