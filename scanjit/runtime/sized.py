@@ -72,7 +72,7 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     for i, data in table.constants:
         entries[i] = address(data)
     offsets, total = assign(table.lives, number)
-    nbytes = [number(life.buffer.nbytes) for life in table.lives]
+    nbytes = [max(number(life.buffer.nbytes), 0) for life in table.lives]  # of a branch that must not run
     lasting = list(zip(offsets, nbytes, strict=True))[: table.lasting]
     lasting += [(-1, number(dim)) for dim in layout.kept_sizes]
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]

@@ -301,7 +301,8 @@ def _product(x: sj.Node, size: Any) -> sj.Node:
     "case",
     ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"]
     + ["read", "twice", "largest", "factor", "steps"]
-    + ["chosen", "condition", "walk", "until", "walk in a choice", "choice in a walk", "gradient of a choice"],
+    + ["chosen", "condition", "walk", "until", "walk in a choice", "choice in a walk"]
+    + ["gradient of a choice", "gradient of steps"],
 )
 def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: str) -> None:
     """Such a size is computed before the loop, for the memory that it needs; whether it fits matters in the branch."""
@@ -341,6 +342,9 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
             lambda: x[: walk(lambda g: sj.ifelse(g > 0, lambda: n[g - 1], lambda: n[g] - 3))].sum()
         ),
         "gradient of a choice": lambda: sj.grad(chosen(lambda: sj.sin(x)[: either(lambda: n[m - 3])].sum())[-1], x),
+        "gradient of steps": lambda: sj.grad(
+            chosen(lambda: sj.scan(lambda g: g * sj.sin(g), outputs_info=x[1], n_steps=m - 4)[-1])[-1], x
+        ),
         "gradient": lambda: sj.grad(chosen(lambda: sj.sin(x[1]) * _product(x, n[0] + 1))[-1], x),
     }[case]()
     plain, compiled = (sj.function([x, n, m, on], y, mode=mode) for mode in ("reference", "emulate"))
@@ -349,7 +353,7 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
         for values in ([0.5, 1.5, 2.5], [1.5, -1.0], [1.5, 2.0, 3.0]):
             try:
                 expected = plain(values, [number], number, flags)
-            except (sj.OutOfBoundsError, sj.ShapeError) as error:
+            except (sj.OutOfBoundsError, sj.ShapeError, sj.ScanError) as error:
                 failed += 1
                 with pytest.raises(type(error)):
                     compiled(values, [number], number, flags)
