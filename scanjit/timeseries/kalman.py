@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 from typing import Any, NamedTuple
 
 from scanjit import errors
@@ -20,6 +21,7 @@ from scanjit.tensor import (
     log,
     slogdet,
     solve,
+    stop_gradient,
     swapaxes,
     where,
     zeros_like,
@@ -37,6 +39,8 @@ class StateSpace(NamedTuple):
     Each matrix, and each offset, may have a leading axis of steps. `mean` and `covariance` are what is known of the
     state of the first step before its observation. `covariance=None` says that nothing is known: only
     `form="information"` can begin with that.
+
+    A matrix of one entry that is a symbol is `sj.as_tensor([[v]])`; a diagonal one is `sj.diag(v)`.
     """
 
     transition: Any
@@ -189,7 +193,10 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
             fixed[name] = part
         else:
             raise errors.ShapeError(
-                f"{name} has another number of axes", got=part.ndim, expected=f"{rank}, or {rank + 1} with one of steps"
+                f"{name} has another number of axes",
+                got=part.ndim,
+                expected=f"{rank}, or {rank + 1} with one of steps",
+                fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
             )
     return list(per_step.values()), list(per_step), fixed
 
@@ -296,14 +303,11 @@ class _Mean(NamedTuple):
 
 def _squares(vector: Node, matrix: Node) -> _Mean:
     size, unit = matrix.shape[0], eye(matrix.shape[0], dtype=matrix.dtype)
-    scale = abs(matrix).max()
-    sign, log_det = slogdet(matrix / where(scale > 0, scale, 1))
+    scale = stop_gradient(abs(matrix).max())
+    sign, log_det = slogdet(stop_gradient(matrix) / where(scale > 0, scale, 1))
     determined = (sign > 0) & (log_det > 30 * (1 - size) - 1)  # each further direction: at least 1e-13 of the first
-    return _Mean(
-        determined,
-        vector @ solve(where(determined, matrix, unit), vector),
-        where(determined, log_det + size * log(where(scale > 0, scale, 1)), 0),
-    )
+    regular = where(determined, matrix, unit)  # a singular matrix has no derivatives, not even times 0
+    return _Mean(determined, vector @ solve(regular, vector), slogdet(regular)[1])
 
 
 def _move_information(known: Known, now: _Step) -> Known:
@@ -316,8 +320,10 @@ def _move_information(known: Known, now: _Step) -> Known:
 
 
 def _of_information(known: Known) -> Known:
-    covariance = inv(known[1])
-    return covariance @ known[0], covariance
+    vector, matrix = known
+    singular = slogdet(stop_gradient(matrix))[0] == 0
+    covariance = inv(where(singular, eye(vector.shape[0], dtype=vector.dtype), matrix))
+    return where(singular, nan, covariance @ vector), where(singular, nan, covariance)
 
 
 _FORMS: dict[str, tuple[Callable[..., Any], ...]] = {

@@ -133,6 +133,19 @@ def test_nothing_is_known_at_first():
     np.testing.assert_allclose(known(y).log_likelihood, [0, 0, *vague(y).log_likelihood[2:]], rtol=1e-5)
 
 
+def test_derivatives_where_nothing_is_known_at_first():
+    """Steps whose information is singular have no finite mean; what is computed from later steps has derivatives."""
+
+    def fitted(noises, y):
+        moves, seen = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]])
+        trend = sj.timeseries.StateSpace(moves, seen, sj.diag(noises[1:]), sj.diag(noises[:1]), np.zeros(2), None)
+        found = sj.timeseries.kalman_filter(y, trend, "information")
+        return found.log_likelihood.sum() + found.mean[-1].sum() + found.covariance[-1].sum()
+
+    for y in (np.array([1.0, 3.0, 4.0, 7.0]), np.array([np.nan, 1.0, np.nan, 3.0, 4.0, 7.0])):
+        sj.check_grad(lambda noises, y=y: fitted(noises, y), [np.array([1.0, 0.5, 0.1])])
+
+
 def test_as_statsmodels():
     statespace = pytest.importorskip("statsmodels.api").tsa
     y = np.cumsum(RANDOM.normal(size=80))
