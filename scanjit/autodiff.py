@@ -229,6 +229,12 @@ def float_node(value: Any, what: str) -> Node:
 
 
 def _scalar(cost: Any) -> Node:
+    if isinstance(cost, list | tuple | dict):
+        raise errors.GradientError(
+            "the cost of a gradient must be a scalar",
+            got=f"{len(cost)} values ({type(cost).__name__})",
+            fix="return the cost alone; inside of sj.jit, sj.grad(cost, x) gives the gradient beside other values",
+        )
     node = float_node(cost, "the cost")
     if node.ndim:
         raise errors.GradientError(

@@ -153,7 +153,7 @@ class ScanjitError(tracebacks.BriefError):
         lines = [self.what]
         lines += [f"  got:      {self.got}"] if self.got is not None else []
         lines += [f"  expected: {self.expected}"] if self.expected is not None else []
-        lines += [f"  to do:    {self.fix}"] if self.fix is not None else []
+        lines += [f"  to do:    {self.fix}"] if self.fix else []
         lines += [f"  at:       {self.where}"] if self.where else []
         return "\n".join(lines)
 

@@ -233,11 +233,23 @@ class Node(Symbol["Node"]):
         raise errors.ArgumentError(
             "the truth value of a symbol is not known while a function is built",
             got=repr(self),
-            fix="use sj.where(condition, a, b), or sj.until(condition) to end a scan",
+            fix="use sj.where(condition, a, b) for if, a & b for and, np.maximum(a, b) for max, sj.while_loop for "
+            "while, or sj.until(condition) to end a scan",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a single node does not pickle; pickle a compiled function")
+        raise errors.ArgumentError(
+            "a symbol has no value to draw, and does not pickle by itself",
+            got=repr(self),
+            fix="call a compiled function (sj.jit, sj.function), and draw what it returns; or pickle that function",
+        )
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise errors.ArgumentError(
+                "a symbol has no value to print", got=repr(self), fix="sj.print_(x) prints it while the function runs"
+            )
+        return str(self)
 
     def __pos__(self) -> Node:
         return self

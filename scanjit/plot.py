@@ -202,7 +202,7 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
     ----------
     states : array
         What `scan` returned, for one sequence: of shape (steps, units) or (steps,). Take one of a batch by
-        `states[:, 0]`.
+        `states[:, 0]`; put several states together with `np.stack(states, axis=1)`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 

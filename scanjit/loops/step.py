@@ -80,6 +80,7 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
             got=f"{len(values)}: {', '.join(map(describe, values))}",
             expected=f"{len(infos)}, one for each entry of outputs_info",
             fix="give outputs_info an entry for each output: None for one that is not fed back; "
+            "a state that is a vector is one output: sj.stack([a, b]); "
             "JAX's lax.scan(f, init, xs) is sj.scan(lambda x, h: f(h, x), sequences=xs, outputs_info=[init, None])",
             where=where,
         )

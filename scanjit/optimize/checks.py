@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,25 +21,45 @@ def variables(given: Any, batched: bool) -> np.ndarray:
             "variables have another shape",
             got=x.shape,
             expected="a matrix, one row a problem" if batched else "a vector",
-            fix="say batched=True for many problems" if x.ndim == 2 and not batched else "",
+            fix=_other_shape(x, batched),
         )
     if len(x) == 0:
         raise errors.ArgumentError("there is no problem", got=f"variables of shape {x.shape}")
     return x
 
 
-def checked_args(args: Sequence[Any], x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
+def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
     """The data as arrays, one entry a problem."""
-    arrays = tuple(np.asarray(arg) for arg in args)
+    arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))
     for i, array in enumerate(arrays):
         if batched and array.shape[:1] != x.shape[:1]:
             raise errors.ArgumentError(
                 f"args[{i}] needs one entry a problem in its first axis",
                 got=f"shape {array.shape}",
                 expected=f"{len(x)} problems, as the variables have",
-                fix="give what all problems share in `common`",
+                fix="args is a list: write [data]"
+                if isinstance(args, np.ndarray)
+                else "give what all problems share in `common`",
             )
     return arrays
+
+
+def _other_shape(x: np.ndarray, batched: bool) -> str:
+    if batched:
+        return "give each problem its start: np.tile(start, (problems, 1))" if x.ndim == 1 else ""
+    return "say batched=True for many problems" if x.ndim == 2 else ""
+
+
+def _array(given: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except ValueError:
+        if not isinstance(given, list | tuple):
+            raise
+        raise errors.ArgumentError(
+            f"the series in {name} have different lengths",
+            fix="pad them: with NaN, which kalman_filter reads as missing, or with a mask as another entry of args",
+        ) from None
 
 
 def box(bounds: Any, x: np.ndarray) -> Box:

@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -172,6 +172,16 @@ class Jitted(Wrapper, Generic[P, R]):
                 self._sized[kind] = axes = tuple(sorted({*axes, *self._sized.get(kind, ())}))
             self._functions[call.key_with_sizes(kind, axes)] = compiled
         return compiled
+
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and hasattr(CompiledFunction, name):
+                raise errors.NoSuchAttributeError(
+                    f"a jitted function has no {name!r}: it compiles a function for each kind of arguments",
+                    fix=f"say which by arguments: f.function(*args).{name}",
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         maker, fn, options = self._made

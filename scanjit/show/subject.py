@@ -19,7 +19,10 @@ def subject(x: Any) -> tuple[str | None, list[Node], list[tuple[str, Node]]]:
     graph = getattr(x, "graph", None)
     if graph is None:
         raise errors.ArgumentError(
-            "this has no graph to show", got=f"{x!r} ({type(x).__name__})", expected="an expression or a function"
+            "this has no graph to show",
+            got=f"{x!r} ({type(x).__name__})",
+            expected="an expression or a compiled function",
+            fix="of a jitted function, show that for some arguments: f.function(*args)" if callable(x) else "",
         )
     updates = [(variable.name or "an unnamed shared variable", node) for variable, node in graph.updates]
     return repr(x), list(graph.outputs), updates

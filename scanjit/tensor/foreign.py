@@ -61,7 +61,7 @@ CALLS = {
 }
 """What to write for a function of NumPy or SciPy that is not here."""
 
-NO_VALUE = "compile it with sj.function, or use functions of scanjit or NumPy on it"
+NO_VALUE = "compile it with sj.jit or sj.function, or use functions of scanjit or NumPy on it"
 _OTHERWISE = (
     "write it with functions of scanjit (sj.elementwise_from_sympy takes a formula), or compute it with NumPy before"
 )

@@ -68,7 +68,7 @@ def _no_more_than(name: str, options: dict[str, Any]) -> None:
 
 
 def _array(self: Node, *_: Any, **__: Any) -> Any:
-    fix = "sj.stack([a, b]) puts symbols together; otherwise " + foreign.NO_VALUE
+    fix = "sj.stack([a, b]) or sj.as_tensor([[a, b], [c, d]]) puts symbols together; otherwise " + foreign.NO_VALUE
     if self.ndim == 0 and self.type.kind.integral:
         fix = "sj.arange(n), sj.eye(n), sj.zeros(n); for a loop, sj.scan(..., n_steps=n); otherwise " + foreign.NO_VALUE
     raise errors.ArgumentError(

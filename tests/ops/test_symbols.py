@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,11 @@ def test_symbols_have_no_values() -> None:
             convert(x)  # type: ignore[operator]
     with pytest.raises(errors.ArgumentError, match="truth value"):
         bool(x)
+    with pytest.raises(errors.ArgumentError, match=r"sj\.print_"):
+        f"{x:.3f}"
+    assert f"{x}" == str(x)
+    with pytest.raises(errors.ArgumentError, match="draw what it returns"):
+        copy.copy(x)
     with pytest.raises(errors.ArgumentError, match="contains something"):
         assert 1 in sj.vector()
 

@@ -311,6 +311,19 @@ def test_wrong_uses_of_value_and_grad():
         sj.value_and_grad(lambda x: x, 1, mode="reference")(1.0)
     with pytest.raises(sj.ScanjitError, match="scalar"):
         sj.value_and_grad(lambda x: x, mode="reference")([1.0, 2.0])
+    with pytest.raises(sj.GradientError, match=r"2 values \(tuple\)(.|\n)*return the cost alone"):
+        sj.value_and_grad(lambda x: (x, x), mode="reference")(1.0)
+
+
+def test_what_to_ask_instead_of_a_jitted_function():
+    f = sj.jit(np.sum, mode="reference")
+    for name in ("explain", "profile", "source", "save"):
+        with pytest.raises(AttributeError, match=rf"f\.function\(\*args\)\.{name}"):
+            getattr(f, name)
+    with pytest.raises(AttributeError, match=r"'Jitted' object has no attribute 'explian'"):
+        f.explian  # noqa: B018
+    with pytest.raises(sj.ArgumentError, match=r"f\.function\(\*args\)"):
+        sj.dprint(f)
 
 
 # ---- sizes that a function cannot do without -------------------------------------------------------------------------
