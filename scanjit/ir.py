@@ -286,7 +286,9 @@ def as_node(value: object) -> Node:
         array = np.asarray(None)
     if array.dtype == object:
         raise errors.ArgumentError(
-            "this is neither a symbol nor something to make an array of", got=f"{value!r} ({type(value).__name__})"
+            "this is neither a symbol nor something to make an array of",
+            got=f"{value!r} ({type(value).__name__})",
+            fix="of a layer, take get_output(layer), or its input_var" if hasattr(value, "get_output_for") else "",
         )
     return constant(array)
 

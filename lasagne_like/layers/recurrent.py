@@ -94,6 +94,17 @@ class LoopArguments(TypedDict, total=False):
     name: str | None
 
 
+_HINTS = {
+    "dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, input=...))",
+    "go_backwards": "write backwards=True",
+    "mask": "write mask_input=",
+    "recurrent_dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, state=...))",
+    "return_sequences": "all steps are returned, or with only_return_final=True the last one",
+    "units": "write num_units=",
+}
+"""What to write instead of Keras's arguments."""
+
+
 def _with_options(cls: type[L]) -> type[L]:
     """A decorator: the layer takes each of the `LoopOptions` as an argument of its own, and its docstring describes
     them.
@@ -117,10 +128,17 @@ def _with_options(cls: type[L]) -> type[L]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(kwargs.get("options"), LoopOptions):
             return make(self, *args, **kwargs)
-        bound = signature.bind(self, *args, **kwargs)
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}: {error}; the first argument is the layer below") from None
         bound.apply_defaults()
         given = bound.arguments
         more = given.pop(keywords.name)
+        for name in more:
+            if name not in LoopArguments.__annotations__:
+                hint = _HINTS.get(name, "")
+                raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}" + (hint and f": {hint}"))
         make(**given, options=LoopOptions(**{one.name: given.pop(one.name) for one in options}, more=more))
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]

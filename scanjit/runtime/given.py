@@ -58,6 +58,8 @@ def _no_input(value: Any) -> str:
         return "a shared variable is read by itself: leave it out (or replace it with `givens`)"
     if isinstance(value, Node):
         return "to replace the value of an expression, use `givens`"
+    if hasattr(value, "input_var"):
+        return "of an InputLayer, give its input_var"
     return "declare an input with sj.tensor(shape, dtype, name)"
 
 

@@ -142,6 +142,8 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
 def kalman_smoother(observations: Any, model: StateSpace, form: str = "covariance") -> Smoothed:
     """What is known of the states of a linear model by all observations, also by later ones.
 
+    Steps whose mean is NaN in the filter, since it is not determined yet, are NaN here too.
+
     Parameters
     ----------
     observations, model, form : as for `kalman_filter`.

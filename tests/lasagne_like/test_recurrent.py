@@ -517,8 +517,22 @@ def test_arguments_of_another_kind(kind: str) -> None:
         make(None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'return_sequences'"):
         make(l_in, return_sequences=True)
+    with pytest.raises(sj.ArgumentError, match=r"get_output\(layer\), or its input_var"):
+        sj.sum(make(l_in))
+    with pytest.raises(sj.ArgumentError, match="give its input_var"):
+        sj.function([l_in], [])
     with pytest.raises(ValueError, match=r"several, of the shapes \(\(None, None, 4\), .*SelectLayer"):
         make(make(l_in, return_state=True))
+
+
+def test_arguments_of_keras() -> None:
+    l_in = InputLayer((None, None, INPUTS))
+    with pytest.raises(TypeError, match=r"GRULayer got an unexpected .* 'return_sequences': .*only_return_final=True"):
+        GRULayer(l_in, 3, return_sequences=True)
+    with pytest.raises(TypeError, match=r"LSTMLayer got an unexpected keyword argument 'nothing'$"):
+        LSTMLayer(l_in, 3, nothing=True)
+    with pytest.raises(TypeError, match=r"GRULayer: .*'num_units'; the first argument is the layer below"):
+        GRULayer(24)
 
 
 def test_gates_and_units_of_another_kind() -> None:
