@@ -138,3 +138,13 @@ def test_results_do_not_depend_on_threads(compiled: Callable[..., list[Any]]) ->
             assert found == wanted
     finally:
         sj.config.threads = before
+
+
+@pytest.mark.parametrize("part", [slice(1, 9), slice(None, 8)])
+def test_a_step_that_reads_a_part_of_rows_that_lie_apart(part: slice) -> None:
+    """The copy of such rows has their own size, which is not that of the state."""
+    x, start = sj.matrix("x"), np.linspace(0.0, 1.0, 8)
+    states = sj.scan(lambda row, h: np.tanh(h + row[part]), sequences=x.T, outputs_info=start)
+    values = np.random.default_rng(0).normal(size=(9, 40))
+    expected = sj.function([x], states, mode="reference")(values)
+    np.testing.assert_allclose(sj.function([x], states, mode="emulate")(values), expected, rtol=1e-12)

@@ -39,9 +39,16 @@ def sums_over_time(
             time = next((loop for loop in value.loops if loop.size == length), None)
             if time is not None and is_float_sum(value) and any(a.buffer in buffers for a in _read(value)):
                 found[value] = time
-    if not found or not only_sums(found, nest, buffers):
+    if not found or not only_sums(found, nest, buffers) or _has_no_room(found, nest):
         return None
     return None if nest.space and tile_of_stretch(nest, found, target).horizontal else found
+
+
+def _has_no_room(found: SumLoops, nest: Nest) -> bool:
+    """Whether the sums need a buffer of their own, because more is made of them, and its size would change from band to
+    band."""
+    more = any(store.value not in found or store.indices or store.add for store in nest.stores)
+    return more and any(atom.kind == "counter" for loop in nest.space for atom in types.atoms(loop.size))
 
 
 def is_float_sum(value: Reduce) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from scanjit import ir, types
 from scanjit.ir import Node
+from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
@@ -39,7 +40,10 @@ class ScanRule(ArrayRule):
                 buffer = plan.carries[i].store.buffer
                 lowering.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}
-        sequences = [_by_rows(lowering, x, shape) for x in xs]
+        paired = _paired(step, shape)
+        sequences = [
+            _by_rows(lowering, x, shape if bound in paired else None) for bound, x in zip(step.rows, xs, strict=True)
+        ]
         label = name_of(node)
         found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
         if found is not None:
@@ -57,17 +61,25 @@ class ScanRule(ArrayRule):
             lowering.put(ir.PART(node, index=i), place, [block])
 
 
+def _paired(step: Step, shape: tuple[Dimension, ...] | None) -> set[Node]:
+    """The rows that an elementwise op pairs with tensors of this shape: calls check that their sizes are the same."""
+    rows, found = {row for row in step.rows if len(row.type.shape) == len(shape or ())}, set[Node]()
+    for node in ir.walk(step.results):
+        if isinstance(node.op, Elementwise) and node.type.shape == shape:
+            found |= rows.intersection(node.operands)
+    return {row for row in found if 1 not in row.type.shape}
+
+
 def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
     """Where a sequence lies. If the elements of a row lie apart and the rows side by side, as those of `vmap` over the
     rows of a matrix, it is copied to where a step finds its row in one piece: with the sizes of the `points` of the
-    loop, if it has these, as nests that go over the same sizes can be joined."""
+    loop, if these are given, as nests that go over the same sizes can be joined."""
     place = lowering.place_of(x)
     apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
     row = types.product(x.type.shape[1:])
     if not apart or x.dtype.itemsize < LEAST_BYTES or (isinstance(row, int) and row < SHORT_ROW):
         return place
-    same = points is not None and len(points) == x.ndim - 1 and 1 not in x.type.shape
-    shape = (x.type.shape[0], *points) if same and points is not None else x.type.shape
+    shape = x.type.shape if points is None else (x.type.shape[0], *points)
     rows = Ref.whole(Buffer(x.dtype, shape, "temporary", "rows"))
     space = tuple(map(NestLoop, shape))
     source, target = (maps.place(ref, maps.identity(space)) for ref in (place, rows))
