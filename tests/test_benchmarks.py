@@ -298,7 +298,7 @@ def test_the_picture(tmp_path: Path) -> None:
         assert main(command) == 0
         assert "<svg" in path.read_text()
     else:
-        with pytest.raises(SystemExit, match=r"scanjit\[docs\]"):
+        with pytest.raises(SystemExit, match=r"scanjit\[plot\]"):
             main(command)
 
 

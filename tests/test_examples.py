@@ -109,5 +109,5 @@ def test_an_example_learns_something(name, example):
 def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     plot = example("timeseries").__globals__["plot"]
-    with pytest.raises(ImportError, match=r"pip install 'scanjit\[docs\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'scanjit\[plot\]'"):
         plot(tmp_path / "forecast.png", [1, 2], [0.0, 1.0], [1.0])

@@ -129,7 +129,7 @@ def lstm_gradient(steps: int | str, hidden: int = 32) -> tuple[list[sj.Node], li
 
 def decisions(f: sj.CompiledFunction) -> list[str]:
     """What `explain` says of a function, with numbers that are or follow from its number of steps left out."""
-    text = re.sub(r"rows\d+", "rows", f.explain().split("  memory:")[0])
+    text = f.explain().split("  memory:")[0]
     return [re.sub(r"\b(256|257|1000)\b", "T", line) for line in text.splitlines()]
 
 
