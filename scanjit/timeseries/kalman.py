@@ -200,7 +200,29 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
                 expected=f"{rank}, or {rank + 1} with one of steps",
                 fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
             )
+    _check_sizes(per_step | fixed)
     return list(per_step.values()), list(per_step), fixed
+
+
+def _check_sizes(parts: dict[str, Node]) -> None:
+    """Raise an error if sizes that are known are not those of the states and of a step's entries."""
+    states, entries = parts["transition"].type.shape[-1], parts["value"].type.shape[-1]
+    if not isinstance(entries, int):
+        entries = parts["observation"].type.shape[-2]
+    wanted = {
+        "transition": (states, states),
+        "observation": (entries, states),
+        "state_noise": (states, states),
+        "noise": (entries, entries),
+    }
+    for name, shape in wanted.items():
+        given = parts[name].type.shape
+        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(given[-2:], shape, strict=True)):
+            raise errors.ShapeError(
+                f"{name} has another shape than it should",
+                got=given,
+                expected=f"{shape}: {states} states, {entries} entries a step",
+            )
 
 
 def _present(parts: dict[str, Node]) -> _Step:

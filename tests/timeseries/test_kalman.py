@@ -161,6 +161,9 @@ def test_as_statsmodels():
     ({}, "joseph", sj.ArgumentError, "no such form"),
     ({"covariance": None}, "covariance", sj.ArgumentError, "needs form='information'"),
     ({"noise": np.ones(2)}, "covariance", sj.ShapeError, "noise has another number of axes"),
+    ({"noise": np.eye(3)}, "covariance", sj.ShapeError, "^noise has another shape"),
+    ({"state_noise": np.ones((STEPS, 2, 2))}, "covariance", sj.ShapeError, "^state_noise has another shape"),
+    ({"observation": OBSERVATION.T}, "covariance", sj.ShapeError, "^observation has another shape"),
     ({"offset": np.ones((2, 2, 2))}, "covariance", sj.ShapeError, "offset has another number of axes"),
 ])  # fmt: skip
 def test_wrong_arguments(changes, form, error, message):
