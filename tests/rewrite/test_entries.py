@@ -107,3 +107,40 @@ def test_compiled():
 def test_others_stay(step, size):
     x, h = sj.tensor((None,), "float64"), sj.tensor((size,), "float64")
     assert "number by number" not in sj.function([x, h], sj.scan(step, x, h), mode="emulate").explain()
+
+
+def with_tanh(x, h, w):
+    """`tanh` is expensive, so the step stays as it is. Its gradient reads `h` alone, and is done entry by entry."""
+    return sj.tanh(x + h @ w)
+
+
+def with_powers(x, h, w):
+    return x + 0.1 * (h @ w) ** 2
+
+
+def gradients(step, x, w, checkpoint):
+    h = sj.scan(lambda x, h: step(x, h, w), x, sj.zeros(3, "float64"), checkpoint=checkpoint)
+    return sj.grad((h * h).sum(), [x, w])
+
+
+UNLIKE = "a step over vectors and a gradient over entries share no stretches, if weights have a gradient: all is stored"
+
+
+@pytest.mark.parametrize(
+    "step", [with_powers, pytest.param(with_tanh, marks=pytest.mark.xfail(reason=UNLIKE, strict=True))]
+)
+def test_checkpoints_are_kept(step):
+    """One stretch of steps is stored."""
+    x, w = sj.tensor(("T", 3), "float64"), sj.tensor((3, 3), "float64")
+    f = sj.function([x, w], gradients(step, x, w, "sqrt"), mode="emulate")
+    assert "number by number" in f.explain()
+    assert "recomputed for the gradient" in f.explain()
+
+
+@pytest.mark.parametrize("step", [with_powers, with_tanh])
+def test_checkpoints_change_no_bit(step):
+    x, w = sj.tensor(("T", 3), "float64"), sj.tensor((3, 3), "float64")
+    f, g = (sj.function([x, w], gradients(step, x, w, given), mode="emulate") for given in ("sqrt", "all"))
+    given = 0.1 * np.random.default_rng(0).standard_normal((30, 3)), MIXED
+    for got, wanted in zip(f(*given), g(*given), strict=True):
+        np.testing.assert_array_equal(got, wanted)
