@@ -6,7 +6,7 @@ for what it has stored. Written entry by entry, the step is straight lines, with
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
 from typing import TypeAlias
 
@@ -17,11 +17,12 @@ from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
 from scanjit.ops.elementwise import ADD, MUL, Elementwise
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduction import Reduction
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import constant_value
 from scanjit.ops.view import DIMSHUFFLE, View
-from scanjit.rewrite.alike import change_loops
-from scanjit.rewrite.engine import Note
+from scanjit.rewrite.alike import Alike
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
 
 MOST_READ = 128
@@ -36,17 +37,36 @@ Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 
 
 def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Write the steps of loops entry by entry, if they are short and mix the entries of vectors or matrices."""
-    return change_loops(outputs, notes, _changed)
+    """Write the steps of loops entry by entry, if they are short and mix the entries of vectors or matrices. A loop and
+    its gradient are both written so, or neither: else they would have no stretches of steps in common."""
+    outputs = in_bodies(outputs, lambda inner: by_entries(inner, notes))
+    scans = [node for node in walk(outputs) if node.op is SCAN]
+    short = {scan for scan in scans if _fits(OpenScan.of(scan))}
+    pairs = list(_gradients(scans)) if short else []
+    while unlike := [pair for pair in pairs if not short.issuperset(pair) and not short.isdisjoint(pair)]:
+        short = short.difference(*unlike)
+    alike = Alike(_changed)
+    return map_scans(outputs, lambda old, scan: alike(scan, notes) if old in short else None) if short else outputs
 
 
-def _changed(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
-    loop = OpenScan.of(scan)
-    if not _fits(loop):
-        return None
+def _gradients(scans: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
+    """Loops that go back through the steps of others that they read, each with one of these."""
+    for scan in scans:
+        if scan.params["reverse"]:
+            seen, stack = set[Node](), list(scan.operands)
+            while stack:
+                if (node := stack.pop()) not in seen:
+                    seen.add(node)
+                    if node.op is not SCAN:
+                        stack += node.args
+                    elif not node.params["reverse"]:
+                        yield scan, node
+
+
+def _changed(scan: Node, notes: list[Note]) -> dict[int, Node]:
     with errors.located(scan.where):
         notes.append(Note("by_entries", scan.where, "a short step is computed number by number"))
-        return _by_entries(loop)
+        return _by_entries(OpenScan.of(scan))
 
 
 def _fits(loop: OpenScan) -> bool:

@@ -87,6 +87,6 @@ def test_a_ring_is_made_without_changing_what_is_there(passes: list[str]) -> Non
 
 def test_passes_change_nothing_that_they_are_given(passes: list[str]) -> None:
     texts = [Staged(*random_program(seed), "f", "emulate").explain() for seed in range(14)]
-    assert sum("recomputed for the gradient" in text for text in texts) > 2
+    assert sum("recomputed for the gradient" in text for text in texts) > 3
     assert any("in blocks of time" in text for text in texts)
     assert len(passes) >= len(texts) * len(pipeline.PASSES)
