@@ -38,7 +38,7 @@ Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 
 def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Write the steps of loops entry by entry, if they are short and mix the entries of vectors or matrices. A loop and
-    its gradient are both written so, or neither: else they would have no stretches of steps in common."""
+    its gradient are both written so, or neither: else they would share no stretches of steps."""
     outputs = in_bodies(outputs, lambda inner: by_entries(inner, notes))
     scans = [node for node in walk(outputs) if node.op is SCAN]
     short = {scan for scan in scans if _fits(OpenScan.of(scan))}
