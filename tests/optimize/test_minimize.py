@@ -100,12 +100,12 @@ def test_bad_problems_harm_nobody(method, series):
     values[3], values[4, 2], kept[5], values[6] = np.nan, np.inf, 0, 1.5
     found = sj.optimize.minimize(decay, start, [values, kept], method=method, batched=True)
     assert found.status[3] == 3 and found.status[4] == 3 and "not finite" in found.message[3]
-    assert found.status[5] in (0, 5)  # its loss is 0 everywhere
+    assert found.status[5] == (5 if method == "newton" else 0)  # its loss is 0 everywhere
     np.testing.assert_allclose(found.x[6], [1.5, 1.0], atol=1e-3)
     others = np.setdiff1d(np.arange(40), [3, 4, 5, 6])
     np.testing.assert_array_equal(found.x[others], good.x[others])
     np.testing.assert_array_equal(found.x[3], start[3])
-    assert "36" in repr(good) or "40" in repr(good)
+    assert repr(good).startswith("Result of 40 problems: 40 converged, ")
 
 
 def test_a_saddle_is_said_to_be_one():

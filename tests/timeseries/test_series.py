@@ -131,7 +131,7 @@ def test_variances_and_densities_as_arch():
     variances, bounds = np.empty(300), np.tile([1e-8, 1e8], (300, 1))
     garch = sj.jit(lambda e: sj.timeseries.garch(e, 0.1, 0.05, 0.8, 0.1, first=0.1 + 0.9 * 1.7))
     univariate.GARCH(1, 1, 1).compute_variance(np.array([0.1, 0.05, 0.1, 0.8]), ERRORS, variances, 1.7, bounds)
-    np.testing.assert_allclose(garch(ERRORS)[1:], variances[1:], rtol=1e-2)  # arch begins otherwise
+    np.testing.assert_allclose(garch(ERRORS)[1:], variances[1:], rtol=1e-9)
     normal, t, skewed = sj.timeseries.normal, sj.timeseries.student_t, sj.timeseries.skew_t
     for ours, theirs, parameters in [
         (normal, univariate.Normal(), []),
