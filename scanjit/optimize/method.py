@@ -136,7 +136,8 @@ def select(condition: Node, one: Any, other: Any) -> Any:
 
 
 def _finite(point: Point) -> Node:
-    return isfinite(point.fun) & isfinite(point.jac).all()
+    finite = isfinite(point.fun) & isfinite(point.jac).all()
+    return finite if isinstance(point.curvature, tuple) else finite & isfinite(point.curvature).all()
 
 
 def _size(x: Node) -> Node:

@@ -108,6 +108,13 @@ def test_bad_problems_harm_nobody(method, series):
     assert repr(good).startswith("Result of 40 problems: 40 converged, ")
 
 
+def test_second_derivatives_that_are_not_finite():
+    """At 0, x**1.5 has a slope of 0 and an infinite curvature: Newton's method cannot begin there."""
+    found = sj.optimize.minimize(lambda x: (x**1.5).sum() - x.sum(), [0.0, 1.0])
+    assert found.status == 3 and "not finite" in found.message
+    assert sj.optimize.minimize(lambda x: (x**1.5).sum() - x.sum(), [0.1, 1.0]).success
+
+
 def test_a_saddle_is_said_to_be_one():
     found = sj.optimize.minimize(lambda x: x[0] ** 2 - x[1] ** 2, [0.0, 0.0])
     assert found.status == 5 and not found.success and np.isnan(found.hess_inv).all()
