@@ -530,6 +530,8 @@ class Native:
         self.team = self.place = 0
         self._places: list[Any] = []
         self.new_team()
+        # Threads may still run this code, and meet at its places, while Python frees all modules at its end.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         """A ctypes function that is called with Python's lock held and passes exceptions on."""

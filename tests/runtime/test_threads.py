@@ -265,11 +265,18 @@ def test_a_call_in_the_child_of_a_fork_can_be_ended(endless):
 
 IN_A_THREAD_AT_THE_END = """
 import threading, time, numpy as np, scanjit as sj
+from scanjit.runtime import native
+
+class Late:
+    def __del__(self, wait=time.sleep):
+        wait(0.3)
+
 x = sj.matrix("x")
 f = sj.function([x], sj.while_loop(lambda h: h.min() > 0, lambda h: np.tanh(h) * 0 + x, x))
 f(-np.ones((300, 200)))
 threading.Thread(target=f, args=(np.ones((300, 200)),), daemon=True).start()
 time.sleep(0.2)
+native._made["late"] = Late()  # deleted after what the threads use: they run on without that
 print("end")
 """
 
