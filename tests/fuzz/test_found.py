@@ -21,6 +21,7 @@ FOUND = {
     932000730: "the verifier looked into blocks of a loop of no steps",
     936000329: "a loop that was changed for all that are alike had a size computed by one of them",
     937004739: "sizes that an operand of a branch is made of were moved out of the branch again and again",
+    964000181: "a carry was saved that another band of points begins",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 

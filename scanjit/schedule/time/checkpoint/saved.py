@@ -33,11 +33,14 @@ def saved_carries(candidate: Candidate, loop: Statement) -> list[int]:
 
 
 def can_be_saved(candidate: Candidate, loop: Statement, i: int) -> bool:
-    """Whether all that others do with a carry is to begin it and to read it after the last step."""
+    """Whether all that others do with a carry is to begin it and to read it after the last step; and all of them stand
+    in this suite, where they can be changed."""
     plan = plan_of(loop)
-    others = [s for s in candidate.flow.using[plan.carries[i].store.buffer] if s is not loop]
+    carry = plan.carries[i]
+    others = [s for s in candidate.flow.using[carry.store.buffer] if s is not loop]
     nests = [candidate.outside(s) for s in others]
-    return plan.carries[i].trajectory or all(nest is not None and begins_or_ends(nest, plan, i) for nest in nests)
+    here = carry.store.buffer in candidate.flow.temporaries
+    return carry.trajectory or (here and all(nest is not None and begins_or_ends(nest, plan, i) for nest in nests))
 
 
 def begins_or_ends(nest: Nest, plan: Plan, i: int) -> bool:
