@@ -505,13 +505,9 @@ class CompiledFunction(Generic[R]):
         return _restored, (nodes, len(graph.inputs), graph.tree, self._targets, graph.names, self.name, self.mode)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        import hashlib
-        import pickle
-
         from scanjit.runtime.token import token
 
-        found = token(self.graph, self.name, self.mode)  # None: something of the user's own, which pickles
-        return type(self).__qualname__, found or hashlib.sha256(pickle.dumps(self)).hexdigest()
+        return type(self).__qualname__, token(self.graph, self.name, self.mode)
 
 
 def _restored(

@@ -19,6 +19,7 @@ from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.runtime import cache, host, processors, waiting
+from scanjit.runtime.claims import Claims
 from scanjit.runtime.recipe import Function
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
@@ -208,17 +209,11 @@ def _make_missing(
 
 
 def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]) -> None:
-    store = cache.default()
-    entries: dict[str, cache.Entry] = {}
-    for name, unit in units.items():
-        entry = store.load(unit.stem)
-        if entry is not None and entry.metadata.get("symbol") == unit.symbol:
-            entries[name] = entry
+    entries = {name: entry for name, unit in units.items() if (entry := _kept(unit)) is not None}
     seconds: dict[str, float] = {}
     missing = [unit for name, unit in units.items() if name not in entries]
     for unit, entry, spent in _compiled(missing, target, progress, abandoned):
         entries[unit.name], seconds[unit.name] = entry, spent
-        progress.kept += store.store(unit.stem, entry)
     for name, unit in units.items():
         externals = {callee: arity for callee, (_, arity) in unit.externals.items()}
         for callee, arity in externals.items():
@@ -227,6 +222,12 @@ def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandon
         arity = entries[name].metadata["arity"]
         made = Kernel(unit, target, externals, arity, address, seconds.get(name, 0.0))
         _kernels[name, target.code] = made
+
+
+def _kept(unit: Unit) -> cache.Entry | None:
+    """The object code of a unit from the cache."""
+    entry = cache.default().load(unit.stem)
+    return entry if entry is not None and entry.metadata.get("symbol") == unit.symbol else None
 
 
 def _unit(source: str, name: str, externals: Mapping[str, int], planned: Mapping[str, Unit], target: Target) -> Unit:
@@ -264,45 +265,66 @@ def _in_memory(stem: str, source: str) -> str:
 def _compiled(
     units: Sequence[Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]
 ) -> list[tuple[Unit, cache.Entry, float]]:
-    """Compile units. Returns each with its object code and the seconds that compiling took.
+    """Compile units, and leave them in the cache. Returns each with its object code and the seconds that compiling it
+    took: 0 if another process did.
 
     LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor, this one among
-    them, takes units until there are no more. The longest are taken first, so that all threads end together. Raises
-    what was raised first, and `Abandoned` if nobody waits any more."""
+    them, takes units until there are no more. The longest are taken first, so that all threads end together. What other
+    processes compile at this moment comes last: then it is there. Raises what was raised first, and `Abandoned` if
+    nobody waits any more."""
     global _compilations
     if not units:
         return []
     progress.kernels += len(units)
-    from scanjit.runtime import compiler
-
     left = iter(sorted(units, key=lambda unit: len(unit.source), reverse=True))
     found: list[tuple[Unit, cache.Entry, float]] = []
+    elsewhere: dict[str, Unit] = {}
     errors: list[BaseException] = []
 
-    def work() -> None:
+    def work(claims: Claims) -> None:
         try:
             for unit in left:
                 if errors or abandoned():
                     return
-                start = time.perf_counter()
-                translated = compiler.translate(unit, target)
-                code, undefined = compiler.to_load(translated)
-                entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
-                found.append((unit, entry, time.perf_counter() - start))
-                progress.done += 1
+                if claims.take(unit.stem):
+                    found.append((unit, *_compiled_once(unit, target, progress)))
+                    claims.end(unit.stem)
+                else:
+                    elsewhere[unit.stem] = unit
         except BaseException as error:
             errors.append(error)
 
-    threads = _started(work, min(processors.count(), len(units)) - 1)
-    work()
-    for thread in threads:
-        thread.join()
+    with Claims(cache.default().directory) as claims:
+        threads = _started(functools.partial(work, claims), min(processors.count(), len(units)) - 1)
+        work(claims)
+        for thread in threads:
+            thread.join()
+        for stem in claims.wait([] if errors else list(elsewhere), abandoned):
+            found.append((elsewhere[stem], *_compiled_once(elsewhere[stem], target, progress)))
     if abandoned():
         raise Abandoned
     if errors:
         raise errors[0]
-    _compilations += len(found)
+    _compilations += sum(spent > 0 for _, _, spent in found)
     return found
+
+
+def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cache.Entry, float]:
+    """The object code of a unit, and the seconds that compiling took: 0 if it is in the cache by now."""
+    entry, spent = _kept(unit), 0.0
+    kept = entry is not None
+    if entry is None:
+        from scanjit.runtime import compiler
+
+        start = time.perf_counter()
+        translated = compiler.translate(unit, target)
+        code, undefined = compiler.to_load(translated)
+        entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
+        spent = time.perf_counter() - start
+        kept = cache.default().store(unit.stem, entry)
+    progress.done += 1
+    progress.kept += kept
+    return entry, spent
 
 
 def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:

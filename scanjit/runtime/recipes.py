@@ -8,11 +8,9 @@ the user's files is no part of it. A recipe that is damaged, or does not fit, co
 from __future__ import annotations
 
 import functools
-import json
 import math
 import platform
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,19 +48,9 @@ def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str) -> Key |
     if encoded.objects or not {node[0] for node in encoded.graph["nodes"]} <= BUILT_IN:
         return None
     facts = (cache.version(host.target()), cache.source_digest(), platform.python_version(), np.__version__)
-    graph = _renamed(portable(encoded.graph), encoded.values)
-    content = [repr((facts, host.target())), name, len(origins), graph, _declared(encoded)]
+    content = [repr((facts, host.target())), name, len(origins), portable(encoded), _declared(encoded)]
     stem = f"{identifier(name, 'function')}_{digest(content, encoded.arrays)[:20]}"
     return Key(stem, len(origins), Known(encoded.sizes, encoded.arrays, functools.partial(_order, roots)))
-
-
-def _renamed(graph: JSON, values: Mapping[str, int]) -> JSON:
-    """An encoded graph with other names in its texts for sizes that are values: an error message may say `mod27`, and
-    in another process `mod4`, as that counts all nodes of a process."""
-    if not values:
-        return graph
-    names = re.compile(rf"\b({'|'.join(map(re.escape, values))})\b")
-    return names.sub(lambda found: f"value {values[found[0]]}", json.dumps(graph))
 
 
 def _declared(encoded: Encoded) -> JSON:

@@ -27,15 +27,14 @@ VERSION = 2
 
 def save(graph: FunctionGraph, name: str, mode: str, path: str | os.PathLike[str]) -> None:
     """See `CompiledFunction.save`."""
-    from scanjit.runtime import (
-        container,
-    )  # imports zipfile and what that imports, which most programs need not wait for
+    from scanjit.runtime import container  # imports zipfile, which most programs need not wait for
 
-    container.write(path, *contents(graph, name, mode))
+    content, encoded = contents(graph, name, mode)
+    container.write(path, content, encoded.arrays)
 
 
-def contents(graph: FunctionGraph, name: str, mode: str) -> tuple[dict[str, JSON], list[np.ndarray]]:
-    """The content of a file: a value for JSON, and the arrays."""
+def contents(graph: FunctionGraph, name: str, mode: str) -> tuple[dict[str, JSON], Encoded]:
+    """The content of a file: a value for JSON, and the encoded graph, which has the arrays."""
     variables = graph.variables
     updates = [_update_graph(variable) for variable in variables]
     defaults = [node for update in updates if update for node in (*update.inputs, *update.outputs)]
@@ -59,7 +58,7 @@ def contents(graph: FunctionGraph, name: str, mode: str) -> tuple[dict[str, JSON
         "updated": [encoded.variables.index(variable) for variable, _ in graph.updates],
         "graph": encoded.graph,
     }
-    return content, encoded.arrays
+    return content, encoded
 
 
 def _check_text(value: Any) -> Any:

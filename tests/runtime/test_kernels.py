@@ -458,15 +458,52 @@ def test_threads_make_a_kernel_once() -> None:
 
 
 def test_processes_make_the_same_kernels_at_once(directory: Path) -> None:
-    program = """
+    """Each kernel is compiled by one of them."""
+    program = f"""
+    from scanjit.runtime.kernels import kernels
     kernel(SCALE, "scale")
-    print(apply(kernel(TWICE, "twice", {"scale": 2}), 1, 2), 0 < compile_count() <= 2)
+    count = apply(kernel(TWICE, "twice", {{"scale": 2}}), 1, 2)
+    kernels({several("each", *[f"store_i64(a, b + {i})" for i in range(20)])!r})
+    print(*count, compile_count())
     """
-    running = [start(program) for _ in range(2)]
-    seen = [finish(process) for process in running]
-    assert set(seen) <= {"[3, 6] True", "[3, 6] False"} and "[3, 6] True" in seen
-    assert len(list(directory.iterdir())) == 4
-    assert finish(start(program)) == "[3, 6] False"
+    running = [start(program) for _ in range(3)]
+    seen = [finish(process).split() for process in running]
+    assert {(a, b) for a, b, _ in seen} == {("3", "6")}
+    assert sum(int(count) for *_, count in seen) == 22 == len(list(directory.glob("*.o")))
+    assert finish(start(program)) == "3 6 0"
+
+
+def test_a_process_that_dies_leaves_what_it_was_compiling(directory: Path) -> None:
+    """One that is stopped meanwhile, too: nobody waits for it forever."""
+    program = """
+    from scanjit.runtime import claims, kernels
+    claims.PATIENCE = 0.2 if len(sys.argv) > 1 else 60
+    made, kernels._compiled_once = kernels._compiled_once, lambda *a: print("begun", flush=True) or sys.stdin.readline()
+    if sys.stdin.readline() != "hold\\n":
+        kernels._compiled_once = made
+    print(apply(kernel(SCALE, "scale"), 1), compile_count(), flush=True)
+    """
+    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+
+    def run(*arguments: str, first: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", PRELUDE + program, *arguments]
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, **options)
+        assert process.stdin is not None
+        process.stdin.write(first + "\n")
+        process.stdin.flush()
+        return process
+
+    holds = run(first="hold")
+    assert holds.stdout is not None and holds.stdout.readline() == "begun\n"
+    assert run("impatient", first="go on").communicate(timeout=60)[0] == "[3] 1\n"
+    for path in directory.glob("*.o"):
+        path.unlink()
+    waits = run(first="go on")
+    time.sleep(0.5)
+    assert waits.poll() is None  # (it may still be starting)
+    holds.kill()
+    assert waits.communicate(timeout=60)[0] == "[3] 1\n"
+    holds.communicate()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

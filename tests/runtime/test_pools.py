@@ -240,6 +240,19 @@ def test_tokens_are_those_of_equal_functions(tmp_path):
     assert base.tokenize(slope) != base.tokenize(by_second) == base.tokenize(pickle.loads(pickle.dumps(by_second)))
 
 
+def test_tokens_do_not_depend_on_what_was_built_before():
+    """Error messages name sizes that are values, by a number that counts all nodes."""
+    base = pytest.importorskip("dask.base")
+
+    def made(change):
+        x, n = sj.vector(), sj.scalar(dtype="int64")
+        y = sj.scan(lambda h: h * 2, outputs_info={"initial": x, "taps": [-(n % 5) - 1]}, n_steps=4)
+        return base.tokenize(sj.function([x, n], change(y), mode="reference"))
+
+    assert made(abs) == made(abs)
+    assert made(kept) == made(kept) != made(abs)  # with functions of the user's own
+
+
 def test_workers_of_dask(tmp_path):
     pytest.importorskip("distributed")
     code = """

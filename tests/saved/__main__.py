@@ -23,9 +23,9 @@ def main(folder: Path) -> None:
     folder.mkdir()
     for program in programs.all_programs():
         f = sj.function(program.symbols, program.outputs, updates=program.updates, name=program.name, mode="reference")
-        content, values = saving.contents(f.graph, f.name, f.mode)
+        content, encoded = saving.contents(f.graph, f.name, f.mode)
         text = json.dumps(content).replace(f"{ROOT}{os.sep}", "")  # where this machine has these files says nobody else
-        container.write(folder / f"{program.name}.sj", json.loads(text), values)
+        container.write(folder / f"{program.name}.sj", json.loads(text), encoded.arrays)
         arrays = {f"given{i}": np.asarray(value) for i, value in enumerate(program.given)}
         with np.errstate(all="ignore"):
             for call in range(2 if f.graph.updates else 1):  # what is drawn goes on, and so does what is updated
