@@ -34,43 +34,17 @@ True
 
 from lasagne_like import (
     cells as cells,
-)
-from lasagne_like import (
     exporters as exporters,
-)
-from lasagne_like import (
     importers as importers,
-)
-from lasagne_like import (
     init as init,
-)
-from lasagne_like import (
     layers as layers,
-)
-from lasagne_like import (
     nonlinearities as nonlinearities,
-)
-from lasagne_like import (
     objectives as objectives,
-)
-from lasagne_like import (
     packing as packing,
-)
-from lasagne_like import (
     parameters as parameters,
-)
-from lasagne_like import (
     random as random,
-)
-from lasagne_like import (
     regularization as regularization,
-)
-from lasagne_like import (
     training as training,
-)
-from lasagne_like import (
     updates as updates,
-)
-from lasagne_like import (
     utils as utils,
 )

@@ -4,9 +4,11 @@ import importlib as _importlib
 import typing as _typing
 from types import ModuleType as _Module
 
-from scanjit import random as random  # a module: sj.random.Stream
-from scanjit import show as show  # a module: sj.show.Document
-from scanjit import tracebacks as _tracebacks
+from scanjit import (
+    random as random,  # a module: sj.random.Stream
+    show as show,  # a module: sj.show.Document
+    tracebacks as _tracebacks,
+)
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
@@ -40,8 +42,10 @@ from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import pprint
 from scanjit.symbol import TensorLike
 from scanjit.tensor import *  # noqa: F403
-from scanjit.tensor import NAMES as _tensor
-from scanjit.tensor import tensor as tensor  # the function, not the package of that name
+from scanjit.tensor import (
+    NAMES as _tensor,
+    tensor as tensor,  # the function, not the package of that name
+)
 from scanjit.tensor.probes import assert_, print_
 from scanjit.version import __version__ as __version__
 
@@ -95,11 +99,7 @@ _tracebacks.install()
 
 
 if _typing.TYPE_CHECKING:
-    from scanjit import onnx as onnx
-    from scanjit import optimize as optimize
-    from scanjit import plot as plot
-    from scanjit import timeseries as timeseries
-    from scanjit import torch as torch
+    from scanjit import onnx as onnx, optimize as optimize, plot as plot, timeseries as timeseries, torch as torch
 else:
 
     def __getattr__(name: str) -> _Module:

@@ -28,9 +28,7 @@ from scanjit.ops.stretch import broadcast_to, constant_value
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.tensor.elementwise import exp
-from scanjit.tensor.reductions import cumsum
-from scanjit.tensor.reductions import max as largest
-from scanjit.tensor.reductions import sum as total_of
+from scanjit.tensor.reductions import cumsum, max as largest, sum as total_of
 from scanjit.tensor.shapes import reshape
 from scanjit.tensor.variables import as_tensor, dimensions
 from scanjit.types import Dimension

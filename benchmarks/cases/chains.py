@@ -34,8 +34,7 @@ def by_jax(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         import jax
-        from jax import lax
-        from jax import numpy as jnp
+        from jax import lax, numpy as jnp
 
         class names:
             exp, log, tanh, sigmoid, softplus = jnp.exp, jnp.log, jnp.tanh, jax.nn.sigmoid, jax.nn.softplus

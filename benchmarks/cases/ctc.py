@@ -65,8 +65,7 @@ def by_scanjit(x: Any, path: Any, skip: Any, unroll: int | bool) -> Any:
 
 def by_jax(x: Any, path: Any, skip: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     last = lambda step, rows, a: lax.scan(lambda a, row: (step(row, a), None), a, rows)[0]
     return _loss(x, path, skip, jnp, nn.logsumexp, last)

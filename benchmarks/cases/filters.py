@@ -80,8 +80,7 @@ def kalman_by_scanjit(y: Any, F: Any, H: Any, Q: Any, S: Any, unroll: int | bool
 
 def kalman_by_jax(y: Any, F: Any, H: Any, Q: Any, S: Any) -> Any:
     """`lax.scan`, the logarithms for all steps at once."""
-    from jax import lax
-    from jax import numpy as jnp
+    from jax import lax, numpy as jnp
 
     def step(state: Any, y_t: Any) -> Any:
         m, P, determinant, squared = _kalman_step(y_t, *state, F, H, Q, S, jnp.eye(4, dtype=y.dtype))
@@ -183,8 +182,7 @@ def biquad_by_scanjit(x: Any, b: Any, a: Any, unroll: int | bool) -> Any:
 
 def biquad_by_jax(x: Any, b: Any, a: Any) -> Any:
     """`lax.scan`, with what the input adds before the loop."""
-    from jax import lax
-    from jax import numpy as jnp
+    from jax import lax, numpy as jnp
 
     def step(state: Any, row: Any) -> Any:
         s1, s2 = state

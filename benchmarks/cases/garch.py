@@ -41,8 +41,7 @@ def by_scanjit(p: Any, r: Any, unroll: int | bool) -> Any:
 
 def by_jax(p: Any, r: Any) -> Any:
     """`lax.scan` over the variance alone, everything else for all steps at once."""
-    from jax import lax
-    from jax import numpy as jnp
+    from jax import lax, numpy as jnp
 
     def step(h: Any, known: Any) -> Any:
         h = known + p[2] * h

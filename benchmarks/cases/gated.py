@@ -77,8 +77,7 @@ def norm_by_scanjit(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any, u
 
 def norm_by_jax(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any) -> Any:
     """`lax.scan`, with what depends on the input before the loop."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     class functions:
         sigmoid, tanh, rsqrt = staticmethod(nn.sigmoid), staticmethod(jnp.tanh), staticmethod(lax.rsqrt)
@@ -176,8 +175,7 @@ def peephole_by_scanjit(x: Any, W: Any, R: Any, b: Any, p: Any, project: Any, un
 
 def peephole_by_jax(x: Any, W: Any, R: Any, b: Any, p: Any, project: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     step = _peephole_step(nn.sigmoid, jnp.tanh)
 

@@ -66,8 +66,7 @@ def by_scanjit(x: Any, W: Any, R: Any, b: Any, d: Any, unroll: int | bool) -> An
 
 def by_jax(x: Any, W: Any, R: Any, b: Any, d: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     def step(h: Any, row: Any) -> Any:
         (r, z, n), (hr, hz, hn) = jnp.split(row, 3, axis=-1), jnp.split(h @ R + d, 3, axis=-1)

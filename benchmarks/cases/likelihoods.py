@@ -104,8 +104,7 @@ def squares_by_scanjit(a: Any, x: Any, unroll: int | bool) -> Any:
 
 def squares_by_jax(a: Any, x: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax
-    from jax import numpy as jnp
+    from jax import lax, numpy as jnp
 
     def step(h: Any, x: Any) -> Any:
         h = jnp.tanh(a * h + x)

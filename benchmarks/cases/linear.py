@@ -53,8 +53,7 @@ def sru_by_scanjit(x: Any, W: Any, b: Any, unroll: int | bool) -> Any:
 
 def sru_by_jax(x: Any, W: Any, b: Any) -> Any:
     """`lax.scan` over the state alone, everything else for all steps at once."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     a, f, r, s = jnp.split(x @ W, 4, axis=-1)
     bf, br = jnp.split(b, 2)
@@ -127,8 +126,7 @@ def mingru_by_scanjit(x: Any, W: Any, b: Any, unroll: int | bool) -> Any:
 
 def mingru_by_jax(x: Any, W: Any, b: Any) -> Any:
     """`lax.scan` over the state alone."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     z, g = jnp.split(x @ W + b, 2, axis=-1)
     z = nn.sigmoid(z)
@@ -198,8 +196,7 @@ def s6_by_scanjit(u: Any, delta: Any, A: Any, Bs: Any, Cs: Any, skip: Any, unrol
 
 def s6_by_jax(u: Any, delta: Any, A: Any, Bs: Any, Cs: Any, skip: Any) -> Any:
     """`lax.scan`, with what has no state and is small before the loop."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     d = nn.softplus(delta)
 

@@ -81,8 +81,7 @@ def by_scanjit(x: Any, W: Any, R: Any, b: Any, unroll: int | bool) -> Any:
 
 def by_jax(x: Any, W: Any, R: Any, b: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     def step(state: Any, z: Any) -> Any:
         h, c = state

@@ -53,8 +53,7 @@ def by_scanjit(p: Any, x: Any, y: Any, unroll: int | bool) -> Any:
 
 def by_jax(p: Any, x: Any, y: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     parameters = _parameters(p, jnp.exp, nn.sigmoid)
     step = lambda chance, row: _step(*row, chance, *parameters, jnp.exp)

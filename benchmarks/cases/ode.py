@@ -56,8 +56,7 @@ def by_scanjit(y: Any, W: Any, b: Any, V: Any, steps: Any, unroll: int | bool) -
 
 def by_jax(y: Any, W: Any, b: Any, V: Any, steps: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax
-    from jax import numpy as jnp
+    from jax import lax, numpy as jnp
 
     def body(y: Any, d: Any) -> Any:
         y = _step(jnp.tanh, d, y, W, b, V)

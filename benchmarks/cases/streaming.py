@@ -56,8 +56,7 @@ def by_scanjit(unroll: int | bool, **symbols: Any) -> Any:
 
 def by_jax(**arrays: Any) -> Any:
     """As a user writes it."""
-    from jax import nn
-    from jax import numpy as jnp
+    from jax import nn, numpy as jnp
 
     class Library:
         sigmoid, tanh = staticmethod(nn.sigmoid), staticmethod(jnp.tanh)

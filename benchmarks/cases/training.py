@@ -136,8 +136,7 @@ def _lstm_by_jax(
     x: Any, W: Any, R: Any, b: Any, peepholes: Any, start: Any, there: Any = None, reverse: bool = False
 ) -> Any:
     """As the layer of the library computes it, with learned first states."""
-    from jax import lax, nn
-    from jax import numpy as jnp
+    from jax import lax, nn, numpy as jnp
 
     def step(state: Any, row: Any) -> Any:
         h, c = state
@@ -156,8 +155,7 @@ def _lstm_by_jax(
 
 
 def _crossentropy_by_jax(x: Any, W: Any, b: Any, wanted: Any) -> Any:
-    from jax import nn
-    from jax import numpy as jnp
+    from jax import nn, numpy as jnp
 
     return -jnp.take_along_axis(nn.log_softmax(x @ W + b), wanted[..., None], axis=-1).mean()
 

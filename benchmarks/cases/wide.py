@@ -76,8 +76,7 @@ def case(name: str, recurrence: Recurrence, known: bool) -> Case:
         return sj.scan(step, x, carried, unroll=unroll, return_list=True)[0]
 
     def by_jax(x: Any, **given: Any) -> Any:
-        from jax import lax, nn
-        from jax import numpy as jnp
+        from jax import lax, nn, numpy as jnp
 
         class Functions:
             tanh, sigmoid = staticmethod(jnp.tanh), staticmethod(nn.sigmoid)

@@ -12,20 +12,10 @@ compute in float32; others become `scanjit.config.floatX`.
 
 from lasagne_like.importers import (
     keras as keras,
-)
-from lasagne_like.importers import (
     onednn as onednn,
-)
-from lasagne_like.importers import (
     onnx as onnx,
-)
-from lasagne_like.importers import (
     tensorflow as tensorflow,
-)
-from lasagne_like.importers import (
     tf_cudnn as tf_cudnn,
-)
-from lasagne_like.importers import (
     torch as torch,
 )
 from lasagne_like.importers.arrays import *  # noqa: F403

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from scanjit.ir import Node, replace, sizes_are_given
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
-from scanjit.rewrite.branches import rules as branch_rules
-from scanjit.rewrite.branches import share, sizes_outside
+from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from scanjit import types
 from scanjit.codegen.generate import Generated, generate
 from scanjit.ir import Node, as_dim
-from scanjit.rewrite import lower
-from scanjit.rewrite import run as rewrite
+from scanjit.rewrite import lower, run as rewrite
 from scanjit.rewrite.branches import share
 from scanjit.rewrite.unfit import without_unfit
 from scanjit.runtime import host

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scanjit.runtime import host
-from scanjit.runtime import threads as team
+from scanjit.runtime import host, threads as team
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.native import silent

@@ -10,8 +10,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node
-from scanjit.runtime import recipes
-from scanjit.runtime import sizes as runtime_sizes
+from scanjit.runtime import recipes, sizes as runtime_sizes
 from scanjit.runtime.bounds import explained
 from scanjit.runtime.compiled import CompiledStage, Timer
 from scanjit.runtime.kernels import Kernel, restored

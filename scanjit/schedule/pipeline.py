@@ -12,8 +12,7 @@ from scanjit.schedule.fuse.groups import fuse
 from scanjit.schedule.lower.program import lower
 from scanjit.schedule.memory.lifetimes import find_lifetimes
 from scanjit.schedule.memory.once import find_once
-from scanjit.schedule.nests import Program
-from scanjit.schedule.nests import verify as verifier
+from scanjit.schedule.nests import Program, verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows

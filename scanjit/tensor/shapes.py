@@ -9,8 +9,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, as_dim, dim_node
 from scanjit.ops.expect import SPECIFY_SHAPE, expect
-from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
-from scanjit.ops.shape import flip as flip_axis
+from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, flip as flip_axis, window
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, Symbol, TensorLike

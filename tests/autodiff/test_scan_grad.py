@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad, jvp, vjp

@@ -14,8 +14,7 @@ from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import Together
 from scanjit.codegen.sharing import Shared, Sharing
 from scanjit.errors import InternalError
-from scanjit.runtime import front as backend
-from scanjit.runtime import sized, workspace
+from scanjit.runtime import front as backend, sized, workspace
 from scanjit.schedule.lower import maps
 from scanjit.schedule.memory.lifetimes import Lifetime
 from scanjit.schedule.nests import Access, verify

@@ -18,17 +18,14 @@ import numpy.typing as npt
 import pytest
 
 from scanjit import errors, ir
-from scanjit.codegen import guard as row_order
-from scanjit.codegen import reduce
+from scanjit.codegen import guard as row_order, reduce
 from scanjit.ir import Node
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
-from scanjit.runtime import emulation, host, processors, reference, workspace
-from scanjit.runtime import front as backend
+from scanjit.runtime import emulation, front as backend, host, processors, reference, workspace
 from scanjit.runtime.function import function
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import OwnRows
-from scanjit.schedule.nests import verify as verifier
+from scanjit.schedule.nests import OwnRows, verify as verifier
 from scanjit.schedule.threads import rows
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate

@@ -11,9 +11,7 @@ import pytest
 import scanjit as sj
 from lasagne_like import cells, init, layers, nonlinearities
 from lasagne_like.cells import structure
-from tests.lasagne_like import numpy_cells as oracle
-from tests.lasagne_like import numpy_cells_of_late as late
-from tests.lasagne_like import numpy_cells_of_tensorflow as tf
+from tests.lasagne_like import numpy_cells as oracle, numpy_cells_of_late as late, numpy_cells_of_tensorflow as tf
 from tests.lasagne_like.recurrent_support import check_slope, close, named, randomize, values, weighted
 
 peep = cells.Gate(W_cell=init.Normal(0.5))

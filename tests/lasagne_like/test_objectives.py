@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import nonlinearities, stable
-from lasagne_like import objectives as o
+from lasagne_like import nonlinearities, objectives as o, stable
 
 Run = Callable[..., Any]
 rng = np.random.default_rng(4)

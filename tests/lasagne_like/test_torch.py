@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import cells, init
-from lasagne_like import updates as u
+from lasagne_like import cells, init, updates as u
 from lasagne_like.layers import Bidirectional, InputLayer, RNNLayer, SelectLayer, get_all_params, get_output
 from tests.lasagne_like.recurrent_support import close
 

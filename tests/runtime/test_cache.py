@@ -18,8 +18,7 @@ from scanjit import __main__ as command
 from scanjit.errors import ScanjitError
 from scanjit.runtime import cache, host, kernels
 from scanjit.runtime.cache import Cache, Entry
-from scanjit.runtime.inventory import age as age_in_words
-from scanjit.runtime.inventory import inventory
+from scanjit.runtime.inventory import age as age_in_words, inventory
 
 ENTRY = Entry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import cells, importers, init, nonlinearities
-from lasagne_like import layers as L
+from lasagne_like import cells, importers, init, layers as L, nonlinearities
 from tests.lasagne_like.recurrent_support import close, randomize
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text(encoding="utf-8")

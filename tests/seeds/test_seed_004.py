@@ -16,8 +16,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
-from lasagne_like import cells
-from lasagne_like import layers as L
+from lasagne_like import cells, layers as L
 from lasagne_like.packing import Packing
 from tests.lasagne_like.recurrent_support import close, randomize
 

@@ -4,9 +4,7 @@ A function gets the writer, the node and the names of its operands, and returns 
 What is not here has no equivalent in ONNX: random numbers, factorizations, gamma functions.
 """
 
-from scanjit.onnx.exporting import elementwise as e
-from scanjit.onnx.exporting import loops, products
-from scanjit.onnx.exporting import shapes as s
+from scanjit.onnx.exporting import elementwise as e, loops, products, shapes as s
 from scanjit.onnx.exporting.writer import Rule
 
 _SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()

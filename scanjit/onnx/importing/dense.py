@@ -12,8 +12,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
-from scanjit.ops import Reduction
-from scanjit.ops import reduce as ops
+from scanjit.ops import Reduction, reduce as ops
 from scanjit.ops.elementwise import ADD, cast
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import RESHAPE

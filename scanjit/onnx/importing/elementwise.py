@@ -8,8 +8,7 @@ from typing import Any
 
 from scanjit import ir
 from scanjit.ir import Node
-from scanjit.onnx import functions as tensor
-from scanjit.onnx import tensors
+from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops

@@ -8,8 +8,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.kinds import holds_numbers, kind_of
-from scanjit.onnx import functions as tensor
-from scanjit.onnx import tensors
+from scanjit.onnx import functions as tensor, tensors
 from scanjit.ops.elementwise import cast
 from scanjit.types import Dimension, Type
 

@@ -13,8 +13,7 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
-from scanjit.onnx import functions as tensor
-from scanjit.onnx import tensors
+from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import dense, recurrent
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as ops

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.ir import Node, dim_node
 from scanjit.onnx import functions as tensor
-from scanjit.onnx.importing import branches, dense, loops, quantized, recurrent, resize, shapes
-from scanjit.onnx.importing import elementwise as e
+from scanjit.onnx.importing import branches, dense, elementwise as e, loops, quantized, recurrent, resize, shapes
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
 from scanjit.ops.elementwise import truth

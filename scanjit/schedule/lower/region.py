@@ -7,8 +7,7 @@ space, and stores it. Tasks that can be computed together become one nest later 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 
 from scanjit import ir

@@ -1,8 +1,7 @@
 """Right operands of products, copied into panels of full vectors: which of them, and before which loop."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as changed
+from dataclasses import dataclass, field, replace as changed
 from functools import partial
 
 from scanjit import types

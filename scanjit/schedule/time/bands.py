@@ -18,10 +18,8 @@ and `h` has 64 columns, which stay in the cache, instead of 2,000.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from dataclasses import replace as changed
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, replace as changed
 
 from scanjit import types
 from scanjit.ops import Reduction

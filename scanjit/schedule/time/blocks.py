@@ -9,8 +9,7 @@ from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.parts import Parts, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
-from scanjit.schedule.time.sums import DEPTH
-from scanjit.schedule.time.sums import depth as depth_of
+from scanjit.schedule.time.sums import DEPTH, depth as depth_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from dataclasses import replace as changed
+from collections.abc import Mapping, Set as AbstractSet
+from dataclasses import dataclass, field, replace as changed
 from functools import cached_property
 
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement

@@ -1,8 +1,7 @@
 """Loops over time, cut into loops over stretches: first the loops inside of others, then those around them."""
 
 from collections import Counter
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence, Set as AbstractSet
 
 from scanjit.schedule.nests import Buffer, Program, Statement, TimeLoop
 from scanjit.schedule.time.blocks import blocked

@@ -4,8 +4,7 @@ Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 *
 so does a loop over time a step of which loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
 """
 
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 
 from scanjit import types
 from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Statement, row_major

@@ -7,8 +7,7 @@ stretch is summed by itself and then added: lanes run along the terms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import replace as changed
+from dataclasses import dataclass, replace as changed
 
 from scanjit import types
 from scanjit.ops.elementwise import ADD

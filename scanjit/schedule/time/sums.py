@@ -4,8 +4,7 @@ With `dw[i, j] = sum over t of x[t, i] * y[t, j]` and 6 steps in stretches of 2,
 while the rows of `x` and `y` that it needs are there.
 """
 
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 
 from scanjit import types
 from scanjit.kinds import kind_of

@@ -1,7 +1,6 @@
 """Rules about what a program says of its statements: which run once, when memory is in use, which have other forms."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set as AbstractSet
 
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer

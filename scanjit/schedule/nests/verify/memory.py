@@ -1,7 +1,6 @@
 """Rules about buffers: what may be written, and that nothing is read before it is written."""
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence, Set as AbstractSet
 
 from scanjit import types
 from scanjit.schedule.nests.branches import If

@@ -1,7 +1,6 @@
 """Rules about what is known where: the loops of a nest, and the counters of loops over statements."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 
 from scanjit import types
 from scanjit.schedule.nests.loops import NestLoop

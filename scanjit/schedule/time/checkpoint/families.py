@@ -1,8 +1,7 @@
 """The families of a suite: which loops share their stretches, and which carries are saved."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed
+from dataclasses import dataclass, replace as changed
 
 from scanjit import ir, types
 from scanjit.ir import Node
