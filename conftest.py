@@ -23,6 +23,8 @@ settings.register_profile("scanjit", deadline=None)  # on a busy machine any exa
 settings.load_profile("scanjit")
 
 collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]
+if not (find_spec("narwhals") and find_spec("pandas")):
+    collect_ignore_glob.append("scanjit/frames/*")
 if find_spec("matplotlib"):
     import matplotlib
 

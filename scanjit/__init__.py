@@ -99,11 +99,18 @@ _tracebacks.install()
 
 
 if _typing.TYPE_CHECKING:
-    from scanjit import onnx as onnx, optimize as optimize, plot as plot, timeseries as timeseries, torch as torch
+    from scanjit import (
+        frames as frames,
+        onnx as onnx,
+        optimize as optimize,
+        plot as plot,
+        timeseries as timeseries,
+        torch as torch,
+    )
 else:
 
     def __getattr__(name: str) -> _Module:
         """These are imported when they are first used."""
-        if name in ("onnx", "optimize", "plot", "timeseries", "torch"):
+        if name in ("frames", "onnx", "optimize", "plot", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
