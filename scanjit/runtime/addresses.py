@@ -1,38 +1,17 @@
-"""The address of an array, found fast: each call of a compiled function needs several."""
+"""The address of an array's data. CPython's NumPy keeps it right after the object's header, as its binary interface for
+C promises."""
 
 import ctypes
-import sys
-from collections.abc import Callable
 
 import numpy as np
 
-_DATA_FIELD = object.__basicsize__
-"""Where CPython's NumPy keeps the address of an array's data: right after the object's header."""
+DATA_FIELD = object.__basicsize__
+"""How many bytes after the beginning of an array object the address of its data stands."""
 
 
-def _by_field(array: np.ndarray) -> int:
-    return _pointer(id(array) + _DATA_FIELD).value or 0
-
-
-def _by_interface(array: np.ndarray) -> int:
-    return array.ctypes.data
+def address(array: np.ndarray) -> int:
+    """The address of an array's first element, four times as fast as `array.ctypes.data`."""
+    return _pointer(id(array) + DATA_FIELD).value or 0
 
 
 _pointer = ctypes.c_void_p.from_address
-
-
-def _choose() -> Callable[[np.ndarray], int]:
-    """Reads the object's field on CPython, where its place is known; elsewhere `array.ctypes.data`, which takes four
-    times as long."""
-    if sys.implementation.name != "cpython":
-        return _by_interface
-    samples = [np.empty(shape) for shape in ((), (1,), (3, 5))] + [np.arange(10)[3:]]
-    try:
-        same = all(_by_field(array) == array.ctypes.data for array in samples)
-    except (ValueError, OSError):
-        same = False
-    return _by_field if same else _by_interface
-
-
-address = _choose()
-"""The address of an array's first element."""

@@ -6,14 +6,13 @@ import contextlib
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.config import config
-from scanjit.runtime import processors, threads
-from scanjit.runtime.addresses import address
+from scanjit.runtime import processors
 from scanjit.runtime.choice import Choice
 from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
@@ -21,8 +20,8 @@ from scanjit.runtime.recipe import StageRecipe
 from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
-from scanjit.runtime.table import STATUS_WORDS
-from scanjit.runtime.workspace import Workspace, Workspaces, new_results
+from scanjit.runtime.threads import meeting_place, running
+from scanjit.runtime.workspace import Workspaces
 from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.nests import Program
 from scanjit.schedule.threads.notes import notes as thread_notes
@@ -45,15 +44,6 @@ class Timer(Protocol):
         """Call `start`, which runs the code with the table at that address, and note how long it takes."""
 
 
-class Plan(NamedTuple):
-    """How a call runs: what is known from its sizes, on how many threads, and who wants to know how long it takes (None
-    if the number is fixed)."""
-
-    sized: Sized
-    threads: int
-    choice: Choice | None
-
-
 class CompiledStage:
     """One stage. Safe to call from several threads at once."""
 
@@ -71,8 +61,7 @@ class CompiledStage:
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.code, self.layout)
         self._shared = recipe.shared
-        self._given = self.table.inputs
-        self._arguments = [(entry, i) for entry, i in self._given if i not in self._shared]
+        self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.parts))
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
@@ -80,8 +69,12 @@ class CompiledStage:
         """Who chooses the number of threads, by the largest that is allowed and the magnitudes of the sizes."""
         self.workspaces = Workspaces()
         if mode == "numba":
+            count = len(recipe.arguments)
+            arrays = [*self.table.inputs, *((entry, count + i) for entry, i in self.table.outputs)]
+            self._places = array("q", [len(arrays), *(word for pair in arrays for word in pair)])
+            self._places_at = self._places.buffer_info()[0]
             self._main = kernels[-1].address
-            self._run = threads.running(self.layout.has_lapack)
+            self._run = running(self.layout.has_lapack)
 
     def _check_memory(self, number: Numbers) -> None:
         """Raise an error if no memory can hold a buffer: the addresses in it would not fit into the int64 that code
@@ -145,7 +138,7 @@ class CompiledStage:
             found = self.choices[key] = Choice(most)
         return found
 
-    def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
+    def run(self, arrays: list[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
         """New arrays, one an output, from those of the stage's origins."""
         threads = processors.count() if self._decides else 1
         sized, choice = self.sized(sizes, threads), None
@@ -157,13 +150,13 @@ class CompiledStage:
                 choice = self._choice(sizes, threads)
                 threads = choice.threads()
                 sized = self.sized(sizes, threads)
-        made = new_results(sized, self.table)
+        made = list(map(np.empty, sized.shapes, self._dtypes))
         if self.mode == "emulate":
             from scanjit.runtime.emulation import emulate
 
             code = emulate(self.code, self.table, sized, arrays, made)
         else:
-            code = self._call(Plan(sized, threads, choice), arrays, made)
+            code = self._call(sized, threads, choice, arrays + made)
         if code:
             node = self.program.codes[code - 1]
             raise errors.OutOfBoundsError(
@@ -172,80 +165,45 @@ class CompiledStage:
                 fix="run it with mode='reference', which says the index, the axis and the step",
                 where=node.where,
             )
+        if sized.results is None:
+            return made
         return [
-            made[which]
-            if start == 0 and stop == made[which].size and shape == made[which].shape
-            else made[which].reshape(-1)[start:stop].reshape(shape)
-            for which, start, stop, shape in sized.results
+            made[which] if whole else made[which].reshape(-1)[start:stop].reshape(shape)
+            for which, start, stop, shape, whole in sized.results
         ]
 
-    def _call(self, plan: Plan, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
-        """Fill the table and run; returns the status."""
-        sized = plan.sized
-        if not sized.workspace:
-            return self._run_with(plan, sized.entries[:], self._given, arrays, made)
-        workspace = self.workspaces.take(sized.workspace)
-        ready = self.table.ready
-        values = [arrays[i] for i in self._shared] if ready else []
-        held = bool(ready) and workspace.holds(sized, values)
-        if held and workspace.filled_for is sized:
-            code = self._run_with(plan, workspace.entries[:], self._arguments, arrays, made)
-        else:
-            entries, base = sized.entries[:], workspace.base
-            for entry, which in self.table.temporaries:
-                entries[entry] = base + sized.offsets[which]
-            for entry in ready:
-                entries[entry] = held
-            code = self._run_with(plan, entries, self._given, arrays, made)
-            self._note(workspace, sized, values, entries)
-        self.workspaces.leave(workspace)
-        return code
-
-    def _note(self, workspace: Workspace, sized: Sized, values: list[np.ndarray], entries: array[int]) -> None:
-        """Note, after a call, what a workspace holds."""
-        if not self.table.ready:
-            return
-        for entry in self.table.ready:
-            entries[entry] = True
-        entries[-STATUS_WORDS:] = array("q", bytes(8 * STATUS_WORDS))
-        workspace.filled_for, workspace.values, workspace.entries = sized, values, entries
-
-    def _run_with(
-        self,
-        plan: Plan,
-        entries: array[int],
-        given: Sequence[tuple[int, int]],
-        arrays: Sequence[np.ndarray],
-        made: Sequence[np.ndarray],
-    ) -> int:
-        """Put the addresses of the arguments and of the results into a table, and run the program with it."""
-        table, here = self.table, entries.buffer_info()[0]
-        for entry, number in given:
-            entries[entry] = address(arrays[number])
-        for entry, number in table.outputs:
-            entries[entry] = address(made[number])
-        status = len(entries) - STATUS_WORDS
-        for entry in table.status:
-            entries[entry] = here + 8 * status
-        if plan.threads > 1:
+    def _call(self, sized: Sized, threads: int, choice: Choice | None, arrays: list[np.ndarray]) -> int:
+        """Run the program with its arguments and the arrays for its results on so many threads; returns the status.
+        `choice` is told how long it takes."""
+        workspace, table, places = self.workspaces.take(), self.table, self._places_at
+        if workspace.filled_for is not sized:
+            workspace.fill(sized, table)
+        values = None
+        if table.ready:
+            values = [arrays[i] for i in self._shared]
+            held = workspace.holds(values)
+            for entry in table.ready:
+                workspace.entries[entry] = held
+        if threads > 1:
             for entry in table.sync:
-                entries[entry] = threads.meeting_place()
+                workspace.entries[entry] = meeting_place()
+        at = workspace.table
         try:
             if self.timer is not None:
-                start = lambda: self._start(here, plan.threads)
-                self.timer.run(start, here, plan.sized, plan.threads)
-            elif plan.choice is None:
-                self._start(here, plan.threads)
+                start = lambda: self._run(self._main, at, threads, self.steps, places, arrays)
+                self.timer.run(start, at, sized, threads)
+            elif choice is None:
+                self._run(self._main, at, threads, self.steps, places, arrays)
             else:
                 began = time.perf_counter()
-                used = self._start(here, plan.threads)
+                used = self._run(self._main, at, threads, self.steps, places, arrays)
                 passed = time.perf_counter() - began
-                plan.choice.note(used % 256, used // 256, plan.sized.sharing.operations, passed)
+                choice.note(used % 256, used // 256, sized.sharing.operations, passed)
         finally:
             if self.steps.running:
-                self.steps.ended(here)
-        return entries[status]
-
-    def _start(self, table: int, threads: int) -> int:
-        """Run the code with a table; see `native.Run`."""
-        return self._run(self._main, table, threads, self.steps)
+                self.steps.ended(at)
+        status = workspace.entries[workspace.status]
+        if not status:  # else what lasts may be there in part
+            workspace.values = values
+            self.workspaces.leave(workspace)
+        return status

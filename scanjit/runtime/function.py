@@ -213,8 +213,17 @@ class CompiledFunction(Generic[R]):
         self._shared = [node.params["variable"] for node in shared]
         self._targets = [variable for variable, _ in graph.updates]
         self._assigned = [place[node] for _, node in graph.updates]
+        self._unsure = [
+            (variable, place[node])
+            for variable, node in graph.updates
+            if node.type.shape != variable.type.shape or not all(isinstance(dim, int) for dim in node.type.shape)
+        ]
+        """The variables whose new values may not fit, each with the number of its result."""
         self._returned = _returning(graph, place)
         self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
+        sized = [isinstance(dim, int) for variable in self._shared for dim in variable.type.shape]
+        self._varying = self._arity if all(sized) else len(self._leaves)
+        """How many of the leaves, the first ones, may have other shapes in another call."""
 
     def __call__(self, *args: Any, **named: Any) -> R:
         if named or len(args) != self._arity:
@@ -234,8 +243,8 @@ class CompiledFunction(Generic[R]):
         results = self._run(arrays)
         returned = self._returned(results)
         new = [results[i] for i in self._assigned]
-        for variable, array in zip(self._targets, new, strict=True):
-            variable.check_shape(array.shape)
+        for variable, i in self._unsure:
+            variable.check_shape(results[i].shape)
         commit(self._targets, new)
         return returned
 
@@ -287,10 +296,10 @@ class CompiledFunction(Generic[R]):
         """The results, in the order that the program was compiled for."""
         if self._shared:
             arrays += snapshot(self._shared)
-        shapes = tuple([array.shape for array in arrays])
+        shapes = tuple([array.shape for array in arrays[: self._varying]])
         known = self._known.get(shapes)
         if known is None:
-            known = self._bind(shapes)
+            known = self._known[shapes] = self._bind([array.shape for array in arrays])
         if config.check_finite:
             return self._watched()(arrays, known)
         timed = config.profile and self.mode == "numba"
@@ -315,15 +324,14 @@ class CompiledFunction(Generic[R]):
         self._profiled_calls += 1
         return self._profiled
 
-    def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> dict[Atom, int]:
-        """The sizes for these shapes, after all checks. What is found is remembered."""
+    def _bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[Atom, int]:
+        """The sizes for these shapes, after all checks."""
         for slot, shape in zip(self._slots, shapes, strict=False):
             slot.check_shape(shape)
         found = sizes.bind(self._leaves, shapes)
         sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
         if len(self._known) >= _KEPT_SHAPES:
             self._known.clear()
-        self._known[shapes] = found
         return found
 
     # ---- looking inside ------------------------------------------------------------------------------------------

@@ -153,10 +153,9 @@ def _memory(dtype: str, nbytes: int, value: float) -> np.ndarray:
 def _on_all(source: str, name: str, memory: np.ndarray, size: int, rounds: int, threads: int) -> Callable[[], None]:
     """Run the kernel on all threads, each on its own part of the memory."""
     program, run = kernel(source, name).address, team.running()
-    table = array("q", [address(memory), size, rounds])
+    table, places = array("q", [0, size, rounds]), array("q", [1, 0, 0])
 
     def call() -> None:
-        run(program, table.buffer_info()[0], threads, silent)
-        assert memory.size  # it lives as long as this function
+        run(program, table.buffer_info()[0], threads, silent, places.buffer_info()[0], [memory])
 
     return call

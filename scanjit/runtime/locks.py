@@ -8,31 +8,30 @@ So a lock itself knows who holds it, and one such call gives back all that are h
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
-from typing import Any, ParamSpec, TypeVar
+from itertools import filterfalse, takewhile
+from typing import Any, TypeVar, TypeVarTuple
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 R = TypeVar("R")
 
 
 _kind: Any = type(threading.RLock())  # written in C
-_is_owned, _release = _kind._is_owned, _kind.release
+_is_owned, _acquire, _release = _kind._is_owned, _kind.acquire, _kind.release
 
 drain: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
 """Consume an iterable. Over a `map` of C functions this is one step of the interpreter: no signal handler, no other
 thread and no fork can come in between."""
 
 
-def holding(locks: Sequence[threading.RLock], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-    """`run(*args, **named)` while this thread holds locks. Those that it holds already it keeps.
+def holding(locks: Sequence[threading.RLock], run: Callable[[*A], R], *args: *A) -> R:
+    """`run(*args)` while this thread holds locks. Those that it holds already it keeps.
 
     Everybody who takes several locks must take them in the same order.
     """
-    ours = [lock for lock in locks if not _is_owned(lock)]
+    ours = list(filterfalse(_is_owned, locks))
     releases = map(_release, takewhile(_is_owned, ours))
     try:
-        for lock in ours:
-            lock.acquire()
-        return run(*args, **named)
+        drain(map(_acquire, ours))
+        return run(*args)
     finally:
         drain(releases)

@@ -46,6 +46,7 @@ class Staged:
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
         self._timed = timer is not None
         self._recipe, kernels = self._found() or self._compiled()
+        self._simple = self._recipe.simple and not self._conditions
         self.stages = [
             CompiledStage(stage, some, name, mode, functools.partial(self._made, i), timer)
             for i, (stage, some) in enumerate(zip(self._recipe.stages, kernels, strict=True))
@@ -103,7 +104,7 @@ class Staged:
 
     def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         recipe = self._recipe
-        if recipe.simple and not self._conditions:
+        if self._simple:
             return self.stages[0].run(arrays, sizes)
         values, sizes = [*arrays], dict(sizes)
         self._learn(sizes, values, recipe.sizes)

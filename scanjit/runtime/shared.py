@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from scanjit.runtime.arguments import Slot
 from scanjit.runtime.locks import drain, holding
 from scanjit.types import Dimension, DtypeName, Type
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 R = TypeVar("R")
 _serial = itertools.count()
 _all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictionary()
@@ -296,7 +296,7 @@ def _declared(
 # Each is one step (see `locks.drain`): whoever reads, in another thread or in the child of a fork, sees all or nothing
 # of a call's updates; and an exception that a signal handler raises comes before or after.
 
-_read = attrgetter("_array")
+_read, _lock = attrgetter("_array"), attrgetter("_lock")
 _write: Callable[[SharedVariable, np.ndarray], None] = vars(SharedVariable)["_array"].__set__
 
 
@@ -312,12 +312,12 @@ def commit(variables: Sequence[SharedVariable], arrays: Sequence[np.ndarray]) ->
     del before
 
 
-def updating(variables: Sequence[SharedVariable], run: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-    """Call `run(*args, **named)` while nobody else sets these variables: an update is computed from the values that it
+def updating(variables: Sequence[SharedVariable], run: Callable[[*A], R], *args: *A) -> R:
+    """Call `run(*args)` while nobody else sets these variables: an update is computed from the values that it
     replaces.
 
     The order of the variables must be the same everywhere: that of their serial numbers."""
-    return holding([variable._lock for variable in variables], run, *args, **named)
+    return holding(list(map(_lock, variables)), run, *args)
 
 
 def _after_fork() -> None:

@@ -17,12 +17,14 @@ from scanjit.types import Numbers
 
 
 class Result(NamedTuple):
-    """Where a result lies: from `start` to `stop` (in elements) in buffer number `buffer`."""
+    """Where a result lies: from `start` to `stop` (in elements) in buffer number `buffer`, or whether it is the `whole`
+    buffer."""
 
     buffer: int
     start: int
     stop: int
     shape: tuple[int, ...]
+    whole: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Sized:
     lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. What a
         call with other sizes left in a workspace can be used if this is equal.
     shapes : the shapes of the buffers for results.
-    results : where the results lie in these.
+    results : where the results lie in these; None if they are these.
     sharing : how threads share the work.
     """
 
@@ -49,7 +51,7 @@ class Sized:
     nbytes: list[int]
     lasting: list[tuple[int, int]]
     shapes: list[tuple[int, ...]]
-    results: list[Result]
+    results: list[Result] | None
     sharing: Sharing
 
 
@@ -79,5 +81,6 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     results: list[Result] = []
     for which, offset, dims in layout.results:
         shape, start = tuple(map(number, dims)), number(offset)
-        results.append(Result(which, start, start + math.prod(shape), shape))
-    return Sized(number, entries, total, offsets, nbytes, lasting, shapes, results, shared)
+        results.append(Result(which, start, start + math.prod(shape), shape, start == 0 and shape == shapes[which]))
+    same = all(result.whole for result in results) and [result.buffer for result in results] == [*range(len(shapes))]
+    return Sized(number, entries, total, offsets, nbytes, lasting, shapes, None if same else results, shared)

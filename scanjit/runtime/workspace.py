@@ -1,4 +1,4 @@
-"""The memory of calls: workspaces for temporaries, which later calls use again, and new arrays for results."""
+"""The memory of calls: a table and temporaries, which later calls use again, and new arrays for results."""
 
 import operator
 from array import array
@@ -7,7 +7,7 @@ import numpy as np
 
 from scanjit.runtime.addresses import address
 from scanjit.runtime.sized import Sized
-from scanjit.runtime.table import Table
+from scanjit.runtime.table import STATUS_WORDS, Table
 from scanjit.schedule.memory.addresses import ALIGNMENT
 
 MOST_KEPT = 4
@@ -15,35 +15,47 @@ MOST_KEPT = 4
 
 
 class Workspace:
-    """Memory for the temporaries of a call; afterwards, it still holds what lasts between calls.
+    """The table of a call and the memory of its temporaries. Afterwards these still hold what lasts between calls.
 
-    `filled_for` says for which sizes that was computed (None: it holds nothing), and `values` from which values of the
-    shared variables. `entries` is the table of the call, for the next one with the same sizes: only the addresses of
-    arguments and results are missing.
+    Attributes
+    ----------
+    entries, table : the table, and its address. It lacks the addresses of arguments and results.
+    status : the number of the entry in which code reports an index out of bounds.
+    filled_for : the sizes that it was filled for.
+    values : the values of the shared variables from which what lasts was computed; None if nothing lasting is there.
     """
 
-    __slots__ = ("entries", "filled_for", "memory", "values")
+    __slots__ = ("entries", "filled_for", "memory", "status", "table", "values")
 
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
-        self.filled_for: Sized | None = None
-        self.values: list[np.ndarray] = []
         self.entries = array("q")
+        self.table = self.status = 0
+        self.filled_for: Sized | None = None
+        self.values: list[np.ndarray] | None = None
 
-    @property
-    def base(self) -> int:
-        """The address at which the temporaries begin."""
-        return -(-address(self.memory) // ALIGNMENT) * ALIGNMENT
+    def fill(self, sized: Sized, table: Table) -> None:
+        """Make it one for a call with these sizes."""
+        last, self.filled_for = self.filled_for, sized
+        if last is None or last.lasting != sized.lasting:
+            self.values = None
+        if sized.workspace and self.memory.size < sized.workspace + ALIGNMENT:
+            self.memory, self.values = np.empty(sized.workspace + ALIGNMENT, np.uint8), None
+        entries = self.entries = sized.entries[:]
+        self.table, self.status = entries.buffer_info()[0], len(entries) - STATUS_WORDS
+        base = -(-address(self.memory) // ALIGNMENT) * ALIGNMENT
+        for entry, which in table.temporaries:
+            entries[entry] = base + sized.offsets[which]
+        for entry in table.status:
+            entries[entry] = self.table + 8 * self.status
 
-    def holds(self, sized: Sized, values: list[np.ndarray]) -> bool:
-        """Whether what lasts between calls is there, for these sizes and values.
+    def holds(self, values: list[np.ndarray]) -> bool:
+        """Whether what was computed from these values, and lasts between calls, is there.
 
         Arrays are compared by identity. Nobody writes to the array of a shared variable: a new value is a new array. It
         cannot take the place of the old one in memory, since the workspace keeps that alive.
         """
-        last = self.filled_for
-        same = last is not None and (last is sized or last.lasting == sized.lasting)
-        return same and all(map(operator.is_, self.values, values))
+        return self.values is not None and all(map(operator.is_, self.values, values))
 
 
 class Workspaces:
@@ -52,22 +64,14 @@ class Workspaces:
     def __init__(self) -> None:
         self.free: list[Workspace] = []
 
-    def take(self, nbytes: int) -> Workspace:
-        """A workspace of so many bytes: one that an earlier call left, or a new one."""
+    def take(self) -> Workspace:
+        """A workspace that an earlier call left, or a new one."""
         try:
-            workspace = self.free.pop()
+            return self.free.pop()
         except IndexError:
-            workspace = Workspace()
-        if workspace.memory.size < nbytes + ALIGNMENT:
-            workspace.memory, workspace.filled_for = np.empty(nbytes + ALIGNMENT, np.uint8), None
-        return workspace
+            return Workspace()
 
     def leave(self, workspace: Workspace) -> None:
         """Keep a workspace for the next call."""
         if len(self.free) < MOST_KEPT:
             self.free.append(workspace)
-
-
-def new_results(sized: Sized, table: Table) -> list[np.ndarray]:
-    """New arrays, one for each buffer that holds results."""
-    return [np.empty(shape, buffer.dtype) for shape, buffer in zip(sized.shapes, table.out_buffers, strict=True)]

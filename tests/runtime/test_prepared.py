@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime.addresses import address
 
 RNG = np.random.default_rng(0)
 FIRST = RNG.standard_normal((20, 24))
@@ -110,3 +111,32 @@ def test_what_is_kept_is_for_the_sizes_it_was_made_for() -> None:
     for steps, length in [(1, 2), (5, 2), (5, 9), (1, 9), (2, 1)]:
         for found, wanted in zip(f(steps, np.zeros(length)), plain(steps, np.zeros(length)), strict=True):
             np.testing.assert_allclose(found, wanted)
+
+
+def test_a_call_that_fails_leaves_nothing_to_the_next() -> None:
+    """Neither the report of its index nor the table, which calls with equal sizes use again."""
+    w, x, i = sj.shared(FIRST, "w"), sj.matrix("x"), sj.vector("i", "int64")
+    f = sj.function([x, i], [(x @ w.T)[i], sj.exp(x)])
+    given = RNG.standard_normal((4, 24))
+    for rows in ([0, 3], [0, 9], [3, 3], [1, 2]):
+        if max(rows) == 9:
+            with pytest.raises(sj.OutOfBoundsError):
+                f(given, np.array(rows))
+        else:
+            for found, wanted in zip(f(given, np.array(rows)), [given @ FIRST.T, np.exp(given)], strict=True):
+                np.testing.assert_allclose(found, wanted[rows] if len(found) == 2 else wanted)
+
+
+def test_each_call_has_its_own_arrays() -> None:
+    """Arguments and results of calls with equal sizes lie in other places, at any distance from where memory begins."""
+    x, y = sj.vector("x"), sj.vector("y")
+    f = sj.function([x, y], [x - y, y[1:], x * y])
+    whole = RNG.standard_normal(40)
+    made = []
+    for start in (0, 1, 7, 30):
+        a, b = whole[start : start + 5], whole[start + 5 : start + 10]
+        assert address(a) == a.ctypes.data == whole.ctypes.data + 8 * start
+        made.append((f(a, b), [a - b, b[1:], a * b]))
+    for found, wanted in made:
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
