@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
-from scanjit import errors, types
+from scanjit import errors, tracing, types
 from scanjit.ir import Node, as_node, new_input
-from scanjit.loops import frames
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph, batch_or_loop
 from scanjit.ops.shape import IOTA
@@ -74,10 +73,10 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     def batched(*args: Any) -> Any:
         axes = _one_each(in_axes, len(args), "in_axes", "arguments")
         size, stand_ins, examples = _examples(args, axes)
-        with frames.tracing("example") as frame:
+        with tracing.mark("example") as example:
             leaves, tree = flatten(fn(*examples))
-        if frame.asked is not None:
-            stand_ins[frame.asked] = IOTA(length=size)
+        if example.asked is not None:
+            stand_ins[example.asked] = IOTA(length=size)
         count = len(tree.children) if tree.kind in (tuple, list) else 1
         chosen = _one_each(out_axes, count, "out_axes", "results")
         sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, ir, types
+from scanjit import errors, ir, tracing, types
 from scanjit.config import config
 from scanjit.ir import Node, is_number
 from scanjit.kinds import kind_of
-from scanjit.loops import frames
 from scanjit.loops.scan import scan
 from scanjit.ops.elementwise import Elementwise, cast, where
 from scanjit.ops.expect import expect
@@ -371,7 +370,7 @@ class Stream:
         number, self._draws = self._draws, self._draws + 1
         state = self.state.__scanjit_node__()
         key = RANDOM_BITS(state[0], ir.constant(np.int64(number)), state[1])
-        blocks = [frame.number for frame in frames.active()] or [ir.constant(np.int64(0))]
+        blocks = [function.number for function in tracing.active()] or [ir.constant(np.int64(0))]
         for block in blocks[:-1]:
             key = RANDOM_BITS(key, block, ir.constant(np.int64(_NO_ELEMENT)))
         return key, blocks[-1]

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from scanjit import tracing
 from scanjit.errors import ArgumentError, DtypeError, ShapeError
 from scanjit.ir import Node, as_node, constant, is_number, is_symbol, walk
-from scanjit.loops import frames
 from scanjit.loops.structure import Mismatch, Tree, describe, flatten
 from scanjit.ops.branch import captured
 from scanjit.ops.stretch import broadcast_to
@@ -127,5 +127,5 @@ def _filled(number: Any, like: Node) -> Node:
 
 def _made_before(outputs: Sequence[Node]) -> set[Node]:
     """The nodes that were made before the step that is being traced."""
-    steps = [frame for frame in frames.active() if frame.name == "step"]
+    steps = [function for function in tracing.active() if function.name == "step"]
     return {node for node in walk(outputs) if node.serial < steps[-1].start} if steps else set()

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scanjit import ir, types
+from scanjit import ir, tracing, types
 from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node
-from scanjit.loops import entries, frames, results, windows
+from scanjit.loops import entries, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
 from scanjit.loops.step import called, read_result
@@ -217,7 +217,7 @@ def build(
     where = function_location(fn)
     read = windows.of_sequences(seqs, length, go_backwards, asked=n_steps is not None)
     rows = [windows.row_symbol(x, label) for x, label in read]
-    with frames.tracing("step") as frame:
+    with tracing.mark("step") as step:
         traced = _trace(fn, _row_arguments(seqs, rows), infos, others, where)
     if traced.updates and not return_updates:
         raise ScanError(
@@ -232,14 +232,14 @@ def build(
     initial += [update.initial for update in traced.updates]
     carried += [update.symbol for update in traced.updates]
     changed += [update.new for update in traced.updates]
-    if frame.asked is not None:
+    if step.asked is not None:
         if stack:
-            rows.append(frame.asked)
+            rows.append(step.asked)
             read.append((IOTA(length=length), "step"))
         else:  # a counter, after the carries that others know by their places
             initial.append(ir.constant(np.int64(0)))
-            carried.append(frame.asked)
-            changed.append(frame.asked + 1)
+            carried.append(step.asked)
+            changed.append(step.asked + 1)
     symbols = [*carried, *rows]
     stacked = [y for group in traced.results for y in group] if stack else []
     results = [*changed, *stacked]

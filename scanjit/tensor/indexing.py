@@ -1,7 +1,8 @@
 """Indexing as NumPy does it: `x[...]`, `x[...].set(v)`, `x[...].inc(v)`, `take`.
 
-An index becomes at most three steps: a slice of every axis, a dimshuffle that drops, adds and orders axes, and a gather
-at integer arrays. Each can be turned round, which is how `set` and `inc` find what to change.
+An index becomes at most four steps: a gather for each axis whose slice moves, a slice of every axis, a dimshuffle that
+drops, adds and orders axes, and a gather at integer arrays. Each can be turned round, which is how `set` and `inc` find
+what to change.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scanjit import errors, ir, types
+from scanjit import errors, ir, tracing, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
@@ -20,7 +21,7 @@ from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
-__all__ = ["take", "take_along_axis"]
+__all__ = ["dynamic_slice", "take", "take_along_axis"]
 
 
 class AxisSlice(NamedTuple):
@@ -65,14 +66,40 @@ def _window(key: slice, n: Dimension) -> AxisSlice:
     else:
         first = n - 1 if start is None else minimum(_wrapped_dim(start, n, step), n - 1)
         end = -1 if stop is None else maximum(_wrapped_dim(stop, n, step), -1)
-        begin, span = first, first - end
-    return AxisSlice(begin, maximum((span + abs(step) - 1) // abs(step), 0), step)
+        begin, span = first, end - first
+    return AxisSlice(begin, maximum(_per(span, step), 0), step)
+
+
+def _moving_places(key: slice, n: Dimension) -> Node | None:
+    """The places in an axis of n entries that a slice like `x[t : t + 3]` selects, with a computed `t`, where sizes
+    cannot depend on values: in a step, or in an example of a batch. There, all three entries must exist. None for other
+    slices."""
+    start, stop, step = key.start, key.stop, 1 if key.step is None else key.step
+    if not tracing.active() or not isinstance(start, Node) or not isinstance(stop, Node) or not isinstance(step, int):
+        return None
+    first = _bound(start)
+    span = _bound(stop) - first
+    moving = {*types.atoms(first)}
+    if not step or not moving or not moving.isdisjoint(types.atoms(span)):
+        return None
+    return _places(start, maximum(_per(span, step), 0), step, n)
+
+
+def _places(start: Node, length: Dimension, step: int, n: Dimension) -> Node:
+    """So many places in an axis of n entries, from a computed one on."""
+    return index_array(start, n, 0) + IOTA(length=length) * step
+
+
+def _per(span: Dimension, step: int) -> Dimension:
+    """How many steps lead through a span."""
+    return ((span if step > 0 else -1 * span) + abs(step) - 1) // abs(step)
 
 
 def _bound(value: Any) -> Dimension:
-    if isinstance(value, bool | np.bool_) or (isinstance(value, Node) and (value.ndim or not value.type.kind.integral)):
+    bound = value if isinstance(value, types.Dim | int | np.integer) else as_tensor(value)
+    if isinstance(value, bool | np.bool_) or (isinstance(bound, Node) and (bound.ndim or not bound.type.kind.integral)):
         raise errors.ArgumentError("the bounds of a slice must be integers", got=repr(value))
-    return ir.as_dim(value if isinstance(value, types.Dim | int | np.integer) else as_tensor(value))
+    return ir.as_dim(bound)
 
 
 def _position(index: int, n: Dimension, axis: int) -> AxisSlice:
@@ -109,7 +136,7 @@ class _Indexed(NamedTuple):
     kind: str  # "slice", "drop", "array", "new" or "apart"
     axis: int = -1
     window: AxisSlice | None = None
-    places: Node | None = None
+    places: Node | None = None  # of an array, or of a slice that moves
 
 
 def _items(key: Any, ndim: int) -> list[Any]:
@@ -159,7 +186,8 @@ def _parts(x: Node, key: Any) -> list[_Indexed]:
             continue
         n = x.type.shape[axis]
         if isinstance(item, slice):
-            parts.append(_Indexed("slice", axis, _window(item, n)))
+            places = _moving_places(item, n)
+            parts.append(_Indexed("slice", axis, None if places is not None else _window(item, n), places))
         elif isinstance(item, int | np.integer):
             parts.append(_Indexed("drop", axis, _position(int(item), n, axis)))
         else:
@@ -202,6 +230,9 @@ def getitem(x: Node, key: Any) -> Node:
 
 
 def _read(x: Node, parts: Sequence[_Indexed]) -> Node:
+    for part in parts:
+        if part.kind == "slice" and part.places is not None:
+            x = GATHER(x, part.places, axis=part.axis)
     windows = {p.axis: p.window for p in parts if p.window is not None}
     whole = [windows.get(a) or AxisSlice(0, n, 1) for a, n in enumerate(x.type.shape)]
     if any(w != (0, n, 1) for w, n in zip(whole, x.type.shape, strict=True)):
@@ -322,6 +353,52 @@ def take(x: TensorLike, indices: Any, axis: int | None = None) -> Node:
         x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
     axis = axis_of(axis, x.ndim)
     return getitem(x, (*[slice(None)] * axis, as_tensor(indices)))
+
+
+def dynamic_slice(x: TensorLike, start: Any, size: Any) -> Node:
+    """A block of `x` that begins at computed places: so many entries of each axis.
+
+    Parameters
+    ----------
+    x : tensor_like
+    start : int or integer scalar, or a sequence of them, one an axis
+        Where the block begins. A negative number counts from the end.
+    size : int, or a sequence of ints, one an axis
+        How many entries it has; integer scalars are allowed.
+
+    Returns
+    -------
+    tensor
+        Of the shape `size`. `.set(v)` and `.inc(v)` give `x` with the block changed.
+
+    Notes
+    -----
+    A block that does not lie in `x` is an error. (JAX's function of this name moves it.) In a step of a scan,
+    `x[t : t + 3]` does the same as `dynamic_slice(x, t, 3)`. Outside of steps it is clipped, as in NumPy.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x, t = sj.vector("x"), sj.lscalar("t")
+    >>> f = sj.function([x, t], sj.dynamic_slice(x, t, 2), mode="reference")
+    >>> f([1.0, 2.0, 3.0, 4.0], 1)
+    array([2., 3.])
+    """
+    x = as_tensor(x)
+    starts, sizes = (list(v) if isinstance(v, list | tuple) else [v] for v in (start, size))
+    if len(starts) != x.ndim or len(sizes) != x.ndim:
+        raise errors.ArgumentError(
+            "a block has a start and a size for each axis",
+            got=f"{len(starts)} starts and {len(sizes)} sizes",
+            expected=f"{x.ndim} each",
+        )
+    parts = [
+        _Indexed("slice", axis, places=_places(ir.dim_node(_bound(first)), ir.as_dim(count), 1, n))
+        for axis, (first, count, n) in enumerate(zip(starts, sizes, x.type.shape, strict=True))
+    ]
+    found = _read(x, parts)
+    found.base = x
+    return found
 
 
 def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:

@@ -8,8 +8,10 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_dim, dim_node
+from scanjit.ops.elementwise import cast
 from scanjit.ops.expect import SPECIFY_SHAPE, expect
-from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, flip as flip_axis, window
+from scanjit.ops.index import GATHER
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip as flip_axis, window
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, Symbol, TensorLike
@@ -524,6 +526,8 @@ def flip(x: TensorLike, axis: Axis = None) -> Node:
 def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Node:
     """`x` with its entries moved along axes; entries that leave at one end come in at the other one. See `numpy.roll`.
 
+    The shift may be computed, in a step too.
+
     Examples
     --------
     >>> import scanjit as sj
@@ -538,6 +542,9 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Node:
     for a, s in zip(axes, shifts, strict=True):
         a = axis_of(a, x.ndim)
         n = x.type.shape[a]
+        if isinstance(s, Node) and any(atom.kind == "value" for atom in types.atoms(as_dim(s))):
+            x = GATHER(x, (IOTA(length=n) - cast(s, "int64")) % dim_node(types.maximum(n, 1)), axis=a)
+            continue
         moved = as_dim(s) % types.maximum(n, 1)
         if not (isinstance(moved, int) and moved == 0):
             x = CONCATENATE(window(x, a, n - moved, moved), window(x, a, 0, n - moved), axis=a)

@@ -84,11 +84,3 @@ def test_functions_of_scipy() -> None:
         with pytest.raises(sj.ScanjitError, match=words) as caught:
             call()
         assert __file__ in str(caught.value)
-
-
-def test_a_window_at_a_computed_place() -> None:
-    sums = sj.scan(lambda t, h: h + X[t : t + 3].sum(), sequences=sj.arange(3), outputs_info=0.0)
-    with pytest.raises(sj.NotSupportedError, match=r"x\[t \+ sj.arange\(3\)\]"):
-        sj.function([X], sums)
-    right = sj.scan(lambda t, h: h + X[t + sj.arange(3)].sum(), sequences=sj.arange(3), outputs_info=0.0)
-    assert sj.function([X], right, mode="reference")(np.arange(5.0)).tolist() == [3.0, 9.0, 18.0]

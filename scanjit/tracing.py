@@ -1,7 +1,9 @@
-"""The number of the step, or of the example in a batch, for code that asks for it while a function is traced.
+"""The functions that are being traced whose graphs will run many times: the step of a scan, an example of a batch.
+
+Sizes in them cannot depend on computed values. And code that is called in them may ask for the number of the step.
 
 A step function is called once, and its graph runs many times. A random draw in it must give other numbers in each step.
-So the draw asks the active frames for their numbers, and whoever traces the function (`scan`, `vmap`) then provides
+So the draw asks the active functions for their numbers, and whoever traces the function (`scan`, `vmap`) then provides
 them. If no draw asks, the loop has no such counter.
 """
 
@@ -15,13 +17,13 @@ from scanjit.ir import Node, new_input
 from scanjit.types import Type
 
 
-class Frame:
+class TracedFunction:
     """A function that is being traced, whose graph will run many times."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = new_input(Type(np.dtype("int64"))).serial
-        """Nodes that were made before the frame have lower serial numbers."""
+        """Nodes that were made before have lower serial numbers."""
         self.asked: Node | None = None
         """The symbol of the number, if the traced function asked for it."""
 
@@ -33,28 +35,28 @@ class Frame:
         return self.asked
 
 
-_active: ContextVar[tuple[Frame, ...]] = ContextVar("frames", default=())
+_active: ContextVar[tuple[TracedFunction, ...]] = ContextVar("active", default=())
 
 
-def active() -> tuple[Frame, ...]:
+def active() -> tuple[TracedFunction, ...]:
     """The functions that are being traced, the outermost first."""
     return _active.get()
 
 
 @contextmanager
-def tracing(name: str) -> Iterator[Frame]:
+def mark(name: str) -> Iterator[TracedFunction]:
     """Mark that a function is being traced. `name` is the name of its number in prints.
 
     Examples
     --------
-    >>> with tracing("step") as frame:
+    >>> with mark("step") as function:
     ...     number = active()[-1].number
-    >>> frame.asked is number, active()
+    >>> function.asked is number, active()
     (True, ())
     """
-    frame = Frame(name)
-    token = _active.set((*_active.get(), frame))
+    function = TracedFunction(name)
+    token = _active.set((*_active.get(), function))
     try:
-        yield frame
+        yield function
     finally:
         _active.reset(token)

@@ -1,0 +1,166 @@
+"""Slices whose place is computed: `x[t : t + 3]` in steps, `dynamic_slice`, `roll` by a computed shift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.export.support import both
+from tests.ops.support import agrees
+
+MODES = ("reference", "numba")
+X = np.random.default_rng(0).normal(size=(7, 6))
+AT = np.array([0, 4, -5, 2])
+READS: dict[str, Callable[[Any, Any], Any]] = {
+    "window": lambda x, t: x[t : t + 3],
+    "on the right": lambda x, t: x[..., t : t + 2],
+    "by two": lambda x, t: x[t : t + 3 : 2],
+    "backwards": lambda x, t: x[t + 2 : t : -1],
+    "two axes": lambda x, t: x[t : t + 3, t + 1 : t + 2],
+    "with others": lambda x, t: x[t : t + 2, None, 1:][::-1, ..., 0],
+    "nothing": lambda x, t: x[t : t + 0],
+}
+
+
+def steps(read: Callable[[Any, Any], Any], x: Any, at: Any) -> Any:
+    return sj.scan(lambda t: read(x, t), sequences=at)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_window_is_what_numpy_selects(mode: str, symbolic: bool) -> None:
+    x, at = sj.tensor(("n", "m") if symbolic else X.shape, name="x"), sj.lvector("at")
+    f = sj.function([x, at], [steps(read, x, at) for read in READS.values()], mode=mode)
+    forward = np.where(AT < 0, AT + 7, AT)  # a place that is counted from the end of the first axis
+    at_rows = f(X, forward)
+    for got, (name, read) in zip(at_rows, READS.items(), strict=True):
+        if name == "on the right":
+            continue
+        np.testing.assert_array_equal(got, [read(X, t) for t in forward])
+    right = sj.function([x, at], steps(READS["on the right"], x, at), mode=mode)
+    np.testing.assert_array_equal(right(X, [0, 4, -2]), [X[:, t : t + 2] for t in (0, 4, 4)])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_negative_places_count_from_the_end(mode: str) -> None:
+    x, at = sj.matrix("x"), sj.lvector("at")
+    f = sj.function([x, at], steps(READS["window"], x, at), mode=mode)
+    np.testing.assert_array_equal(f(X, [-5, -3]), [X[2:5], X[4:7]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_window_that_does_not_fit_is_an_error(mode: str) -> None:
+    x, at = sj.matrix("x"), sj.lvector("at")
+    w = sj.shared(np.zeros(2), "w")
+    f = sj.function([x, at], steps(READS["window"], x, at), updates=[(w, w + 1)], mode=mode)
+    for bad, index in ((5, 7), (7, 7), (-2, 7), (-8, -8)):
+        with pytest.raises(
+            sj.OutOfBoundsError, match=f"index {index} is out of bounds for axis 0 with size 7, in step 1"
+        ):
+            f(X, [1, bad])
+    assert not w.get_value().any()
+    f(X, [1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_set_and_inc(mode: str, dtype: str) -> None:
+    x, at = sj.tensor(("n",), dtype, name="x"), sj.lvector("at")
+
+    def step(t: Any, h: Any) -> Any:
+        h = h[t : t + 3].set(h[t : t + 3] * 2 + 1)
+        return h[t + 1 : t + 5 : 3].inc(h[t : t + 2])
+
+    f = sj.function([x, at], sj.scan(step, sequences=at, outputs_info=x), mode=mode)
+    h = np.arange(9).astype(dtype)
+    got = f(h, [0, 4, 2])
+    for t, row in zip((0, 4, 2), got, strict=True):
+        h[t : t + 3] = h[t : t + 3] * 2 + 1
+        h[t + 1 : t + 5 : 3] += h[t : t + 2]
+        np.testing.assert_array_equal(row, h)
+
+
+def loss(x: Any, at: Any) -> Any:
+    def step(t: Any, h: Any) -> Any:
+        return sj.roll(h[t : t + 3].set(sj.sin(h[t + 1 : t + 4])), t)
+
+    return (sj.scan(step, sequences=at, outputs_info=x)[-1] ** 3 * sj.arange(1.0, 7.0)).sum()
+
+
+def test_derivatives() -> None:
+    at = np.array([0, 2, -5])
+    x = sj.tensor((6,), name="x")
+    sj.check_grad(lambda x: loss(x, at), [X[0]], order=2)
+    value = loss(x, at)
+    forward, backward = sj.jvp(value, x, sj.ones(6)), sj.grad(value, x).sum()
+    f = sj.function([x], [forward, backward])
+    np.testing.assert_allclose(*f(X[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_examples_of_a_batch(mode: str) -> None:
+    x, at = sj.matrix("x"), sj.lvector("at")
+    own = sj.vmap(lambda row, t: row[t : t + 2].inc(1.0))(x, at)
+    shared = sj.vmap(lambda t: sj.ifelse(t > 0, lambda: x[t : t + 2, 0] * 2, lambda: sj.zeros(2)))(at)
+    each = sj.grad((sj.vmap(lambda row, t: sj.roll(row, t)[1:3])(x, at) ** 2).sum(), x)
+    got = sj.function([x, at], [own, each], mode=mode)(X[:3], [0, 4, 1])
+    expected, slope = X[:3].copy(), np.zeros((3, 6))
+    for i, t in enumerate((0, 4, 1)):
+        expected[i, t : t + 2] += 1
+        slope[i, np.roll(np.arange(6), t)[1:3]] = 2
+    np.testing.assert_array_equal(got[0], expected)
+    np.testing.assert_array_equal(got[1], slope * X[:3])
+    assert sj.function([x, at], shared, mode=mode)(X, [0, 4])[1].tolist() == (X[4:6, 0] * 2).tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dynamic_slice(mode: str) -> None:
+    x, i, j = sj.matrix("x"), sj.iscalar("i"), sj.lscalar("j")
+    block = sj.dynamic_slice(x, (i, j), (2, 3))
+    assert block.type.shape == (2, 3)
+    f = sj.function([x, i, j], [block, block.set(0.0), sj.grad((block**2).sum(), x)], mode=mode)
+    got = f(X, np.int32(-3), 1)
+    zeroed, slope = X.copy(), np.zeros_like(X)
+    zeroed[4:6, 1:4], slope[4:6, 1:4] = 0, 2 * X[4:6, 1:4]
+    for a, b in zip(got, (X[4:6, 1:4], zeroed, slope), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(sj.OutOfBoundsError, match="index 6 is out of bounds for axis 1 with size 6"):
+        f(X, np.int32(0), 4)
+    known = sj.function([x], sj.dynamic_slice(x, [1, 2], [2, x.shape[1] - 2]), mode=mode)
+    np.testing.assert_array_equal(known(X), X[1:3, 2:])
+
+
+def test_what_a_dynamic_slice_refuses() -> None:
+    with pytest.raises(sj.ArgumentError, match="a start and a size for each axis"):
+        sj.dynamic_slice(sj.matrix(), 1, 2)
+    with pytest.raises(sj.ArgumentError, match="integers"):
+        sj.dynamic_slice(sj.vector(), 1.5, 2)
+
+
+def test_roll_by_a_computed_shift() -> None:
+    for shift in (-9, -1, 0, 2, 7):
+        agrees(sj.roll, np.roll, X, shift)
+        agrees(lambda x, s: sj.roll(x, s, axis=1), lambda x, s: np.roll(x, s, axis=1), X, shift)
+        agrees(lambda x, s: sj.roll(x, (s, 1), axis=(0, 1)), lambda x, s: np.roll(x, (s, 1), axis=(0, 1)), X, shift)
+    agrees(sj.roll, np.roll, np.zeros(0), 2)
+
+
+def test_a_slice_whose_size_is_computed_in_a_step_is_refused() -> None:
+    x = sj.vector("x")
+    for read in (lambda t: x[t:].sum(), lambda t: x[t : 2 * t].sum(), lambda t: x[:t].sum()):
+        with pytest.raises(sj.NotSupportedError, match=r"a slice may move if its size is known: x\[t : t \+ 3\]"):
+            sj.function([x], sj.scan(read, sequences=sj.arange(3)))
+
+
+def test_export_and_saving(tmp_path: Any) -> None:
+    x, at = sj.matrix("x"), sj.lvector("at")
+    outputs = steps(READS["window"], x, at)
+    found, expected = both([x, at], outputs, [X, AT], tmp_path)
+    np.testing.assert_array_equal(found, expected)
+    path = tmp_path / "f.scanjit"
+    sj.function([x, at], outputs).save(path)
+    np.testing.assert_array_equal(sj.load(path)(X, AT), expected)
